@@ -1,0 +1,64 @@
+"""One tree of exceptions, each also a NumPy or Python type, so that programs written for NumPy catch what they expect.
+
+Every message says what was given, what was needed, and ends with the call that fixes it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CoverageError",
+    "DeviceError",
+    "DeviceMemoryError",
+    "DistArrayError",
+    "ForkError",
+    "ImplicitCommunicationError",
+    "IndexMapError",
+    "LayoutComplexityError",
+    "LayoutError",
+    "ReadOnlyError",
+    "UnsupportedError",
+]
+
+
+class DistArrayError(Exception):
+    """Base of every error that distarray itself raises."""
+
+
+class LayoutError(DistArrayError, ValueError):
+    """A layout cannot be built or used: wrong axis, wrong number of devices, shapes that do not fit."""
+
+
+class IndexMapError(LayoutError, IndexError):
+    """An index of an index map is malformed or out of bounds for the array's shape."""
+
+
+class CoverageError(LayoutError):
+    """An index map leaves elements of a REPLICA array without a device."""
+
+
+class LayoutComplexityError(LayoutError):
+    """Strided, overlapping regions need more pieces than the stated bound; deciding them exactly is refused."""
+
+
+class DeviceError(DistArrayError, ValueError):
+    """A device or device kind is unknown, absent, or not part of the context."""
+
+
+class DeviceMemoryError(DistArrayError, MemoryError):
+    """An allocation would exceed a device's memory limit."""
+
+
+class ImplicitCommunicationError(DistArrayError, RuntimeError):
+    """An operation would move data inside ``no_implicit_communication()``."""
+
+
+class ReadOnlyError(DistArrayError, ValueError):
+    """The target of a write is read-only."""
+
+
+class ForkError(DistArrayError, RuntimeError):
+    """A forked child used devices and threads that live in its parent."""
+
+
+class UnsupportedError(DistArrayError, TypeError):
+    """A function or argument has no distributed implementation; nothing was gathered."""
