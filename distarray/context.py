@@ -1,0 +1,280 @@
+"""A context owns everything an array needs besides its values: devices, worker threads, caches and settings.
+
+There is no module-level state besides which context is current. An operation uses its operands' context; a creation
+function uses the context variable, else the process's default, which is made at first use.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from distarray.devices import Device, Workers, make_devices
+from distarray.errors import DeviceError, ForkError
+from distarray.geometry import IndexMap
+from distarray.layout import Layout, LayoutTable
+from distarray.modes import Mode
+from distarray.transfer.ledger import Ledger, Watch, watching
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Context", "Group", "current", "init", "ledger", "no_implicit_communication", "scoped"]
+
+
+class Group:
+    """The ordered devices of one kind that an array lives on: what the array API calls ``device``.
+
+    It knows no shape: every creation function takes it for any shape. Groups compare equal when they name the same
+    devices of the same context.
+    """
+
+    __slots__ = ("context", "ids")
+
+    def __init__(self, context: Context, ids: tuple[int, ...]) -> None:
+        self.context = context
+        self.ids = ids
+
+    @property
+    def kind(self) -> str:
+        """``"host"`` or ``"cuda"``."""
+        return self.context.kind
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Group):
+            return NotImplemented
+        return self.context is other.context and self.ids == other.ids
+
+    def __hash__(self) -> int:
+        return hash((self.ids, self.kind))
+
+    def __repr__(self) -> str:
+        ids = str(list(self.ids)) if len(self.ids) <= 8 else f"[{self.ids[0]}, …, {self.ids[-1]}]"
+        return f"Group({self.kind!r}, {ids})"
+
+
+class Context:
+    """Devices, worker threads, caches and settings of one group of devices. Made by :func:`distarray.init`.
+
+    Use it as a context manager to make it current within a block::
+
+        with distarray.init(devices=4) as context:
+            x = distarray.zeros((100, 100))
+    """
+
+    SMALL = 2048
+    """Arrays of at most so many bytes are replicated by default; larger ones are cut into blocks of rows."""
+
+    def __init__(self, devices: Sequence[Device], *, eager: bool = False) -> None:
+        self.devices = tuple(devices)
+        self.by_id = {device.id: device for device in self.devices}
+        self.kind = self.devices[0].kind
+        self.group = Group(self, tuple(device.id for device in self.devices))
+        self.layouts = LayoutTable()
+        self.workers = Workers()
+        self.lock = threading.RLock()
+        self.eager = eager
+        self.pid = os.getpid()
+        self._tokens: list[Token[Context | None]] = []
+        self._replaced: Context | None = None
+
+    def check(self) -> None:
+        """Refuse a forked child: the parent's threads and device memory are not there."""
+        if os.getpid() != self.pid:
+            raise ForkError(
+                f"this context was made in process {self.pid} and is used in its forked child {os.getpid()}, where its "
+                f"threads do not exist: call distarray.init(...) in the child and build the arrays there, or start the "
+                f"child with the 'spawn' method"
+            )
+
+    def layout(self, index_map: IndexMap, mode: Mode = Mode.REPLICA) -> Layout:
+        """The interned layout of an index map and a mode."""
+        return self.layouts.get(index_map, mode)
+
+    def synchronize(self) -> None:
+        """Wait until every device has finished its work."""
+        for device in self.devices:
+            device.synchronize()
+
+    def __enter__(self) -> Self:
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _current.reset(self._tokens.pop())
+        if _Default.context is self and not self._tokens:
+            _Default.context = self._replaced
+
+    def __repr__(self) -> str:
+        return f"Context({len(self.devices)} {self.kind} devices)"
+
+
+_current: ContextVar[Context | None] = ContextVar("distarray_context", default=None)
+
+
+class _Default:
+    """The process's default context: the one piece of state that belongs to the process and not to a context."""
+
+    context: Context | None = None
+    lock = threading.Lock()
+
+
+def init(
+    devices: int | None = None,
+    kind: str | None = None,
+    *,
+    memory_limit: int | None = None,
+    eager: bool | None = None,
+) -> Context:
+    """Choose the devices that new arrays live on, and make them the process's default.
+
+    Parameters
+    ----------
+    devices : int, optional
+        How many devices. Default: the environment variable ``DISTARRAY_NUM_DEVICES``, else all GPUs, else one host
+        device for each CPU core. More ``"cuda"`` devices than GPUs share the GPUs.
+    kind : {"host", "cuda"}, optional
+        Default: ``DISTARRAY_KIND``, else ``"cuda"`` where CuPy finds a GPU, else ``"host"``.
+    memory_limit : int, optional
+        Bytes that each device may hold at once; more raises :class:`distarray.DeviceMemoryError`, a ``MemoryError``.
+    eager : bool, optional
+        Evaluate every element-wise operation at its call instead of recording it. Default: ``DISTARRAY_EAGER``.
+
+    Returns
+    -------
+    Context
+        Also usable in a ``with`` statement, which makes it current in the block only.
+
+    Raises
+    ------
+    DeviceError
+        An unknown kind, a count below one, or no GPU where ``"cuda"`` was asked for.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=3, kind="host"):
+    ...     da.zeros(7).layout
+    Layout(REPLICA, {0: [0:7]; 1: [0:7]; 2: [0:7]})
+    """
+    context = _make(devices, kind, memory_limit, eager)
+    context._replaced, _Default.context = _Default.context, context
+    return context
+
+
+def _make(devices: int | None, kind: str | None, memory_limit: int | None, eager: bool | None) -> Context:
+    if kind is None:
+        kind = os.environ.get("DISTARRAY_KIND") or None
+    if devices is None and (text := os.environ.get("DISTARRAY_NUM_DEVICES")):
+        try:
+            devices = int(text)
+        except ValueError:
+            raise DeviceError(f"DISTARRAY_NUM_DEVICES={text!r} is not a number: set it to a count, such as 4") from None
+    if eager is None:
+        eager = os.environ.get("DISTARRAY_EAGER", "0") not in ("", "0")
+    return Context(make_devices(kind, devices, memory_limit), eager=eager)
+
+
+def current() -> Context:
+    """The context that creation functions use now."""
+    context = _current.get()
+    if context is None:
+        context = _Default.context
+        if context is None or context.pid != os.getpid():
+            with _Default.lock:
+                context = _Default.context
+                if context is None or context.pid != os.getpid():
+                    context = _Default.context = _make(None, None, None, None)
+    context.check()
+    return context
+
+
+@contextmanager
+def scoped(context: Context) -> Iterator[Context]:
+    """Make `context` current in a block."""
+    token = _current.set(context)
+    try:
+        yield context
+    finally:
+        _current.reset(token)
+
+
+def group_ids(context: Context, device: Any) -> tuple[int, ...]:
+    """The device ids that a ``device=`` argument names: None, a Group, an int or a sequence of ints."""
+    if device is None:
+        return context.group.ids
+    if isinstance(device, Group):
+        if device.context is not context:
+            raise DeviceError(f"{device} belongs to another context: use a group of {context}")
+        return device.ids
+    try:
+        ids = tuple(operator.index(d) for d in (device if isinstance(device, (list, tuple)) else (device,)))
+    except TypeError:
+        raise DeviceError(
+            f"device={device!r} is not a device: pass x.device, a device id, or a list of ids from {context.group}"
+        ) from None
+    for d in ids:
+        if d not in context.by_id:
+            raise DeviceError(f"device {d} does not exist: the context has devices {list(context.group.ids)}")
+    if not ids:
+        raise DeviceError(f"device={device!r} names no device: pass at least one id from {context.group}")
+    return ids
+
+
+@contextmanager
+def ledger() -> Iterator[Ledger]:
+    """Count what moves between devices inside the block, including what was recorded there and not yet evaluated.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=4, kind="host"):
+    ...     x = da.ones((8, 1000), layout=da.blocks(0))
+    ...     with da.ledger() as log:
+    ...         y = x[:-1] + x[1:]
+    ...     log.messages, log.bytes_moved
+    (3, 24000)
+    """
+    log = Ledger()
+    outer = watching.get() or Watch()
+    with _watch(Watch((*outer.ledgers, log), outer.forbidden)):
+        yield log
+
+
+@contextmanager
+def no_implicit_communication() -> Iterator[None]:
+    """Raise where an operation inside the block would move data between devices.
+
+    ``reshard`` and ``change_mode`` are explicit and stay allowed, as does reading values into Python. What was recorded
+    inside is evaluated before the block closes.
+
+    Raises
+    ------
+    ImplicitCommunicationError
+        Naming the operation, the bytes and the cure; nothing was moved.
+    """
+    outer = watching.get() or Watch()
+    with _watch(Watch(outer.ledgers, True)):
+        yield
+
+
+@contextmanager
+def _watch(watch: Watch) -> Iterator[None]:
+    token = watching.set(watch)
+    try:
+        yield
+        for recorded in watch.recorded:
+            recorded.demand_root()
+    finally:
+        watching.reset(token)

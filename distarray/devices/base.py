@@ -1,0 +1,272 @@
+"""What a device is, so that every layer above can hold chunks and move them without knowing the array library.
+
+A device is a place that holds chunks and computes on them. A chunk is one region's data on one device, and carries the
+accounting: bytes count from the moment a chunk exists until it is collected, so that limits and peaks are exact without
+anyone calling ``free``.
+
+The counters take no lock. They change inside a finaliser, which the collector may run in any thread at almost any
+point, also inside a block that holds the lock and in a forked child whose lock died with its holder: a lock there is a
+deadlock waiting to happen. ``x += n`` on an attribute holds CPython's interpreter lock from the read to the store.
+"""
+
+from __future__ import annotations
+
+import abc
+import operator
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DeviceError, DeviceMemoryError
+
+__all__ = ["Chunk", "Device", "as_int", "bytes_text"]
+
+
+def bytes_text(nbytes: int) -> str:
+    """A byte count for people: ``"1.5 GiB"``."""
+    value = float(nbytes)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} TiB"
+
+
+def as_int(value: object, name: str, least: int, fix: str) -> int:
+    """`value` as an int of at least `least`; Python and NumPy integers pass, bools and floats do not.
+
+    Raises
+    ------
+    DeviceError
+        Naming the argument and what was given, and ending with `fix`.
+    """
+    if not isinstance(value, bool | np.bool_):
+        try:
+            number = operator.index(value)  # type: ignore[arg-type]
+        except TypeError:
+            pass
+        else:
+            if number >= least:
+                return number
+    raise DeviceError(f"{name} must be an integer of at least {least}, not {value!r}; {fix}")
+
+
+class Chunk:
+    """One region's data on one device.
+
+    Attributes
+    ----------
+    device : Device
+        Where the data lives; its ``allocated`` counts this chunk until the chunk is collected.
+    array : array
+        A plain NumPy or CuPy array.
+    nbytes : int
+        The bytes accounted: ``array.nbytes`` at construction.
+    shared : bool
+        Set, and never cleared, once a second storage holds this chunk: whoever writes copies first.
+    """
+
+    __slots__ = ("__weakref__", "array", "device", "nbytes", "shared")
+
+    array: Any
+    device: Device
+    nbytes: int
+    shared: bool
+
+    def __init__(self, device: Device, array: Any) -> None:
+        nbytes = array.nbytes
+        device.account(nbytes)
+        self.device = device
+        self.nbytes = nbytes
+        self.shared = False
+        self.array = array
+
+    def __del__(self) -> None:
+        try:
+            array = self.array
+        except AttributeError:  # the constructor failed before it accounted anything
+            return
+        # A weak reference in another thread may still revive the chunk here. Without its array that fails loudly,
+        # where an array whose memory went back to a pool would be overwritten.
+        del self.array
+        self.device.release(self.nbytes, array)
+
+    def __repr__(self) -> str:
+        shared = ", shared" if self.shared else ""
+        return f"Chunk({self.device.name}, shape={tuple(self.array.shape)}, dtype={self.array.dtype}{shared})"
+
+
+class Device(abc.ABC):
+    """A place that holds chunks and computes on them.
+
+    Parameters
+    ----------
+    id : int
+        Unique over all processes.
+    process : int
+        The rank of the process that owns the device.
+    memory_limit : int, optional
+        The most bytes that chunks may hold here; None for no limit but the machine's.
+
+    Attributes
+    ----------
+    allocated, peak : int
+        Bytes that chunks hold now, and the most that they held since the start or since ``reset_peak()``.
+    """
+
+    kind: str
+
+    def __init__(self, id: int, *, process: int = 0, memory_limit: int | None = None) -> None:
+        self.id = as_int(id, "a device's id", 0, "number devices 0, 1, 2, ...")
+        self.process = as_int(process, "a device's process", 0, "pass the rank of the process that owns it")
+        self.memory_limit = memory_limit
+        if memory_limit is not None:
+            self.memory_limit = as_int(memory_limit, "memory_limit", 1, "pass bytes, or None for no limit")
+        self.allocated = 0
+        self.peak = 0
+
+    # -- identity
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}:{self.id}"
+
+    def __repr__(self) -> str:
+        limit = "" if self.memory_limit is None else f", memory_limit={self.memory_limit}"
+        return f"{type(self).__name__}({self.id}, process={self.process}{limit})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"device {self.name} belongs to this process and cannot be pickled or copied; pass its id")
+
+    @cached_property
+    @abc.abstractmethod
+    def xp(self) -> Any:
+        """The array API namespace of this device's arrays (array-api-compat's)."""
+
+    @cached_property
+    @abc.abstractmethod
+    def lib(self) -> Any:
+        """The array library itself: the module ``numpy`` or ``cupy``."""
+
+    # -- accounting
+
+    def account(self, nbytes: int) -> None:
+        """Counts the bytes of a chunk that begins."""
+        self.allocated = allocated = self.allocated + nbytes
+        if allocated > self.peak:
+            self.peak = allocated
+
+    def release(self, nbytes: int, array: Any) -> None:
+        """Uncounts the bytes of a chunk that ends, and disposes of its array."""
+        self.allocated -= nbytes
+
+    def reset_peak(self) -> None:
+        self.peak = self.allocated
+
+    def check(self, nbytes: int, label: str, shape: Sequence[int], dtype: Any) -> None:
+        """Refuses `nbytes` more where they would pass the limit.
+
+        Raises
+        ------
+        DeviceMemoryError
+        """
+        limit = self.memory_limit
+        if limit is not None and self.allocated + nbytes > limit:
+            raise self.memory_error(nbytes, label, shape, dtype)
+
+    def memory_error(self, nbytes: int, label: str, shape: Sequence[int], dtype: Any) -> DeviceMemoryError:
+        """The error for an allocation that does not fit, ready to raise."""
+        what = f"{label} " if label else ""
+        limit = "none" if self.memory_limit is None else bytes_text(self.memory_limit)
+        return DeviceMemoryError(
+            f"cannot allocate {what}(shape {tuple(shape)}, dtype {dtype}) on device {self.id} ({self.kind}): "
+            f"{bytes_text(nbytes)} asked, {bytes_text(self.allocated)} in use, limit {limit}; delete arrays that are "
+            "no longer needed, spread the array over more devices, or raise the limit with da.init(memory_limit=...)"
+        )
+
+    # -- chunks
+
+    @abc.abstractmethod
+    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
+        """A chunk of uninitialised memory in C order; `label` names it in the error.
+
+        Raises
+        ------
+        DeviceMemoryError
+            Before anything is allocated, where the limit would be passed; or where the machine has no memory left.
+        """
+
+    def full(self, shape: Sequence[int], dtype: npt.DTypeLike, value: Any, label: str = "") -> Chunk:
+        """A chunk whose every element is `value`, cast to `dtype` as ``numpy.full`` casts it."""
+        chunk = self.empty(shape, dtype, label)
+        self.fill(chunk.array, value)
+        return chunk
+
+    @abc.abstractmethod
+    def fill(self, array: Any, value: Any) -> None:
+        """Sets every element of `array`, which may be strided, to the scalar `value`."""
+
+    def adopt(self, array: Any, label: str = "") -> Chunk:
+        """A chunk around an array that a function of the array library returned. Nothing is copied.
+
+        The limit is checked after the fact: the array exists already, and is dropped where it is refused.
+
+        Raises
+        ------
+        DeviceMemoryError
+        """
+        if self.memory_limit is not None:
+            self.check(array.nbytes, label, array.shape, array.dtype)
+        return Chunk(self, array)
+
+    @abc.abstractmethod
+    def from_host(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None, label: str = "") -> Chunk:
+        """A chunk in C order with a copy of host data, cast to `dtype`. The source may change after the call."""
+
+    @abc.abstractmethod
+    def to_host(self, array: Any) -> npt.NDArray[Any]:
+        """A fresh NumPy array in C order with this device's `array`. Waits for the work that the array depends on."""
+
+    @abc.abstractmethod
+    def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:
+        """Copies `src_array`, on `src_device` of the same process, to `dst_array`, on this device.
+
+        Both may be strided views; their shapes and dtypes are equal. Work queued before on either device comes first,
+        and work queued later on either device comes after; the host does not wait between GPUs.
+        """
+
+    # -- running
+
+    @abc.abstractmethod
+    def active(self) -> AbstractContextManager[Any]:
+        """Makes the device and its compute stream current inside a ``with`` block."""
+
+    @abc.abstractmethod
+    def synchronize(self) -> None:
+        """Waits until all work queued on the device is done."""
+
+    def shares_memory(self, other: Device) -> bool:
+        """Whether this device computes on the other's arrays as they are: one host, or one physical GPU."""
+        same = other.kind == self.kind and other.process == self.process
+        return same and getattr(other, "ordinal", None) == getattr(self, "ordinal", None)
+
+    @abc.abstractmethod
+    def owns(self, array: Any) -> bool:
+        """Whether `array` is of this device's library and lies in its physical memory."""
+
+    def _match(self, dst_array: Any, src_array: Any, src_device: Device) -> None:
+        """Refuses a copy between arrays that do not match: broadcasting or casting here would hide a wrong plan."""
+        if dst_array.shape != src_array.shape or dst_array.dtype != src_array.dtype:
+            raise DeviceError(
+                f"cannot copy shape {src_array.shape}, dtype {src_array.dtype} to shape {dst_array.shape}, dtype "
+                f"{dst_array.dtype} on device {self.id}; pass views of equal shape and dtype"
+            )
+        if src_device.process != self.process:
+            raise DeviceError(
+                f"cannot copy from device {src_device.id} of process {src_device.process} to device {self.id} of "
+                f"process {self.process}; send it through a communicator"
+            )

@@ -1,0 +1,366 @@
+"""Devices on GPUs: CuPy arrays, ordered by streams and events, with no wait on the host.
+
+All work of a GPU runs on its legacy default stream, ``cupy.cuda.Stream.null``: what users launch with plain CuPy is
+ordered with it, memory that CuPy's pool hands out again was last used on the same stream, and a chunk may be dropped
+while kernels that read it are still queued. A copy between GPUs runs on the destination's stream, which first waits for
+the source's; the source's stream then waits until the copy has read.
+
+CuPy is imported when a device is made, never with this module.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from math import prod
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DeviceError
+from .base import Chunk, Device, as_int
+from .gpus import gpu_report, no_gpu
+
+__all__ = ["CudaDevice", "CudaRuntime", "rows_of"]
+
+STAGED_BYTES = 1 << 20
+"""Host data up to this size is copied once more, so that the call need not wait until the GPU has read it."""
+
+NARROWEST_ROW = 64
+"""Rows of fewer bytes are packed by a kernel: a copy engine moves narrow rows far below its bandwidth."""
+
+WIDEST_PITCH = (1 << 31) - 1
+"""CUDA's limit on the bytes between two rows of a 2-d copy."""
+
+_ALWAYS_ACTIVE: AbstractContextManager[None] = nullcontext()
+_PEER_ALREADY_ENABLED = 704
+
+
+def rows_of(
+    shape: Sequence[int], itemsize: int, dst: Sequence[int], src: Sequence[int]
+) -> tuple[int, int, int, int] | None:
+    """(width, height, dst pitch, src pitch) in bytes of one 2-d copy between two strided views, or None.
+
+    `dst` and `src` are the strides. Neighbouring axes that lie one behind the other in both views count as one.
+    """
+    axes: list[tuple[int, int, int]] = []  # (length, dst stride, src stride), outermost first
+    for length, to, frm in zip(shape, dst, src):
+        if length == 1:
+            continue
+        if axes and axes[-1][1] == length * to and axes[-1][2] == length * frm:
+            axes[-1] = (axes[-1][0] * length, to, frm)
+        else:
+            axes.append((length, to, frm))
+    width = itemsize
+    if axes and axes[-1][1:] == (itemsize, itemsize):
+        width *= axes.pop()[0]
+    if not axes:
+        return width, 1, width, width
+    if len(axes) > 1:
+        return None
+    height, to, frm = axes[0]
+    if min(to, frm) < width or max(to, frm) > WIDEST_PITCH:
+        return None  # a flip, a broadcast, overlapping rows, or rows too far apart
+    return width, height, to, frm
+
+
+class _Activation:
+    """The block in which a GPU and a stream are current; puts back what was."""
+
+    __slots__ = ("_device", "_stream")
+
+    def __init__(self, device: Any, stream: Any) -> None:
+        self._device = device
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        self._device.__enter__()
+        try:
+            self._stream.__enter__()
+        except BaseException:
+            self._device.__exit__()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._stream.__exit__(kind, error, trace)
+        finally:
+            self._device.__exit__(kind, error, trace)
+
+
+class CudaRuntime:
+    """What the CUDA devices of one context share: streams, idle events, and which GPUs reach each other.
+
+    Raises
+    ------
+    DeviceError
+        Where CuPy or a GPU is missing.
+    """
+
+    def __init__(self) -> None:
+        self.count, reason = gpu_report()
+        if not self.count:
+            raise DeviceError(no_gpu(reason))
+        import cupy
+
+        self.cupy: Any = cupy
+        self.api: Any = cupy.cuda.runtime
+        # the null stream is one object for all GPUs: it means the one of the current GPU
+        self.streams: dict[int, Any] = dict.fromkeys(range(self.count), cupy.cuda.Stream.null)
+        self._events: dict[int, list[Any]] = {ordinal: [] for ordinal in range(self.count)}
+        self._peers: set[tuple[int, int]] = set()
+        self._staged: deque[tuple[int, Any, Any]] = deque()  # (ordinal, event, host memory that a GPU may still read)
+
+    def on(self, ordinal: int) -> AbstractContextManager[Any]:
+        """Makes a GPU and its compute stream current in a ``with`` block; free where they are already."""
+        stream = self.streams[ordinal]
+        if self.api.getDevice() == ordinal and self.cupy.cuda.get_current_stream().ptr == stream.ptr:
+            return _ALWAYS_ACTIVE
+        return _Activation(self.cupy.cuda.Device(ordinal), stream)
+
+    def event(self, ordinal: int) -> Any:
+        """An event of a GPU, which must be current."""
+        try:
+            return self._events[ordinal].pop()
+        except IndexError:
+            return self.cupy.cuda.Event(disable_timing=True)
+
+    def reuse(self, ordinal: int, event: Any) -> None:
+        """Gives an event back. A wait holds what was recorded when it was queued: recording again leaves it be."""
+        self._events[ordinal].append(event)
+
+    def order(self, first: int, first_stream: Any, then: int, then_stream: Any) -> None:
+        """What is queued on `then_stream` from now on runs after all that is queued on `first_stream` now."""
+        with self._at(first):
+            event = self.event(first)
+            event.record(first_stream)
+        with self._at(then):
+            then_stream.wait_event(event)
+        self.reuse(first, event)
+
+    def _at(self, ordinal: int) -> AbstractContextManager[Any]:
+        if self.api.getDevice() == ordinal:
+            return _ALWAYS_ACTIVE
+        device: AbstractContextManager[Any] = self.cupy.cuda.Device(ordinal)
+        return device
+
+    def connect(self, ordinal: int, peer: int) -> None:
+        """Lets two GPUs reach each other's memory, where the hardware can; copies go through the host otherwise."""
+        for one, other in ((ordinal, peer), (peer, ordinal)):
+            if (one, other) in self._peers:
+                continue
+            if self.api.deviceCanAccessPeer(one, other):
+                with self._at(one):
+                    try:
+                        self.api.deviceEnablePeerAccess(other)
+                    except self.api.CUDARuntimeError as error:
+                        if error.status != _PEER_ALREADY_ENABLED:
+                            raise
+            self._peers.add((one, other))
+
+    def hold(self, ordinal: int, memory: Any) -> None:
+        """Keeps host memory alive until the work now queued on a GPU, which must be current, has read it."""
+        event = self.event(ordinal)
+        event.record(self.streams[ordinal])
+        self._staged.append((ordinal, event, memory))
+        while True:
+            try:
+                entry = self._staged.popleft()
+            except IndexError:
+                return
+            if not entry[1].done:
+                self._staged.appendleft(entry)
+                return
+            self.reuse(entry[0], entry[1])
+
+    def copy(self, dst: Any, to: int, src: Any, frm: int) -> None:
+        """Copies between arrays of equal shape and dtype on the GPUs `to` and `frm`, on the compute stream of `to`.
+
+        Straight into place where CUDA copies it as rows; else packed on the source, moved, and unpacked.
+        """
+        if not dst.size:
+            return
+        if to == frm:
+            with self.on(to):
+                dst[...] = src
+            return
+        self.connect(to, frm)
+        rows = self._rows(dst, src)
+        if rows is None and not src.flags.c_contiguous:
+            with self.on(frm):
+                src = self.cupy.ascontiguousarray(src)
+            rows = self._rows(dst, src)
+        self.order(frm, self.streams[frm], to, self.streams[to])
+        with self.on(to):
+            if rows is None:
+                packed = self.cupy.empty(src.shape, src.dtype)
+                self._move(packed, to, src, frm, self._rows(packed, src))
+                dst[...] = packed
+            else:
+                self._move(dst, to, src, frm, rows)
+        self.order(to, self.streams[to], frm, self.streams[frm])
+
+    @staticmethod
+    def _rows(dst: Any, src: Any) -> tuple[int, int, int, int] | None:
+        rows = rows_of(dst.shape, dst.dtype.itemsize, dst.strides, src.strides)
+        return None if rows is None or (rows[1] > 1 and rows[0] < NARROWEST_ROW) else rows
+
+    def _move(self, dst: Any, to: int, src: Any, frm: int, rows: tuple[int, int, int, int] | None) -> None:
+        assert rows is not None
+        width, height, dst_pitch, src_pitch = rows
+        stream = self.streams[to].ptr
+        if height == 1:
+            self.api.memcpyPeerAsync(dst.data.ptr, to, src.data.ptr, frm, width, stream)
+        else:
+            kind = self.api.memcpyDeviceToDevice
+            self.api.memcpy2DAsync(dst.data.ptr, dst_pitch, src.data.ptr, src_pitch, width, height, kind, stream)
+
+
+class CudaDevice(Device):
+    """A logical device on a GPU. Several may share one.
+
+    Parameters
+    ----------
+    ordinal : int
+        The GPU's number, as CUDA counts those visible to this process.
+    runtime : CudaRuntime, optional
+        Shared with the context's other CUDA devices; one of its own by default.
+
+    Raises
+    ------
+    DeviceError
+        Where CuPy or the GPU is missing.
+    """
+
+    kind = "cuda"
+
+    def __init__(
+        self,
+        id: int,
+        ordinal: int,
+        *,
+        process: int = 0,
+        memory_limit: int | None = None,
+        runtime: CudaRuntime | None = None,
+    ) -> None:
+        super().__init__(id, process=process, memory_limit=memory_limit)
+        self.runtime = CudaRuntime() if runtime is None else runtime
+        self.ordinal = as_int(ordinal, "a GPU's ordinal", 0, "number GPUs as CUDA does: 0, 1, 2, ...")
+        if self.ordinal >= self.runtime.count:
+            raise DeviceError(
+                f"there is no GPU {self.ordinal}: this process sees {self.runtime.count}; pass an ordinal below that, "
+                "or make more visible with CUDA_VISIBLE_DEVICES"
+            )
+        self._cupy = self.runtime.cupy
+
+    @cached_property
+    def xp(self) -> Any:
+        import array_api_compat.cupy as xp
+
+        return xp
+
+    @cached_property
+    def lib(self) -> Any:
+        return self._cupy
+
+    @property
+    def stream(self) -> Any:
+        """The compute stream: CuPy's null stream, of this GPU while this GPU is current."""
+        return self.runtime.streams[self.ordinal]
+
+    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
+        dtype = np.dtype(dtype)
+        shape = tuple(shape)
+        nbytes = prod(shape) * dtype.itemsize
+        if self.memory_limit is not None:
+            self.check(nbytes, label, shape, dtype)
+        try:
+            with self.active():
+                return Chunk(self, self._cupy.empty(shape, dtype))
+        except self._cupy.cuda.memory.OutOfMemoryError as error:  # CuPy has emptied its pool and tried again
+            raise self.memory_error(nbytes, label, shape, dtype) from error
+
+    def fill(self, array: Any, value: Any) -> None:
+        # NumPy casts, as numpy.full does: CuPy's own rules for Python scalars have changed between versions
+        scalar = np.full((), value, array.dtype)
+        with self.active():
+            if scalar == 0 and any(scalar.tobytes()):
+                # ndarray.fill clears memory for whatever equals 0, and would lose the sign of -0.0
+                source = self._cupy.empty((), array.dtype)
+                self._upload(source, scalar)
+                array[...] = source
+            else:
+                array.fill(scalar[()])
+
+    def from_host(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None, label: str = "") -> Chunk:
+        source = np.asarray(array)
+        chunk = self.empty(source.shape, source.dtype if dtype is None else dtype, label)
+        self._upload(chunk.array, source)
+        return chunk
+
+    def _upload(self, dst: Any, source: npt.NDArray[Any]) -> None:
+        """Copies host data to an array in C order. The source may change as soon as this returns."""
+        if not dst.size:
+            return
+        ready = source.dtype == dst.dtype and source.flags.c_contiguous
+        wait = dst.nbytes > STAGED_BYTES
+        if not (ready and wait):
+            source = np.array(source, dtype=dst.dtype, order="C")
+        with self.active():
+            dst.set(source)
+            if wait:
+                self.stream.synchronize()
+            else:
+                self.runtime.hold(self.ordinal, source)
+
+    def to_host(self, array: Any) -> npt.NDArray[Any]:
+        result: npt.NDArray[Any] = np.empty(array.shape, array.dtype)
+        if array.size:
+            with self.active():
+                array.get(out=result)
+        return result
+
+    def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:
+        self._match(dst_array, src_array, src_device)
+        if isinstance(src_device, CudaDevice):
+            self.runtime.copy(dst_array, self.ordinal, src_array, src_device.ordinal)
+        elif dst_array.flags.c_contiguous:
+            self._upload(dst_array, src_device.to_host(src_array))
+        else:
+            with self.active():
+                packed = self._cupy.empty(dst_array.shape, dst_array.dtype)
+                self._upload(packed, src_device.to_host(src_array))
+                dst_array[...] = packed
+
+    def from_foreign(self, array: Any, label: str = "") -> Chunk:
+        """A chunk in C order with a copy of a user's CuPy array, from any GPU of the process and any stream.
+
+        The copy waits for what the user's current stream on that GPU has queued, and that stream waits for the copy.
+        """
+        chunk = self.empty(array.shape, array.dtype, label)
+        frm = int(array.device.id)
+        ours = self.runtime.streams[frm]
+        theirs = self._cupy.cuda.get_current_stream(frm)
+        foreign = theirs.ptr != ours.ptr
+        if foreign:
+            self.runtime.order(frm, theirs, frm, ours)
+        self.runtime.copy(chunk.array, self.ordinal, array, frm)
+        if foreign:
+            self.runtime.order(self.ordinal, self.stream, frm, theirs)
+        return chunk
+
+    def active(self) -> AbstractContextManager[Any]:
+        return self.runtime.on(self.ordinal)
+
+    def synchronize(self) -> None:
+        with self.active():
+            self.stream.synchronize()
+
+    def owns(self, array: Any) -> bool:
+        return isinstance(array, self._cupy.ndarray) and int(array.device.id) == self.ordinal

@@ -1,0 +1,115 @@
+"""Devices on the CPU: NumPy arrays in pooled memory. With nothing but ``pip install`` they stand in for GPUs.
+
+Every host device shares the machine's memory and cores. What makes it a device is that it owns its chunks: programs,
+plans and limits behave as they would on separate machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from math import prod
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .base import Chunk, Device
+from .pool import LEAST, Buffer, HostPool
+from .workers import Workers, cpu_count
+
+__all__ = ["HostDevice", "HostPool", "Workers", "cpu_count"]
+
+_ALWAYS_ACTIVE: AbstractContextManager[None] = nullcontext()
+
+
+class HostDevice(Device):
+    """A virtual device on the CPU.
+
+    Parameters
+    ----------
+    pool : HostPool, optional
+        The memory shared with the context's other host devices; one of its own by default.
+    """
+
+    kind = "host"
+
+    def __init__(
+        self, id: int, *, process: int = 0, memory_limit: int | None = None, pool: HostPool | None = None
+    ) -> None:
+        super().__init__(id, process=process, memory_limit=memory_limit)
+        self.pool = HostPool() if pool is None else pool
+        self._alone = self.pool.alone
+
+    @cached_property
+    def xp(self) -> Any:
+        import array_api_compat.numpy as xp
+
+        return xp
+
+    @cached_property
+    def lib(self) -> Any:
+        return np
+
+    def release(
+        self,
+        nbytes: int,
+        array: Any,
+        # bound here, since module globals may be gone when the interpreter shuts down
+        _least: int = LEAST,
+        _refs: Callable[[object], int] = getrefcount,
+    ) -> None:
+        self.allocated -= nbytes
+        if nbytes >= _least:
+            buffer = array.base
+            if type(buffer) is Buffer and (_refs(array), _refs(buffer)) == self._alone:
+                self.pool.give(buffer)
+
+    def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
+        dtype = np.dtype(dtype)
+        nbytes = prod(shape) * dtype.itemsize
+        if self.memory_limit is not None:
+            self.check(nbytes, label, shape, dtype)
+        try:
+            if nbytes < LEAST or dtype.hasobject:
+                return Chunk(self, np.empty(shape, dtype))
+            return Chunk(self, self.pool.array(shape, dtype, nbytes))
+        except MemoryError:
+            self.pool.clear()
+        try:
+            return Chunk(self, np.empty(shape, dtype))
+        except MemoryError as error:
+            raise self.memory_error(nbytes, label, shape, dtype) from error
+
+    def fill(self, array: Any, value: Any) -> None:
+        np.copyto(array, value, casting="unsafe")
+
+    def adopt(self, array: Any, label: str = "") -> Chunk:
+        # NumPy's functions return scalars where the result has no axes
+        return super().adopt(array if isinstance(array, np.ndarray) else np.asarray(array), label)
+
+    def from_host(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None, label: str = "") -> Chunk:
+        source = np.asarray(array)
+        chunk = self.empty(source.shape, source.dtype if dtype is None else dtype, label)
+        np.copyto(chunk.array, source, casting="unsafe")
+        return chunk
+
+    def to_host(self, array: Any) -> npt.NDArray[Any]:
+        return np.array(array, order="C")
+
+    def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:
+        self._match(dst_array, src_array, src_device)
+        if src_device.kind != self.kind:
+            src_array = src_device.to_host(src_array)
+        np.copyto(dst_array, src_array)
+
+    def active(self) -> AbstractContextManager[None]:
+        return _ALWAYS_ACTIVE
+
+    def synchronize(self) -> None:
+        pass
+
+    def owns(self, array: Any) -> bool:
+        return isinstance(array, np.ndarray)

@@ -1,0 +1,327 @@
+"""Alignment: in which layout an expression is evaluated, what has to be fetched for it, and how each chunk is cut so that
+in each cell every operand is one local view.
+
+The decision is taken for a whole expression at its demand, from metadata alone. Operands that read one storage through
+several views (a stencil) share what they fetch: only the elements that a device lacks travel, once, in one round.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks, reshape_map
+from distarray.layout import Layout, Visible
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["Alignment", "Cell", "Fetch", "Source", "align"]
+
+Key = tuple[slice, ...]
+
+
+class Source(NamedTuple):
+    """Where an operand of one cell is read: `array[key]` of a visible chunk (`fetched` False) or of a fetched buffer."""
+
+    fetched: bool
+    index: int
+    key: Key | None
+
+
+class Cell(NamedTuple):
+    """A part of one result chunk: its key in the chunk (None: all of it), and one source for each leaf."""
+
+    key: Key | None
+    sources: tuple[Source, ...]
+
+
+class Fetch(NamedTuple):
+    """A buffer on `device` for `region` of a group's storage, put together from `parts`: (chunk, its key, buffer key).
+
+    `shapes` are the chunks' shapes where the group's views rely on a reshape.
+    """
+
+    group: int
+    device: int
+    region: Region
+    parts: tuple[tuple[int, Key, Key], ...]
+    shapes: tuple[tuple[int, ...], ...] | None
+
+
+class Alignment(NamedTuple):
+    """How an expression is evaluated.
+
+    Attributes
+    ----------
+    layout : Layout
+        Of the result.
+    seen : tuple of Visible or None
+        For each leaf, what its view shows of its storage; None is the identity.
+    fetches : tuple of Fetch
+        Buffers to fill before any cell is computed.
+    pulls : tuple of dict
+        For each leaf, its view of the fetched buffers: fetch index → Pull.
+    cells : tuple of tuple of Cell
+        For each result chunk.
+    messages : dict
+        Elements for each (sender, receiver, group).
+    """
+
+    layout: Layout
+    seen: tuple[Visible | None, ...]
+    fetches: tuple[Fetch, ...]
+    pulls: tuple[dict[int, Pull], ...]
+    cells: tuple[tuple[Cell, ...], ...]
+    messages: dict[tuple[int, int, int], int]
+
+
+class _Leaf(NamedTuple):
+    """What alignment knows of a leaf: no data."""
+
+    layout: Layout
+    view: ViewMap
+    group: int
+
+
+def align(
+    context: Context,
+    shape: tuple[int, ...],
+    nbytes: int,
+    leaves: Sequence[tuple[Layout, ViewMap | None, int]],
+    target: Layout | None,
+) -> Alignment:
+    """The cached alignment of an expression.
+
+    Parameters
+    ----------
+    shape, nbytes
+        Of the result.
+    leaves : sequence of (layout, view, group)
+        REPLICA layouts of the storages, the view of each leaf (its shape broadcasts to `shape`), and an integer that is
+        equal for leaves of one version.
+    target : Layout, optional
+        Evaluate into this layout. Default: the layout of an operand, whichever moves the fewest bytes.
+    """
+    key = ("align", shape, tuple(leaves), target)
+    found = context.layouts.remembered(key)
+    if found is None:
+        full = [_Leaf(lo, ViewMap.identity(lo.shape) if v is None else v, g) for lo, v, g in leaves]
+        if target is None:
+            target = _choose(context, shape, nbytes, full)
+        found = context.layouts.remember(key, _build(context, shape, full, target))
+    return found  # type: ignore[no-any-return]
+
+
+# --- which layout -----------------------------------------------------------------------------------------------------
+
+
+def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Sequence[_Leaf]) -> Layout:
+    """The candidate that moves the fewest elements; then the most even; then the earliest operand's."""
+    candidates: list[IndexMap] = []
+    replicated: list[IndexMap] = []
+    for leaf in leaves:
+        lifted = _lift_map(context, leaf, shape)
+        if lifted is None:
+            continue
+        pool = replicated if lifted.is_replicated else candidates
+        if lifted not in pool:
+            pool.append(lifted)
+    if not candidates:
+        grown = all(_size(leaf.view.shape) < _size(shape) for leaf in leaves)
+        if replicated and not (grown and nbytes > context.SMALL):
+            return context.layout(replicated[0])
+        candidates.append(blocks(0).resolve(shape, context.group.ids))
+    if len(candidates) == 1:
+        return context.layout(candidates[0])
+    costs = []
+    for turn, candidate in enumerate(candidates):
+        needs = _needs(shape, leaves, candidate)
+        moved = sum(region.size for _, _, region in needs)
+        uneven = sum(region.size**2 for _, region in candidate.chunks)
+        costs.append((moved, uneven, turn))
+    return context.layout(candidates[min(costs)[2]])
+
+
+def _size(shape: Sequence[int]) -> int:
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+def _lift_map(context: Context, leaf: _Leaf, shape: tuple[int, ...]) -> IndexMap | None:
+    """A leaf's layout in the result's coordinates: regions stretch along the axes that broadcast."""
+    seen = context.layouts.visible(leaf.layout, leaf.view)
+    assert seen is not None
+    if leaf.view.shape == shape:
+        return seen.layout.index_map
+    if not seen.layout.index_map.covers:
+        return None
+    regions: dict[int, list[Region]] = {}
+    for device in seen.layout.devices:
+        regions[device] = [
+            _lift(region, leaf.view.shape, Region.full(shape)) for region in seen.layout.index_map.regions(device)
+        ]
+    return IndexMap(shape, regions)
+
+
+def _lift(region: Region, own: tuple[int, ...], cell: Region) -> Region:
+    """`region` of an operand of shape `own`, as the part of `cell` (result coordinates) that it serves."""
+    extra = len(cell) - len(own)
+    axes = list(cell[:extra])
+    for k, n in enumerate(own):
+        axes.append(cell[extra + k] if n == 1 and region[k].size else region[k])
+    return Region(axes)
+
+
+def _drop(region: Region, own: tuple[int, ...]) -> Region:
+    """What an operand of shape `own` needs for a region of the result."""
+    extra = len(region) - len(own)
+    axes = []
+    for k, n in enumerate(own):
+        r = region[extra + k]
+        axes.append(_ONE if n == 1 and r.size else r)
+    return Region(axes)
+
+
+_ONE = Range.of(0, 1, 1)
+
+
+# --- what is fetched --------------------------------------------------------------------------------------------------
+
+
+def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap) -> list[tuple[int, int, Region]]:
+    """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device."""
+    needs: list[tuple[int, int, Region]] = []
+    lacking: dict[tuple[int, int], list[Region]] = {}
+    for device, region in target.chunks:
+        if not region.size:
+            continue
+        for leaf in leaves:
+            wanted = [leaf.view.image(_drop(region, leaf.view.shape))]
+            base_map = _based(leaf)
+            if device in base_map.devices:
+                for own in base_map.regions(device):
+                    wanted = _minus(wanted, own)
+                    if not wanted:
+                        break
+            if not wanted:
+                continue
+            known = lacking.setdefault((leaf.group, device), [])
+            for earlier in known:
+                wanted = _minus(wanted, earlier)
+            known.extend(wanted)
+            needs.extend((leaf.group, device, piece) for piece in wanted)
+    return needs
+
+
+def _based(leaf: _Leaf) -> IndexMap:
+    """The storage's index map as the leaf's view sees it (reshaped where the view relies on that)."""
+    index_map = leaf.layout.index_map
+    if leaf.view.base != index_map.shape:
+        reshaped = reshape_map(index_map, leaf.view.base)
+        assert reshaped is not None
+        return reshaped
+    return index_map
+
+
+def _minus(regions: list[Region], taken: Region) -> list[Region]:
+    left: list[Region] = []
+    for region in regions:
+        left.extend(region.difference(taken))
+    return left
+
+
+def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: Layout) -> Alignment:
+    seen = tuple(
+        None if leaf.view.is_identity and leaf.view.base == leaf.layout.shape
+        else context.layouts.visible(leaf.layout, leaf.view)
+        for leaf in leaves
+    )  # fmt: skip
+    by_group = {leaf.group: leaf for leaf in leaves}
+    fetches: list[Fetch] = []
+    messages: dict[tuple[int, int, int], int] = {}
+    for group, device, region in _needs(shape, leaves, target.index_map):
+        index_map = _based(by_group[group])
+        turn = bisect_left(target.devices, device)
+        parts = []
+        for cell_id, part in index_map.query_cells(region):
+            holders = index_map.cells[cell_id].holders
+            giver = holders[turn % len(holders)]
+            sender, whole = index_map.chunks[giver]
+            parts.append((giver, whole.locate(part).slices, region.locate(part).slices))
+            pair = (sender, device, group)
+            messages[pair] = messages.get(pair, 0) + part.size
+        shapes = None
+        if index_map is not by_group[group].layout.index_map:
+            shapes = tuple(whole.shape for _, whole in index_map.chunks)
+        fetches.append(Fetch(group, device, region, tuple(parts), shapes))
+    pulls: list[dict[int, Pull]] = []
+    for leaf in leaves:
+        mine: dict[int, Pull] = {}
+        for i, fetch in enumerate(fetches):
+            if fetch.group == leaf.group and (pull := leaf.view.pull(fetch.region)) is not None:
+                mine[i] = pull
+        pulls.append(mine)
+    shown = [
+        leaf.layout.index_map if s is None else s.layout.index_map for leaf, s in zip(leaves, seen, strict=True)
+    ]
+    cells = tuple(
+        _cells(device, region, leaves, shown, fetches, pulls) for device, region in target.chunks
+    )
+    return Alignment(target, seen, tuple(fetches), tuple(pulls), cells, messages)
+
+
+# --- how chunks are cut -----------------------------------------------------------------------------------------------
+
+
+def _cells(
+    device: int,
+    region: Region,
+    leaves: Sequence[_Leaf],
+    shown: Sequence[IndexMap],
+    fetches: Sequence[Fetch],
+    pulls: Sequence[dict[int, Pull]],
+) -> tuple[Cell, ...]:
+    """Cut one result chunk so that in each cell every leaf is one view of one local chunk or buffer."""
+    if not region.size:
+        return ()
+    open_cells: list[tuple[Region, list[tuple[bool, int, Region]]]] = [(region, [])]
+    for k, leaf in enumerate(leaves):
+        offers: list[tuple[bool, int, Region]] = []
+        if device in shown[k].devices:
+            offers = [(False, c, shown[k].chunks[c][1]) for c in shown[k].chunk_ids(device)]
+            same = _drop(region, leaf.view.shape)
+            offers.sort(key=lambda offer: offer[2] != same)
+        offers += [(True, i, pull.region) for i, pull in pulls[k].items() if fetches[i].device == device]
+        done: list[tuple[Region, list[tuple[bool, int, Region]]]] = []
+        rest = open_cells
+        for fetched, index, offered in offers:
+            left: list[tuple[Region, list[tuple[bool, int, Region]]]] = []
+            for cell, chosen in rest:
+                need = _drop(cell, leaf.view.shape)
+                common = need.intersect(offered)
+                if common is None:
+                    left.append((cell, chosen))
+                    continue
+                inside = cell if common == need else _lift(common, leaf.view.shape, cell)
+                done.append((inside, [*chosen, (fetched, index, offered)]))
+                if inside is not cell:
+                    left.extend((piece, chosen) for piece in cell.difference(inside))
+            rest = left
+            if not rest:
+                break
+        if rest:
+            raise AssertionError(f"alignment left {rest[0][0]} of {region} on device {device} without leaf {k}")
+        open_cells = done
+    result = []
+    for cell, chosen in open_cells:
+        sources = []
+        for leaf, (fetched, index, offered) in zip(leaves, chosen, strict=True):
+            need = _drop(cell, leaf.view.shape)
+            sources.append(Source(fetched, index, None if need == offered else offered.locate(need).slices))
+        result.append(Cell(None if cell == region else region.locate(cell).slices, tuple(sources)))
+    return tuple(result)
+

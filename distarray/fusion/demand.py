@@ -1,0 +1,288 @@
+"""Demands: the one place where expressions are evaluated, and where they communicate.
+
+``demand`` evaluates an expression into new chunks; ``write`` evaluates one into a view of an existing storage. Both
+follow the same order: resolve the operands, align, enter the moves in the ledger, allocate everything, fetch, compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from distarray.devices import Chunk
+from distarray.errors import ReadOnlyError
+from distarray.fusion.align import Alignment, Cell, align
+from distarray.fusion.evaluate import Program, Step, evaluate_cells
+from distarray.fusion.expr import Leaf, Node
+from distarray.geometry import ViewMap
+from distarray.layout import Layout
+from distarray.storage import Storage, Version, duplicate, share
+from distarray.transfer.execute import resolve
+from distarray.transfer.ledger import note
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["alignment_of", "demand", "write"]
+
+
+def demand(node: Node, target: Layout | None = None) -> Version:
+    """The value of an expression, evaluated once; in layout `target` where one is named."""
+    context = node.context
+    with context.lock:
+        if node.version is None:
+            context.check()
+            program, leaves = compile_expression(node)
+            settled = _resolve_leaves(context, program, leaves)
+            al = alignment_of(context, program, settled, target)
+            chunks: list[Chunk | None] = []
+            label = program.name
+            for device, region in al.layout.chunks:
+                chunks.append(context.by_id[device].empty(region.shape, node.dtype, label))
+            _evaluate(context, program, settled, al, [None if c is None else c.array for c in chunks])
+            node.settle(Version(al.layout, chunks, node.dtype))
+        assert node.version is not None
+        return node.version
+
+
+def compile_expression(root: Any) -> tuple[Program, list[Leaf]]:
+    """The steps of an expression in order, each shared node once, and its distinct leaves."""
+    steps: list[Step] = []
+    leaves: list[Leaf] = []
+    slots: dict[int, int] = {}
+    places: dict[tuple[int, Any], int] = {}
+
+    def leaf_slot(leaf: Leaf) -> int:
+        key = (id(leaf.version), leaf.view)
+        slot = places.get(key)
+        if slot is None:
+            slot = places[key] = len(leaves)
+            leaves.append(leaf)
+        return slot
+
+    def visit(item: Any) -> tuple[str, Any]:
+        if type(item) is Leaf:
+            return ("leaf", leaf_slot(item))
+        if type(item) is not Node:
+            return ("const", item)
+        if item.version is not None:
+            return ("leaf", leaf_slot(Leaf(item.version, None, item.shape)))
+        done = slots.get(id(item))
+        if done is None:
+            args = tuple([visit(arg) for arg in item.args])
+            done = slots[id(item)] = len(steps)
+            steps.append(Step(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked))
+        return ("step", done)
+
+    result = visit(root)
+    name = root.ufunc.__name__ if type(root) is Node else "assignment"
+    shape = getattr(root, "shape", ())
+    return Program(tuple(steps), result, getattr(root, "dtype", None), shape, name), leaves
+
+
+def _resolve_leaves(context: Context, program: Program, leaves: Sequence[Leaf]) -> Sequence[Leaf]:
+    for leaf in leaves:
+        if leaf.version.layout.is_partial:
+            resolve(context, leaf.version, program.name)
+    return leaves
+
+
+def alignment_of(
+    context: Context,
+    program: Program,
+    leaves: Sequence[Leaf],
+    target: Layout | None,
+    shape: tuple[int, ...] | None = None,
+) -> Alignment:
+    """The alignment of a compiled expression; its leaves must be resolved."""
+    groups: dict[tuple[int, Any], int] = {}
+    described = []
+    for leaf in leaves:
+        base = None if leaf.view is None else leaf.view.base
+        if base == leaf.version.layout.shape:
+            base = None
+        group = groups.setdefault((id(leaf.version), base), len(groups))
+        described.append((leaf.version.layout, leaf.view, group))
+    shape = program.shape if shape is None else shape
+    size = 1
+    for n in shape:
+        size *= n
+    itemsize = 1 if program.dtype is None else program.dtype.itemsize
+    return align(context, shape, size * itemsize, described, target)
+
+
+def _evaluate(
+    context: Context,
+    program: Program,
+    leaves: Sequence[Leaf],
+    al: Alignment,
+    outs: Sequence[Any],
+) -> None:
+    """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout."""
+    buffers: list[Chunk] = _fetch(context, program, leaves, al) if al.fetches else []
+    jobs: list[tuple[Any, list[tuple[Any, list[Any]]]]] = []
+    chunks = al.layout.chunks
+    nbytes = 0
+    for i, cells in enumerate(al.cells):
+        if not cells:
+            continue
+        device = context.by_id[chunks[i][0]]
+        out = outs[i]
+        nbytes += out.nbytes
+        work = []
+        for cell in cells:
+            operands = _operands(leaves, al, buffers, cell)
+            work.append((out if cell.key is None else out[cell.key], operands))
+        jobs.append((device, work))
+    strict = not al.layout.index_map.is_disjoint
+    evaluate_cells(context, program, jobs, nbytes * (1 + len(leaves)), strict)
+
+
+def _operands(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk], cell: Cell) -> list[Any]:
+    operands = []
+    for k, source in enumerate(cell.sources):
+        if source.fetched:
+            buffer = buffers[source.index]
+            array = al.pulls[k][source.index].apply(buffer.array, buffer.device.xp)
+        else:
+            seen = al.seen[k]
+            held = leaves[k].version.chunks
+            if seen is None:
+                array = held[source.index].array  # type: ignore[union-attr]
+            else:
+                chunk = held[seen.sources[source.index]]
+                assert chunk is not None
+                array = seen.show(source.index, chunk.array, chunk.device.xp)
+        operands.append(array if source.key is None else array[source.key])
+    return operands
+
+
+def _fetch(context: Context, program: Program, leaves: Sequence[Leaf], al: Alignment) -> list[Chunk]:
+    by_group: dict[int, Leaf] = {}
+    groups: dict[tuple[int, Any], int] = {}
+    for leaf in leaves:
+        base = None if leaf.view is None else leaf.view.base
+        if base == leaf.version.layout.shape:
+            base = None
+        group = groups.setdefault((id(leaf.version), base), len(groups))
+        by_group.setdefault(group, leaf)
+    sizes = {group: leaf.dtype.itemsize for group, leaf in by_group.items()}
+    messages: dict[tuple[int, int], int] = {}
+    for (sender, receiver, group), count in al.messages.items():
+        pair = (sender, receiver)
+        messages[pair] = messages.get(pair, 0) + count * sizes[group]
+    held: dict[int, int] = {}
+    for fetch in al.fetches:
+        held[fetch.device] = held.get(fetch.device, 0) + fetch.region.size * sizes[fetch.group]
+    note(messages, 1, program.name, explicit=False, temporary=max(held.values()))
+    buffers: list[Chunk] = []
+    work: dict[int, list[Any]] = {}
+    for fetch in al.fetches:
+        device = context.by_id[fetch.device]
+        version = by_group[fetch.group].version
+        buffer = device.empty(fetch.region.shape, version.dtype, f"an operand of {program.name}")
+        buffers.append(buffer)
+        for giver, key, place in fetch.parts:
+            chunk = version.chunks[giver]
+            assert chunk is not None
+            array = chunk.array if fetch.shapes is None else chunk.array.reshape(fetch.shapes[giver])
+            task = partial(device.copy, buffer.array[place], array[key], chunk.device)
+            work.setdefault(fetch.device, []).append(task)
+    context.workers.run([partial(_each, tasks) for tasks in work.values()], sum(held.values()))
+    return buffers
+
+
+def _each(tasks: Sequence[Any]) -> None:
+    for task in tasks:
+        task()
+
+
+def write(
+    storage: Storage, view: ViewMap | None, value: Any, *, private: int = 0, casting: str = "unsafe", writable: bool = True
+) -> None:
+    """Write an expression, leaf or scalar into a view of a storage, in every copy of every element.
+
+    Parameters
+    ----------
+    private : int
+        How many leaves of `value` that read this storage through this very view belong to the write alone (the left
+        operand of ``x += y``), so that it may be overwritten as it is read.
+    """
+    if not writable:
+        raise ReadOnlyError(
+            "assignment destination is read-only: it is a copy where NumPy would have a view, or a broadcast view; "
+            "write to x.copy() instead"
+        )
+    context = storage.context
+    with context.lock:
+        context.check()
+        resolve(context, storage.version, "assignment")
+        version = storage.version
+        layout = version.layout
+        identity = ViewMap.identity(layout.shape) if view is None else view
+        program, leaves = compile_expression(value)
+        _resolve_leaves(context, program, leaves)
+        seen = context.layouts.visible(layout, identity)
+        assert seen is not None
+        al = alignment_of(context, program, leaves, seen.layout, identity.shape)
+        mine = [leaf for leaf in leaves if leaf.version is version]
+        others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
+        in_place = not others and not version.pinned(1 + private)
+        if storage.exposed and not in_place:
+            _write_through(context, program, leaves, al, version, seen)
+            return
+        chunks = list(version.chunks)
+        outs: list[Any] = []
+        for i, source in enumerate(seen.sources):
+            chunk = chunks[source]
+            assert chunk is not None
+            if not in_place or chunk.shared:
+                if seen.layout.chunks[i][1].size == layout.chunks[source][1].size:
+                    chunk = chunk.device.empty(chunk.array.shape, version.dtype, "the target of an assignment")
+                else:
+                    chunk = duplicate(chunk)
+                chunks[source] = chunk
+            outs.append(seen.show(i, chunk.array, chunk.device.xp))
+        twins = _twins(seen, chunks, fresh=not in_place)
+        _evaluate(context, program, leaves, al, outs)
+        for origin, array, device in twins:
+            device.copy(array, outs[origin], device)
+        if in_place:
+            version.chunks = chunks
+        else:
+            after = Version(layout, chunks, version.dtype)
+            if any(a is b for a, b in zip(chunks, version.chunks, strict=True)):
+                share(version)
+            storage.replace(after)
+
+
+def _twins(seen: Any, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[int, Any, Any]]:
+    """The other chunks of a device that show the same elements, made writable: `(chunk of the view, array, device)`."""
+    rows = []
+    for origin, source, pull, shape in seen.twins:
+        chunk = chunks[source]
+        assert chunk is not None
+        if fresh or chunk.shared:
+            chunk = chunks[source] = duplicate(chunk)
+        array = chunk.array
+        if shape is not None:
+            array = array.reshape(shape)
+        rows.append((origin, pull.apply(array, chunk.device.xp), chunk.device))
+    return rows
+
+
+def _write_through(
+    context: Context, program: Program, leaves: Sequence[Leaf], al: Alignment, version: Version, seen: Any
+) -> None:
+    """Write into buffers that others hold, from values computed beforehand in buffers of our own."""
+    fresh = []
+    for device, region in seen.layout.chunks:
+        fresh.append(context.by_id[device].empty(region.shape, version.dtype, "the value of an assignment"))
+    _evaluate(context, program, leaves, al, [c.array for c in fresh])
+    for i, source in enumerate(seen.sources):
+        chunk = version.chunks[source]
+        assert chunk is not None
+        chunk.device.copy(seen.show(i, chunk.array, chunk.device.xp), fresh[i].array, chunk.device)
+    for origin, array, device in _twins(seen, version.chunks, fresh=False):
+        device.copy(array, fresh[origin].array, device)

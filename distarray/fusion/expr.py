@@ -1,0 +1,182 @@
+"""Expressions: element-wise computations that are recorded, not yet evaluated.
+
+A :class:`Node` is one ufunc call on leaves, nodes and scalars. Its shape, dtype and their errors are found when it is
+recorded, by calling the ufunc on empty arrays of the operands' dtypes: NumPy itself decides promotion, casting and
+messages. A :class:`Leaf` is a version of a storage seen through a view; it pins the version, so that a later write does
+not change what the expression reads.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distarray.geometry import ViewMap
+from distarray.storage import Version
+from distarray.transfer.ledger import watching
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["ASTYPE", "MAX_NODES", "Cast", "Leaf", "Node", "forced", "probe", "record"]
+
+MAX_NODES = 48
+"""An expression of more nodes is evaluated when it is recorded: a bound that metadata alone sets."""
+
+_EMPTY: dict[Any, Any] = {}
+
+
+def empty_of(dtype: Any) -> Any:
+    """A zero-size array of a dtype, to ask NumPy what a ufunc would do with it."""
+    found = _EMPTY.get(dtype)
+    if found is None:
+        found = _EMPTY.setdefault(dtype, np.empty(0, dtype))
+    return found
+
+
+class Cast:
+    """A conversion to another dtype, in the place of a ufunc."""
+
+    __name__ = "astype"
+
+    def __call__(self, array: Any, *, dtype: Any, out: Any = None) -> Any:
+        if out is None:
+            return np.asarray(array).astype(dtype)
+        np.copyto(out, array, casting="unsafe")
+        return out
+
+
+ASTYPE = Cast()
+
+
+class Leaf:
+    """A version seen through a view. `view` is None for the identity."""
+
+    __slots__ = ("dtype", "exposed", "shape", "token", "version", "view")
+
+    def __init__(self, version: Version, view: ViewMap | None, shape: tuple[int, ...], exposed: bool = False) -> None:
+        self.version = version
+        self.token = version.token
+        self.view = view
+        self.shape = shape
+        self.dtype = version.dtype
+        self.exposed = exposed
+
+
+class Node:
+    """One recorded ufunc call.
+
+    Attributes
+    ----------
+    ufunc : numpy.ufunc
+    args : tuple of Leaf, Node or scalar
+    kwargs : dict
+        ``dtype`` and ``casting``, as they were given.
+    masked : bool
+        The last two `args` are a mask, and what stands where it is False.
+    shape, dtype
+        Of the result.
+    size : int
+        Nodes below and including this one; shared ones count each time.
+    errors : dict
+        ``np.geterr()`` at the call.
+    site : tuple of (file name, line)
+        The caller's line, for warnings.
+    version : Version or None
+        The value, once it has been evaluated.
+    """
+
+    __slots__ = ("args", "context", "dtype", "errors", "kwargs", "masked", "shape", "site", "size", "token", "ufunc", "version")
+
+    def __init__(
+        self,
+        context: Context,
+        ufunc: np.ufunc | Cast,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        shape: tuple[int, ...],
+        dtype: Any,
+        size: int,
+        errors: dict[str, str],
+        masked: bool,
+    ) -> None:
+        self.context = context
+        self.ufunc = ufunc
+        self.args = args
+        self.kwargs = kwargs
+        self.shape = shape
+        self.dtype = dtype
+        self.size = size
+        self.errors = errors
+        self.masked = masked
+        self.site = call_site()
+        self.version: Version | None = None
+        self.token: Any = None
+
+    def settle(self, version: Version) -> None:
+        """Keep the value, and let go of the operands."""
+        self.version = version
+        self.token = version.token
+        self.args = ()
+
+    def demand_root(self) -> None:
+        """Evaluate, unless another recorded node has taken this one in. Called where a ledger block closes."""
+        if self.version is None:
+            from distarray.fusion.demand import demand
+
+            demand(self)
+
+
+def call_site() -> tuple[str, int, dict[str, Any]]:
+    """File, line and globals of the first frame outside the package and NumPy."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("distarray.", "numpy.")):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_globals
+
+
+def probe(ufunc: np.ufunc | Cast, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What NumPy makes of the operands' dtypes and scalars: empty results, or its own error."""
+    return ufunc(*[empty_of(a.dtype) if type(a) is Leaf or type(a) is Node else a for a in args], **kwargs)
+
+
+def record(
+    context: Context,
+    ufunc: np.ufunc | Cast,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    shape: tuple[int, ...],
+    mask: tuple[Any, Any] | None = None,
+) -> Node:
+    """Record a ufunc call with one output; its dtype is what NumPy says.
+
+    `mask` is a boolean operand and what the result holds where it is False.
+    """
+    dtype = probe(ufunc, args, kwargs).dtype
+    if mask is not None:
+        args = (*args, *mask)
+    size = 1
+    for arg in args:
+        if type(arg) is Node and arg.version is None:
+            size += arg.size
+    node = Node(context, ufunc, args, kwargs, shape, dtype, size, np.geterr(), mask is not None)
+    watch = watching.get()
+    if watch is not None:
+        watch.recorded = [n for n in watch.recorded if not any(n is a for a in args)]
+        watch.recorded.append(node)
+    return node
+
+
+def forced(node: Node) -> bool:
+    """Whether a node has to be evaluated at its call: data can make it fail, its errors are asked for at once, or its
+    expression has grown to the bound. Decided from metadata alone."""
+    if node.size > MAX_NODES or node.context.eager:
+        return True
+    if node.ufunc is np.power and node.dtype.kind in "iu":
+        return True
+    for how in node.errors.values():
+        if how != "warn" and how != "ignore":
+            return True
+    return any(type(a) is Leaf and a.exposed for a in node.args)

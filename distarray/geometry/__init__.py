@@ -1,0 +1,31 @@
+"""Which elements of a logical array live where: ranges, regions, index maps, the common layouts, views and reshapes.
+Pure Python integers, so that every process computes the same answers without touching data or an array library."""
+
+from __future__ import annotations
+
+from distarray.geometry.index_map import Cell, IndexMap
+from distarray.geometry.ranges import Range
+from distarray.geometry.regions import Region
+from distarray.geometry.reshape import flat_blocks, reshape_map, reshape_region
+from distarray.geometry.specs import Spec, as_spec, blocks, cyclic, grid, make_2d_index_map, replicated
+from distarray.geometry.views import AxisMap, Pull, ViewMap
+
+__all__ = [
+    "AxisMap",
+    "Cell",
+    "IndexMap",
+    "Pull",
+    "Range",
+    "Region",
+    "Spec",
+    "ViewMap",
+    "as_spec",
+    "blocks",
+    "cyclic",
+    "flat_blocks",
+    "grid",
+    "make_2d_index_map",
+    "replicated",
+    "reshape_map",
+    "reshape_region",
+]

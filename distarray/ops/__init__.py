@@ -1,0 +1,1 @@
+"""The array functions, a module for each chapter of the standard. Importing the package registers them all."""

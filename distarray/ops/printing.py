@@ -1,0 +1,81 @@
+"""Printing, as NumPy prints; a long array fetches only the edges that are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.registry import implements, method
+
+__all__: list[str] = []
+
+
+def shown(x: DistributedArray) -> tuple[Any, bool]:
+    """A host array that prints as `x` does, and whether it is only the edges of `x`.
+
+    Each axis that NumPy would shorten is cut to its edges and one more element in the middle, which is never printed.
+    """
+    options = np.get_printoptions()
+    edge = options["edgeitems"]
+    if x.size <= options["threshold"] or all(n <= 2 * edge for n in x.shape):
+        return x.get(), False
+    parts: list[tuple[tuple[slice, slice], ...]] = [()]
+    for n in x.shape:
+        if n <= 2 * edge + 1:
+            cuts = [(slice(0, n), slice(0, n))]
+        else:
+            cuts = [(slice(0, edge + 1), slice(0, edge + 1)), (slice(n - edge, n), slice(edge + 1, 2 * edge + 1))]
+        parts = [(*p, c) for p in parts for c in cuts]
+    out = np.empty(tuple(min(n, 2 * edge + 1) for n in x.shape), x.dtype)
+    for part in parts:
+        out[tuple(to for _, to in part)] = x[tuple(frm for frm, _ in part)].get()
+    return out, True
+
+
+def _text(x: DistributedArray, separator: str, prefix: str) -> str:
+    values, cut = shown(x)
+    if not cut:
+        return np.array2string(values, separator=separator, prefix=prefix)
+    return np.array2string(values, separator=separator, prefix=prefix, threshold=0)
+
+
+@method("str")
+def to_str(x: DistributedArray) -> str:
+    """``str(x)``: as NumPy prints the values."""
+    return str(x.get()[()]) if not x.shape else _text(x, " ", "")
+
+
+@method("repr")
+def to_repr(x: DistributedArray) -> str:
+    """``repr(x)``: values, and dtype where NumPy would say it."""
+    name = "DistributedArray("
+    body = _text(x, ", ", name) if x.size else "[]"
+    parts = [body]
+    if not x.size and x.shape != (0,):
+        parts.append(f"shape={x.shape}")
+    if x.dtype not in (np.dtype(bool), np.dtype(int), np.dtype(float), np.dtype(complex)) or not x.size:
+        parts.append(f"dtype={x.dtype}")
+    return f"{name}{', '.join(parts)})"
+
+
+@implements(np.array2string)
+def array2string(a: DistributedArray, *args: Any, **kwargs: Any) -> str:
+    """``np.array2string``, on the edges that it shows."""
+    values, cut = shown(a)
+    if cut:
+        kwargs.setdefault("threshold", 0)
+    return np.array2string(values, *args, **kwargs)
+
+
+@implements(np.array_repr)
+def array_repr(arr: DistributedArray, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None) -> str:
+    """``np.array_repr``."""
+    return to_repr(arr)
+
+
+@implements(np.array_str)
+def array_str(a: DistributedArray, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None) -> str:
+    """``np.array_str``."""
+    return to_str(a)

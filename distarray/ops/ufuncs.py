@@ -1,0 +1,72 @@
+"""Ufunc calls: ``np.add(x, y)`` and every other element-wise ufunc of NumPy, through ``__array_ufunc__``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.context import Context
+from distarray.devices import Chunk
+from distarray.errors import UnsupportedError
+from distarray.fusion.demand import demand
+from distarray.fusion.expr import ASTYPE, probe, record
+from distarray.operators import apply
+from distarray.ops.convert import from_chunks
+from distarray.registry import FUNCTIONS, method
+
+__all__: list[str] = []
+
+
+@method("ufunc.__call__")
+def call(ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, where: Any = True, **kwargs: Any) -> Any:
+    """``ufunc(*inputs, **kwargs)``; generalised ufuncs (``matmul``, ``vecdot``) have implementations of their own."""
+    if ufunc.signature is not None:
+        implementation = FUNCTIONS.get(ufunc)
+        if implementation is None:
+            raise UnsupportedError(
+                f"numpy.{ufunc.__name__} has no distributed implementation; nothing was gathered. To run it on one host, "
+                f"call it on x.get()"
+            )
+        if out is not None:
+            kwargs["out"] = out[0]
+        return implementation(*inputs, **kwargs)
+    return apply(ufunc, inputs, out, where, **kwargs)
+
+
+@method("several")
+def several(
+    context: Context, ufunc: np.ufunc, args: Sequence[Any], shape: tuple[int, ...], kwargs: dict[str, Any]
+) -> list[DistributedArray]:
+    """A ufunc of several outputs, computed at the call on aligned chunks."""
+    operands = tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args])
+    dtypes = [r.dtype for r in probe(ufunc, operands, kwargs)]
+    arrays = [a for a in args if isinstance(a, DistributedArray)]
+    # an expression of all operands decides the layout, and brings every operand there
+    lead = max(arrays, key=lambda a: a.size)
+    if lead.shape == shape:
+        layout = context.layout(lead._operand(ufunc.__name__).layout.index_map)
+    else:
+        grown = record(context, ASTYPE, (lead._arg(),), {"dtype": lead.dtype}, shape)
+        layout = demand(grown).layout
+    local: list[Any] = []
+    for a in args:
+        if not isinstance(a, DistributedArray):
+            local.append(a)
+            continue
+        node = record(context, ASTYPE, (a._arg(),), {"dtype": a.dtype}, shape)
+        version = demand(node, layout)
+        local.append([None if c is None else c.array for c in version.chunks])
+    outputs: list[list[Chunk | None]] = [[] for _ in dtypes]
+    for i, (device_id, region) in enumerate(layout.chunks):
+        device = context.by_id[device_id]
+        chunks = [device.empty(region.shape, dtype, ufunc.__name__) for dtype in dtypes]
+        with device.active():
+            getattr(device.lib, ufunc.__name__)(
+                *[a[i] if isinstance(a, list) else a for a in local], out=tuple(c.array for c in chunks), **kwargs
+            )
+        for output, chunk in zip(outputs, chunks, strict=True):
+            output.append(chunk)
+    return [from_chunks(context, layout, chunks, dtype) for chunks, dtype in zip(outputs, dtypes, strict=True)]

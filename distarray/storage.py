@@ -1,0 +1,136 @@
+"""The memory behind one array and all its views, and what keeps old values readable while a writer changes them.
+
+A :class:`Storage` holds a :class:`Version`: a layout and its chunks. Recorded expressions hold the version that they
+read, not the storage. A writer that finds its version held by others gives the storage a new one, with copies of only
+the chunks that it writes in part; so a pending expression keeps its values, and no communication depends on it.
+
+Resolving a partial mode replaces a version's layout and chunks once, for everyone who holds it: the value is the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from distarray.devices import Chunk
+from distarray.geometry import ViewMap
+from distarray.layout import Layout
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["Operand", "Storage", "Version"]
+
+
+class Version:
+    """A value: a layout and its chunks, one entry for each chunk of the layout (None where another process owns it).
+
+    Whoever reads the version later holds its `token` too; :meth:`pinned` counts them.
+    """
+
+    __slots__ = ("chunks", "dtype", "layout", "token")
+
+    def __init__(self, layout: Layout, chunks: list[Chunk | None], dtype: Any) -> None:
+        self.layout = layout
+        self.chunks = chunks
+        self.dtype = dtype
+        self.token = _Token()
+
+    def pinned(self, known: int) -> bool:
+        """Whether anyone holds the token besides this version and `known` others. Never decides communication."""
+        return sys.getrefcount(self.token) - _ALONE > known
+
+
+class _Token:
+    """An object to count references to."""
+
+    __slots__ = ()
+
+
+def _baseline() -> int:
+    probe = Version(None, [], None)  # type: ignore[arg-type]
+    return sys.getrefcount(probe.token)
+
+
+_ALONE = _baseline()
+
+
+class Storage:
+    """The memory of an array and its views.
+
+    Attributes
+    ----------
+    version : Version
+        The current value.
+    exposed : bool
+        Buffers were handed out (``all_chunks``) or imported without a copy: others may write to them at any time, so
+        expressions that read this storage are evaluated at once, and its chunks are never shared.
+    """
+
+    __slots__ = ("context", "exposed", "token", "version")
+
+    def __init__(self, context: Context, version: Version, exposed: bool = False) -> None:
+        self.context = context
+        self.version = version
+        self.token = version.token
+        self.exposed = exposed
+
+    def replace(self, version: Version) -> None:
+        """Make `version` the current value."""
+        self.version = version
+        self.token = version.token
+
+    def unshare(self) -> None:
+        """Give the storage chunks that no other version holds."""
+        version = self.version
+        if version.pinned(1):
+            version = Version(version.layout, list(version.chunks), version.dtype)
+            share(version)
+        for i, chunk in enumerate(version.chunks):
+            if chunk is not None and chunk.shared:
+                version.chunks[i] = duplicate(chunk)
+        self.replace(version)
+
+
+def share(version: Version) -> None:
+    """Mark the chunks as held by more than one version: whoever writes first copies. The mark stays."""
+    for chunk in version.chunks:
+        if chunk is not None:
+            chunk.shared = True
+
+
+def duplicate(chunk: Chunk) -> Chunk:
+    """A copy of a chunk on its own device."""
+    device = chunk.device
+    fresh = device.empty(chunk.array.shape, chunk.array.dtype, "a copy on write")
+    device.copy(fresh.array, chunk.array, device)
+    return fresh
+
+
+class Operand(NamedTuple):
+    """An array's values as the functions in ``ops/`` see them: a layout in the array's own coordinates, and one NumPy or
+    CuPy array for each chunk of it (None where another process owns it). The arrays may be views: never write to them.
+    """
+
+    layout: Layout
+    arrays: list[Any]
+    dtype: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.layout.shape
+
+
+def operand(context: Context, version: Version, view: ViewMap | None) -> Operand | None:
+    """The chunks that a view shows; None where the version has to be resolved first."""
+    if view is None:
+        arrays = [None if chunk is None else chunk.array for chunk in version.chunks]
+        return Operand(version.layout, arrays, version.dtype)
+    seen = context.layouts.visible(version.layout, view)
+    if seen is None:
+        return None
+    arrays = []
+    for i, source in enumerate(seen.sources):
+        chunk = version.chunks[source]
+        arrays.append(None if chunk is None else seen.show(i, chunk.array, chunk.device.xp))
+    return Operand(seen.layout, arrays, version.dtype)

@@ -1,0 +1,251 @@
+"""Runs plans: moves and folds chunk data between the devices of a context, and enters every move in the ledger.
+
+All communication of the package passes through this module. Targets are allocated, and room is checked, before the first
+byte moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distarray.devices import Chunk, Device
+from distarray.layout import Layout
+from distarray.modes import Mode
+from distarray.storage import Operand, Storage, Version, operand, share
+from distarray.transfer.ledger import note, note_to_host
+from distarray.transfer.plan import Plan, plan
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+    from distarray.geometry import ViewMap
+
+__all__ = ["allocate", "copy_into", "gather_to_host", "redistribute", "resolve", "resolved_operand"]
+
+
+def planned(context: Context, source: Layout, target: Layout) -> Plan:
+    """The cached plan of a pair of layouts."""
+    key = ("plan", source, target)
+    found = context.layouts.remembered(key)
+    if found is None:
+        found = context.layouts.remember(key, plan(source, target))
+    return found  # type: ignore[no-any-return]
+
+
+def allocate(context: Context, layout: Layout, dtype: Any, fill: Mode | None = None, label: str = "") -> list[Chunk]:
+    """A chunk for each region of a layout: uninitialised, or filled with a mode's identity."""
+    chunks = []
+    for device_id, region in layout.chunks:
+        device = context.by_id[device_id]
+        if fill is None:
+            chunks.append(device.empty(region.shape, dtype, label))
+        else:
+            chunks.append(device.full(region.shape, dtype, fill.identity(dtype)))
+    return chunks
+
+
+def redistribute(
+    context: Context,
+    source: Operand,
+    target: Layout,
+    *,
+    operation: str,
+    explicit: bool = False,
+    chunks: Sequence[Chunk | None] | None = None,
+) -> list[Chunk | None]:
+    """New chunks that hold `source` in layout `target`.
+
+    Parameters
+    ----------
+    operation : str
+        Named in the ledger and in errors.
+    explicit : bool
+        The user asked for this move, so it is allowed inside ``no_implicit_communication()``.
+    chunks : sequence of Chunk, optional
+        The source's own whole chunks. Where one stands unchanged in the target it is shared, not copied; the caller
+        marks what is shared.
+    """
+    if source.layout.is_partial and target.is_partial and source.layout.mode is not target.mode:
+        if not source.layout.index_map.covers:
+            # what no chunk holds is the first mode's identity, a value, before it is anything in the second mode
+            values = context.layout(target.index_map)
+            fresh = redistribute(context, source, values, operation=operation, explicit=explicit)
+            source = Operand(values, [None if c is None else c.array for c in fresh], source.dtype)
+            chunks = None
+    moves = planned(context, source.layout, target)
+    itemsize = source.dtype.itemsize
+    _enter(moves, itemsize, operation, explicit)
+    fresh_chunks: list[Chunk | None] = []
+    for i, (device_id, region) in enumerate(target.chunks):
+        device = context.by_id[device_id]
+        if chunks is not None and i in moves.alias:
+            fresh_chunks.append(chunks[moves.alias[i]])
+        elif moves.fill is not None:
+            fresh_chunks.append(device.full(region.shape, source.dtype, moves.fill.identity(source.dtype)))
+        else:
+            fresh_chunks.append(device.empty(region.shape, source.dtype, operation))
+    targets = [None if c is None else c.array for c in fresh_chunks]
+    _run(context, moves, source, targets, aliased=chunks is not None)
+    return fresh_chunks
+
+
+def copy_into(context: Context, source: Operand, target: Layout, arrays: Sequence[Any], *, operation: str) -> None:
+    """Write `source` into existing arrays, one for each chunk of the REPLICA layout `target`, of the same dtype.
+
+    The arrays must not overlap the source's memory.
+    """
+    moves = planned(context, source.layout, target)
+    _enter(moves, source.dtype.itemsize, operation, explicit=False)
+    _run(context, moves, source, arrays, aliased=False)
+
+
+def _enter(moves: Plan, itemsize: int, operation: str, explicit: bool) -> None:
+    first, second = moves.messages(itemsize)
+    note(first, bool(first), operation, explicit=explicit)
+    if second:
+        note(second, 1, operation, explicit=explicit)
+
+
+def _run(context: Context, moves: Plan, source: Operand, targets: Sequence[Any], *, aliased: bool) -> None:
+    src, dst = source.layout.chunks, moves.target.chunks
+    devices = context.by_id
+    itemsize = source.dtype.itemsize
+    work: dict[int, list[Callable[[], None]]] = {}
+    total = 0
+    if not aliased:
+        for taker, giver in moves.alias.items():
+            device = devices[dst[taker][0]]
+            work.setdefault(device.id, []).append(partial(device.copy, targets[taker], source.arrays[giver], device))
+            total += dst[taker][1].size * itemsize
+    for step in moves.steps:
+        device = devices[dst[step.target][0]]
+        view = targets[step.target][step.key]
+        parts = [(devices[src[chunk][0]], source.arrays[chunk][key]) for chunk, key in step.sources]
+        task = partial(fold_into, device, view, parts, source.layout.mode, step.accumulate)
+        work.setdefault(device.id, []).append(task)
+        total += step.size * itemsize * len(parts)
+    context.workers.run([partial(_all, tasks) for tasks in work.values()], total)
+    if moves.forwards:
+        forwards: dict[int, list[Callable[[], None]]] = {}
+        for move in moves.forwards:
+            device = devices[dst[move.target][0]]
+            origin = devices[dst[move.origin][0]]
+            task = partial(
+                device.copy, targets[move.target][move.key], targets[move.origin][move.origin_key], origin
+            )
+            forwards.setdefault(device.id, []).append(task)
+            total += move.size * itemsize
+        context.workers.run([partial(_all, tasks) for tasks in forwards.values()], total)
+
+
+def _all(tasks: Sequence[Callable[[], None]]) -> None:
+    for task in tasks:
+        task()
+
+
+def fold_into(
+    device: Device, view: Any, parts: Sequence[tuple[Device, Any]], mode: Mode, accumulate: bool
+) -> None:
+    """`view = fold(parts)` on its device, in the order of the parts; with `accumulate`, folded into what is there."""
+    rest = parts
+    if not accumulate:
+        origin, first = parts[0]
+        device.copy(view, first, origin)
+        rest = parts[1:]
+    for origin, part in rest:
+        with device.active():
+            if not device.shares_memory(origin):
+                near = device.empty(part.shape, part.dtype, "a partial value to fold")
+                device.copy(near.array, part, origin)
+                part = near.array
+            combine(device.lib, mode, view, part)
+
+
+def combine(lib: Any, mode: Mode, into: Any, part: Any) -> None:
+    """`into = fold(into, part)`, in place; `lib` is the library that both arrays belong to.
+
+    A complex product with 1 is not exact in floating point (``1 * inf`` has a NaN part), so that identities, which stand
+    where a device holds nothing, are passed over instead of multiplied.
+    """
+    assert mode.fold is not None
+    if mode.exact_identity(into.dtype):
+        getattr(lib, mode.fold.__name__)(into, part, out=into)
+        return
+    one = mode.identity(into.dtype)
+    product = lib.multiply(into, part)
+    into[...] = lib.where(into == one, part, lib.where(part == one, into, product))
+
+
+def resolve(context: Context, version: Version, operation: str, *, explicit: bool = False) -> None:
+    """Fold a version's partial values, once, for everyone who holds it. REPLICA versions are left alone."""
+    layout = version.layout
+    if not layout.is_partial:
+        return
+    target = context.layout(layout.index_map)
+    arrays = [None if c is None else c.array for c in version.chunks]
+    fresh = redistribute(
+        context,
+        Operand(layout, arrays, version.dtype),
+        target,
+        operation=operation,
+        explicit=explicit,
+        chunks=version.chunks,
+    )
+    version.layout, version.chunks = target, fresh
+
+
+def resolved_operand(
+    context: Context, version: Version, view: ViewMap | None, operation: str, *, partial_ok: bool = False
+) -> Operand:
+    """An array's chunks, resolved to REPLICA unless the caller can use partial values."""
+    if version.layout.is_partial and not partial_ok:
+        resolve(context, version, operation)
+    found = operand(context, version, view)
+    if found is None:
+        resolve(context, version, operation)
+        found = operand(context, version, view)
+        assert found is not None
+    return found
+
+
+def moved(storage: Storage, target: Layout, operation: str) -> Version:
+    """A version of a storage's value in another layout, sharing what need not move."""
+    context, version = storage.context, storage.version
+    if storage.exposed:
+        storage.unshare()
+        version = storage.version
+    arrays = [None if c is None else c.array for c in version.chunks]
+    chunks = None if storage.exposed else version.chunks
+    fresh = redistribute(
+        context, Operand(version.layout, arrays, version.dtype), target, operation=operation, explicit=True, chunks=chunks
+    )
+    result = Version(target, fresh, version.dtype)
+    mine = {id(c) for c in version.chunks}
+    if any(id(c) in mine for c in fresh):
+        share(version)
+    return result
+
+
+def gather_to_host(context: Context, source: Operand) -> Any:
+    """The global value as a NumPy array of the host; partial values are folded there, in chunk order."""
+    layout, dtype = source.layout, source.dtype
+    index_map = layout.index_map
+    out = np.empty(layout.shape, dtype)
+    if layout.is_partial and not index_map.covers:
+        out[...] = layout.mode.identity(dtype)
+    note_to_host(out.nbytes)
+    for cell in index_map.cells:
+        place = out[cell.region.slices]
+        for turn, chunk in enumerate(cell.holders if layout.is_partial else cell.holders[:1]):
+            device_id, region = layout.chunks[chunk]
+            part = source.arrays[chunk][region.locate(cell.region).slices]
+            if context.kind != "host":
+                part = context.by_id[device_id].to_host(part)
+            if turn == 0:
+                place[...] = part
+            else:
+                combine(np, layout.mode, place, part)
+    return out
