@@ -103,7 +103,7 @@ def test_basic_indices_write(data, n):
 @examples(4)
 @given(data=st.data(), n=device_counts)
 def test_writes_through_views_of_views(data, n):
-    pair = draw_pair(data, n, min_dims=1, extreme=False)
+    pair = draw_pair(data, n, min_dims=1, dtype=data.draw(dtypes(NUMPY[1:])), extreme=False)
     with context(n):
         ref, x = pair.ref, pair.x
         for _ in range(data.draw(st.integers(1, 3))):

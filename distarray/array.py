@@ -49,6 +49,15 @@ class DistributedArray(Operators):
 
     __array_priority__ = 100.0
 
+    _context: Context
+    _shape: tuple[int, ...]
+    _dtype: Any
+    _node: Node | None
+    _storage: Storage | None
+    _view: ViewMap | None
+    _writable: bool
+    _detached: bool
+
     def __init__(self) -> None:
         raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
 

@@ -50,7 +50,7 @@ def same_context(arrays: Sequence[DistributedArray]) -> Context:
     DeviceError
         They live in different contexts.
     """
-    context = arrays[0]._context
+    context: Context = arrays[0]._context
     for array in arrays:
         if array._context is not context:
             raise DeviceError(

@@ -228,6 +228,13 @@ class Device(abc.ABC):
         """A chunk in C order with a copy of host data, cast to `dtype`. The source may change after the call."""
 
     @abc.abstractmethod
+    def from_foreign(self, array: Any, label: str = "") -> Chunk:
+        """A chunk in C order with a copy of an array of this device's library that a user holds.
+
+        The user may write to it after the call: on a GPU the copy is ordered with the user's current stream.
+        """
+
+    @abc.abstractmethod
     def to_host(self, array: Any) -> npt.NDArray[Any]:
         """A fresh NumPy array in C order with this device's `array`. Waits for the work that the array depends on."""
 

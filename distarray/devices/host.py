@@ -96,6 +96,9 @@ class HostDevice(Device):
         np.copyto(chunk.array, source, casting="unsafe")
         return chunk
 
+    def from_foreign(self, array: Any, label: str = "") -> Chunk:
+        return self.from_host(array, label=label)
+
     def to_host(self, array: Any) -> npt.NDArray[Any]:
         return np.array(array, order="C")
 

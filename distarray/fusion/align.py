@@ -23,10 +23,10 @@ Key = tuple[slice, ...]
 
 
 class Source(NamedTuple):
-    """Where an operand of one cell is read: `array[key]` of a visible chunk (`fetched` False) or of a fetched buffer."""
+    """Where an operand of one cell is read: `array[key]` of a visible chunk (by `number`) (`fetched` False) or of a fetched buffer."""
 
     fetched: bool
-    index: int
+    number: int
     key: Key | None
 
 

@@ -24,7 +24,7 @@ from distarray.transfer.ledger import note
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["alignment_of", "demand", "write"]
+__all__ = ["alignment_of", "compile_expression", "demand", "message_itemsizes", "write"]
 
 
 def demand(node: Node, target: Layout | None = None) -> Version:
@@ -94,22 +94,43 @@ def alignment_of(
     leaves: Sequence[Leaf],
     target: Layout | None,
     shape: tuple[int, ...] | None = None,
+    layouts: Sequence[Layout] | None = None,
 ) -> Alignment:
-    """The alignment of a compiled expression; its leaves must be resolved."""
-    groups: dict[tuple[int, Any], int] = {}
-    described = []
-    for leaf in leaves:
-        base = None if leaf.view is None else leaf.view.base
-        if base == leaf.version.layout.shape:
-            base = None
-        group = groups.setdefault((id(leaf.version), base), len(groups))
-        described.append((leaf.version.layout, leaf.view, group))
+    """The alignment of a compiled expression; its leaves must be resolved, or `layouts` say how they will be."""
+    held = [leaf.version.layout for leaf in leaves] if layouts is None else layouts
+    groups = _groups(leaves)
+    described = [(layout, leaf.view, group) for leaf, layout, group in zip(leaves, held, groups, strict=True)]
     shape = program.shape if shape is None else shape
     size = 1
     for n in shape:
         size *= n
     itemsize = 1 if program.dtype is None else program.dtype.itemsize
     return align(context, shape, size * itemsize, described, target)
+
+
+def _groups(leaves: Sequence[Leaf]) -> list[int]:
+    """An integer for each leaf: equal where two leaves read one version with the same shape of the storage, so that they
+    share what is fetched."""
+    numbers: dict[tuple[int, Any], int] = {}
+    groups = []
+    for leaf in leaves:
+        base = None if leaf.view is None else leaf.view.base
+        if base == leaf.version.layout.shape:
+            base = None
+        groups.append(numbers.setdefault((id(leaf.version), base), len(numbers)))
+    return groups
+
+
+def _by_group(leaves: Sequence[Leaf]) -> dict[int, Leaf]:
+    found: dict[int, Leaf] = {}
+    for leaf, group in zip(leaves, _groups(leaves), strict=True):
+        found.setdefault(group, leaf)
+    return found
+
+
+def message_itemsizes(leaves: Sequence[Leaf]) -> dict[int, int]:
+    """Bytes of an element of each group of an alignment's messages."""
+    return {group: leaf.dtype.itemsize for group, leaf in _by_group(leaves).items()}
 
 
 def _evaluate(
@@ -143,31 +164,24 @@ def _operands(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk], c
     operands = []
     for k, source in enumerate(cell.sources):
         if source.fetched:
-            buffer = buffers[source.index]
-            array = al.pulls[k][source.index].apply(buffer.array, buffer.device.xp)
+            buffer = buffers[source.number]
+            array = al.pulls[k][source.number].apply(buffer.array, buffer.device.xp)
         else:
             seen = al.seen[k]
             held = leaves[k].version.chunks
             if seen is None:
-                array = held[source.index].array  # type: ignore[union-attr]
+                array = held[source.number].array  # type: ignore[union-attr]
             else:
-                chunk = held[seen.sources[source.index]]
+                chunk = held[seen.sources[source.number]]
                 assert chunk is not None
-                array = seen.show(source.index, chunk.array, chunk.device.xp)
+                array = seen.show(source.number, chunk.array, chunk.device.xp)
         operands.append(array if source.key is None else array[source.key])
     return operands
 
 
 def _fetch(context: Context, program: Program, leaves: Sequence[Leaf], al: Alignment) -> list[Chunk]:
-    by_group: dict[int, Leaf] = {}
-    groups: dict[tuple[int, Any], int] = {}
-    for leaf in leaves:
-        base = None if leaf.view is None else leaf.view.base
-        if base == leaf.version.layout.shape:
-            base = None
-        group = groups.setdefault((id(leaf.version), base), len(groups))
-        by_group.setdefault(group, leaf)
-    sizes = {group: leaf.dtype.itemsize for group, leaf in by_group.items()}
+    by_group = _by_group(leaves)
+    sizes = message_itemsizes(leaves)
     messages: dict[tuple[int, int], int] = {}
     for (sender, receiver, group), count in al.messages.items():
         pair = (sender, receiver)

@@ -41,7 +41,7 @@ class Step(NamedTuple):
     args: tuple[tuple[str, Any], ...]
     kwargs: dict[str, Any]
     dtype: Any
-    errors: dict[str, str]
+    errors: dict[str, Any]
     site: tuple[str, int, dict[str, Any]]
     masked: bool
 
@@ -202,15 +202,15 @@ class _Notes:
 
     def listening(self, program: Program) -> Any:
         """A context in which NumPy reports conditions here, or where the user asked for another way, does that."""
-        errors = program.steps[0].errors if program.steps else np.geterr()
+        errors: dict[str, Any] = program.steps[0].errors if program.steps else dict(np.geterr())
         if any(how not in ("warn", "ignore") for how in errors.values()):
-            return np.errstate(**errors)  # type: ignore[arg-type]
-        wanted = {
+            return np.errstate(**errors)
+        wanted: dict[str, Any] = {
             kind: "call" if any(s.errors[kind] == "warn" for s in program.steps) else "ignore" for kind in self._KINDS
         }
         if not program.steps:
             wanted = {kind: "call" if how == "warn" else "ignore" for kind, how in errors.items()}
-        return np.errstate(call=self, **wanted)  # type: ignore[arg-type]
+        return np.errstate(call=self, **wanted)
 
     def __call__(self, condition: str, flag: int) -> None:
         step = self.step

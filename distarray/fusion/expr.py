@@ -99,7 +99,7 @@ class Node:
         shape: tuple[int, ...],
         dtype: Any,
         size: int,
-        errors: dict[str, str],
+        errors: dict[str, Any],
         masked: bool,
     ) -> None:
         self.context = context
@@ -161,7 +161,7 @@ def record(
     for arg in args:
         if type(arg) is Node and arg.version is None:
             size += arg.size
-    node = Node(context, ufunc, args, kwargs, shape, dtype, size, np.geterr(), mask is not None)
+    node = Node(context, ufunc, args, kwargs, shape, dtype, size, dict(np.geterr()), mask is not None)
     watch = watching.get()
     if watch is not None:
         watch.recorded = [n for n in watch.recorded if not any(n is a for a in args)]

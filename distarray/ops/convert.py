@@ -80,7 +80,7 @@ def _check_dtype(dtype: Any) -> np.dtype[Any]:
             f"dtype {dtype} can't be distributed: use a bool, integer, floating or complex dtype, for instance with "
             f"np.asarray(x, dtype=float)"
         )
-    return dtype
+    return dtype  # type: ignore[no-any-return]
 
 
 def asarray(

@@ -150,7 +150,7 @@ def _resolve(source: Layout, target: Layout, wanted: frozenset[int] | None) -> P
                     continue
                 keys = ((giver, src[giver][1].locate(part).slices),)
                 steps.append(Step(taker, whole.locate(part).slices, keys, False, part.size))
-    fill = None
+    fill: Mode | None = None
     if target.mode in (Mode.SUM, Mode.PROD) and not target.index_map.is_disjoint:
         fill = target.mode
     elif source.is_partial and not source.index_map.covers:

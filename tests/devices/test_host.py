@@ -62,6 +62,14 @@ def test_from_host_casts_and_orders(host):
     np.testing.assert_array_equal(host.from_host([[1, 2]]).array, np.array([[1, 2]]), strict=True)
 
 
+def test_from_foreign_copies(host):
+    source = np.arange(6.0).reshape(2, 3).T
+    chunk = host.from_foreign(source)
+    source[...] = 0
+    np.testing.assert_array_equal(chunk.array, np.arange(6.0).reshape(2, 3).T)
+    assert chunk.array.flags.c_contiguous
+
+
 def test_limit_is_checked_before_allocating():
     host = HostDevice(3, memory_limit=MIB)
     kept = host.empty((MIB // 2,), np.uint8)

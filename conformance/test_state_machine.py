@@ -1,0 +1,200 @@
+"""Programs: arrays, views of them and in-place writes in any order, deferred and eager, beside NumPy doing the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+
+from conformance.checking import assert_same, both
+from conformance.contexts import context
+from conformance.strategies import (
+    Pair,
+    arrays,
+    axes,
+    basic_indices,
+    device_counts,
+    layouts,
+    modes,
+    pairs,
+    shapes,
+)
+
+DTYPES = st.sampled_from([np.dtype(t) for t in ("int64", "float64", "int8", "uint16")])
+
+
+def as_pair(x: Any, ref: np.ndarray) -> Pair:
+    return Pair(x, ref, x, ref)
+
+
+class Programs(RuleBasedStateMachine):
+    """Every rule does the same to a distributed array and to its NumPy model; values are compared as they go."""
+
+    eager = False
+    held = Bundle("held")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live: list[Pair] = []
+        self.n = 1
+        self.steps = 0
+
+    @initialize(n=device_counts)
+    def start(self, n: int) -> None:
+        self.n = n
+
+    def keep(self, pair: Pair) -> Pair:
+        if self.eager:
+            pair.x.evaluate()
+        self.live.append(pair)
+        return pair
+
+    @rule(target=held, data=st.data())
+    def create(self, data: Any) -> Pair:
+        a = data.draw(arrays(data.draw(shapes(max_dims=3, max_size=60)), data.draw(DTYPES), extreme=False))
+        return self.keep(data.draw(pairs(a, self.n)))
+
+    @rule(target=held, p=held, data=st.data())
+    def view(self, p: Pair, data: Any) -> Pair:
+        kind = data.draw(st.sampled_from(["index", "index", "T", "flip", "expand", "ravel"]))
+        if kind == "index":
+            key = data.draw(basic_indices(p.ref.shape))
+            key = key if isinstance(key, tuple) else (key,)
+            key = key if Ellipsis in key else (*key, ...)
+            try:
+                return self.keep(as_pair(p.x[key], p.ref[key]))
+            except IndexError:
+                return p
+        if kind == "T":
+            return self.keep(as_pair(p.x.T, p.ref.T))
+        if kind == "expand":
+            return self.keep(as_pair(np.expand_dims(p.x, 0), np.expand_dims(p.ref, 0)))
+        if kind == "flip":
+            return self.keep(as_pair(np.flip(p.x), np.flip(p.ref)))
+        return self.keep(as_pair(p.x.reshape(-1).copy(), p.ref.reshape(-1).copy()))
+
+    @rule(target=held, p=held, q=held, name=st.sampled_from(["add", "subtract", "multiply", "maximum", "less"]))
+    def binary(self, p: Pair, q: Pair, name: str) -> Pair:
+        f = getattr(np, name)
+        with np.errstate(all="ignore"):
+            try:
+                ref = np.asarray(f(p.ref, q.ref))
+            except ValueError:
+                both(lambda: f(p.ref, q.ref), lambda: f(p.x, q.x))
+                return p
+            if ref.size > 500:
+                return p
+            return self.keep(as_pair(f(p.x, q.x), ref))
+
+    @rule(target=held, p=held, value=st.sampled_from([1, 2, -1, 3]), name=st.sampled_from(["add", "multiply", "negative"]))
+    def with_scalar(self, p: Pair, value: int, name: str) -> Pair:
+        if p.ref.dtype.kind in "bu":
+            value = abs(value)
+        if name == "negative":
+            both(lambda: np.negative(p.ref), lambda: np.negative(p.x))
+            return p
+        f = getattr(np, name)
+        with np.errstate(all="ignore"):
+            return self.keep(as_pair(f(p.x, value), np.asarray(f(p.ref, value))))
+
+    @rule(p=held, q=held, name=st.sampled_from(["add", "subtract", "multiply"]))
+    def in_place(self, p: Pair, q: Pair, name: str) -> None:
+        f = getattr(np, name)
+        both(lambda: f(p.ref, q.ref, out=p.ref), lambda: f(p.x, q.x, out=p.x))
+
+    @rule(p=held, data=st.data(), value=st.sampled_from([0, 1, 5]))
+    def assign_scalar(self, p: Pair, data: Any, value: int) -> None:
+        key = data.draw(basic_indices(p.ref.shape))
+        both(lambda: p.ref.__setitem__(key, value), lambda: p.x.__setitem__(key, value))
+
+    @rule(p=held, q=held, data=st.data())
+    def assign_array(self, p: Pair, q: Pair, data: Any) -> None:
+        if p.ref.dtype.kind in "iub" and q.ref.dtype.kind == "f":
+            return  # float to int is undefined out of range
+        key = data.draw(basic_indices(p.ref.shape))
+        source = q.ref.copy()  # NumPy's own copy through overlap is correct too; the model should not depend on it
+        both(lambda: p.ref.__setitem__(key, source), lambda: p.x.__setitem__(key, q.x))
+
+    @rule(p=held, data=st.data(), add=st.booleans())
+    def shift_along_itself(self, p: Pair, data: Any, add: bool) -> None:
+        """``x[1:] = x[:-1]`` and ``x[1:] += x[:-1]``, backwards too."""
+        if not p.ref.ndim or p.ref.shape[0] < 2:
+            return
+        lag = data.draw(st.integers(1, p.ref.shape[0] - 1))
+        flip = slice(None, None, data.draw(st.sampled_from([1, -1])))
+        if add and p.ref.dtype.kind != "b":
+            ref, x = p.ref[lag:], p.x[lag:]
+            with np.errstate(all="ignore"):
+                ref += p.ref[:-lag][flip].copy()
+                x += p.x[:-lag][flip]
+        else:
+            p.ref[lag:] = p.ref[:-lag][flip].copy()
+            p.x[lag:] = p.x[:-lag][flip]
+
+    @rule(p=held)
+    def mask(self, p: Pair) -> None:
+        if p.ref.ndim:
+            p.ref[p.ref < 1] = 2
+            p.x[p.x < 1] = 2
+
+    @rule(target=held, p=held, data=st.data(), name=st.sampled_from(["sum", "max", "any"]))
+    def reduce(self, p: Pair, data: Any, name: str) -> Pair:
+        if p.ref.ndim == 0 or p.ref.size == 0 or (name == "sum" and p.ref.dtype.kind == "f"):
+            return p
+        axis = data.draw(axes(p.ref.ndim))
+        ref = np.asarray(getattr(np, name)(p.ref, axis=axis))
+        return self.keep(as_pair(getattr(np, name)(p.x, axis=axis), ref)) if ref.ndim else p
+
+    @rule(target=held, p=held, data=st.data())
+    def reshard(self, p: Pair, data: Any) -> Pair:
+        layout = data.draw(layouts(p.ref.shape, self.n).filter(lambda x: x is not None))
+        with context(self.n):
+            return self.keep(as_pair(p.x.reshard(layout), p.ref.copy()))
+
+    @rule(target=held, p=held, data=st.data())
+    def change_mode(self, p: Pair, data: Any) -> Pair:
+        return self.keep(as_pair(p.x.change_mode(data.draw(modes(p.ref.dtype))), p.ref.copy()))
+
+    @rule(target=held, p=held)
+    def copy(self, p: Pair) -> Pair:
+        return self.keep(as_pair(p.x.copy(), p.ref.copy()))
+
+    @rule(p=held)
+    def evaluate(self, p: Pair) -> None:
+        p.x.evaluate()
+
+    @rule(p=held)
+    def read(self, p: Pair) -> None:
+        assert_same(p.x, p.ref, zero_sign=False)
+
+    @rule(p=consumes(held))
+    def delete(self, p: Pair) -> None:
+        self.live = [kept for kept in self.live if kept is not p]
+
+    @invariant()
+    def all_are_as_in_numpy(self) -> None:
+        self.steps += 1
+        if self.steps % 6 == 0:
+            self.compare()
+
+    def compare(self) -> None:
+        for pair in self.live:
+            assert_same(pair.x, pair.ref, zero_sign=False)
+
+    def teardown(self) -> None:
+        self.compare()
+
+
+class EagerPrograms(Programs):
+    """The same programs, each result evaluated at once."""
+
+    eager = True
+
+
+TestPrograms = Programs.TestCase
+TestPrograms.settings = settings(max_examples=2 * settings.default.max_examples, stateful_step_count=30)
+TestEagerPrograms = EagerPrograms.TestCase
+TestEagerPrograms.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=30)

@@ -1,0 +1,116 @@
+"""``explain``: what an operation would move, before it does; and evaluation on request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distarray.array import DistributedArray
+from distarray.context import Context, current
+from distarray.fusion.demand import alignment_of, compile_expression, message_itemsizes
+from distarray.layout import Layout
+from distarray.ops.convert import resolve_layout
+from distarray.transfer.cost import predicted_seconds
+from distarray.transfer.plan import plan
+
+__all__ = ["Explanation", "explain", "synchronize"]
+
+
+class Explanation:
+    """What would move: print it.
+
+    Attributes
+    ----------
+    title : str
+    messages : list of dict
+        For each round, ``(source, target) → bytes``.
+    layout : Layout
+        Of the result.
+    seconds : float
+        Predicted by the cost model, for the kind of devices at hand.
+    """
+
+    def __init__(self, title: str, messages: list[dict[tuple[int, int], int]], layout: Layout, kind: str) -> None:
+        self.title = title
+        self.messages = [m for m in messages if m]
+        self.layout = layout
+        self.seconds = predicted_seconds(self.messages, kind)
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that leave one device for another."""
+        return sum(sum(m.values()) for m in self.messages)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.title}", f"  result: {self.layout}"]
+        if not self.messages:
+            lines.append("  moves nothing")
+        for number, messages in enumerate(self.messages, 1):
+            lines.append(f"  round {number}: {len(messages)} messages, {sum(messages.values())} bytes")
+            for (source, target), nbytes in sorted(messages.items())[:12]:
+                lines.append(f"    device {source} -> device {target}: {nbytes} bytes")
+            if len(messages) > 12:
+                lines.append(f"    … and {len(messages) - 12} more")
+        if self.messages:
+            lines.append(f"  predicted: {self.seconds * 1e6:.0f} µs")
+        return "\n".join(lines)
+
+
+def explain(x: DistributedArray, layout: Any = None) -> Explanation:
+    """What evaluating an array, or bringing it into another layout, would move. Nothing is moved.
+
+    Parameters
+    ----------
+    x : DistributedArray
+        An array; a recorded expression is explained as it would be evaluated.
+    layout : specification, dict or Layout, optional
+        Explain ``x.reshard(layout)`` instead. A recorded expression is evaluated first.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.ones((4, 4), layout=da.blocks(0))
+    ...     da.explain(x[:-1] + x[1:]).bytes_moved
+    32
+    """
+    context = x._context
+    if layout is not None:
+        source = x._operand("explain", partial_ok=True).layout
+        target = resolve_layout(context, layout, x.shape, mode=source.mode)
+        moves = plan(source, target)
+        return Explanation(f"reshard of {x.shape} {x.dtype}", list(moves.messages(x.itemsize)), target, context.kind)
+    if x._node is None or x._node.version is not None:
+        found = x._operand("explain", partial_ok=True)
+        title = f"array of {x.shape} {x.dtype}, evaluated"
+        if not found.layout.is_partial:
+            return Explanation(title, [], found.layout, context.kind)
+        target = context.layout(found.layout.index_map)
+        moves = plan(found.layout, target)
+        title += f", partial ({found.layout.mode.name}): what resolving it moves"
+        return Explanation(title, list(moves.messages(x.itemsize)), target, context.kind)
+    return _expression(context, x)
+
+
+def _expression(context: Context, x: DistributedArray) -> Explanation:
+    program, leaves = compile_expression(x._node)
+    messages: list[dict[tuple[int, int], int]] = []
+    described = []
+    for leaf in leaves:
+        layout = leaf.version.layout
+        if layout.is_partial:
+            moves = plan(layout, context.layout(layout.index_map))
+            messages.extend(moves.messages(leaf.dtype.itemsize))
+        described.append(context.layout(layout.index_map))
+    al = alignment_of(context, program, leaves, None, layouts=described)
+    itemsizes = message_itemsizes(leaves)
+    sizes: dict[tuple[int, int], int] = {}
+    for (source, target, group), count in al.messages.items():
+        sizes[source, target] = sizes.get((source, target), 0) + count * itemsizes[group]
+    messages.append(sizes)
+    steps = ", ".join(step.ufunc.__name__ for step in program.steps)
+    return Explanation(f"expression of {x.shape} {x.dtype}: {steps}", messages, al.layout, context.kind)
+
+
+def synchronize() -> None:
+    """Wait until the devices of the current context have finished what was started. Communication: none."""
+    current().synchronize()

@@ -1,0 +1,135 @@
+"""What the array API standard calls inspection and data type functions, its constants and its dtypes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.context import current
+from distarray.registry import implements, method
+
+__all__ = [
+    "Info", "__array_api_version__", "__array_namespace_info__", "bool", "can_cast", "complex128", "complex64", "e", "finfo",
+    "float16", "float32", "float64", "iinfo", "inf", "int16", "int32", "int64", "int8", "isdtype", "nan", "newaxis", "pi",
+    "result_type", "uint16", "uint32", "uint64", "uint8",
+]  # fmt: skip
+
+__array_api_version__ = "2025.12"
+
+_DTYPES = {
+    "bool": np.dtype("bool"),
+    **{f"int{n}": np.dtype(f"int{n}") for n in (8, 16, 32, 64)},
+    **{f"uint{n}": np.dtype(f"uint{n}") for n in (8, 16, 32, 64)},
+    **{f"float{n}": np.dtype(f"float{n}") for n in (32, 64)},
+    **{f"complex{n}": np.dtype(f"complex{n}") for n in (64, 128)},
+}
+int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
+float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
+complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
+bool = np.dtype("bool")  # the standard's name
+
+e, inf, nan, pi, newaxis = float(np.e), float("inf"), float("nan"), float(np.pi), None
+
+
+class _FInfo(NamedTuple):
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: Any
+
+
+class _IInfo(NamedTuple):
+    bits: int
+    max: int
+    min: int
+    dtype: Any
+
+
+def _dtype_of(kind: Any) -> np.dtype[Any]:
+    found: np.dtype[Any] = np.dtype(kind.dtype if isinstance(kind, (DistributedArray, np.ndarray)) else kind)
+    return found
+
+
+@lru_cache
+def _finfo(dtype: np.dtype[Any]) -> _FInfo:
+    info = np.finfo(dtype)
+    real = np.zeros(0, dtype).real.dtype
+    values = (float(info.eps), float(info.max), float(info.min), float(info.smallest_normal))
+    return _FInfo(int(info.bits), *values, real)
+
+
+def finfo(type: Any, /) -> _FInfo:
+    """Limits of a floating-point dtype, as Python floats. Takes a dtype or an array."""
+    return _finfo(_dtype_of(type))
+
+
+def iinfo(type: Any, /) -> _IInfo:
+    """Limits of an integer dtype, as Python ints. Takes a dtype or an array."""
+    info = np.iinfo(_dtype_of(type))
+    return _IInfo(int(info.bits), int(info.max), int(info.min), info.dtype)
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Whether a dtype is of a kind, such as ``"integral"`` or ``"real floating"``."""
+    return np.isdtype(dtype, kind)
+
+
+@implements(np.result_type)
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """The dtype that NumPy's promotion gives. Arrays count with their dtype; their values are not read."""
+    return np.result_type(*[a.dtype if isinstance(a, DistributedArray) else a for a in arrays_and_dtypes])
+
+
+@implements(np.can_cast)
+def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
+    """Whether a cast is allowed by a rule. Arrays count with their dtype."""
+    return np.can_cast(from_.dtype if isinstance(from_, DistributedArray) else from_, to, casting)
+
+
+class Info:
+    """The namespace's inspection object, ``__array_namespace_info__()``."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """What optional parts of the standard are there."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> Any:
+        """The group of all devices of the current context."""
+        return current().group
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+        """The dtypes of results that nothing else decides."""
+        return {"real floating": float64, "complex floating": complex128, "integral": int64, "indexing": int64}
+
+    def devices(self) -> tuple[Any, ...]:
+        """The group that arrays live on by default."""
+        return (current().group,)
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+        """The standard's dtypes, of one kind or of a tuple of kinds."""
+        if kind is None:
+            return dict(_DTYPES)
+        return {name: dtype for name, dtype in _DTYPES.items() if np.isdtype(dtype, kind)}
+
+
+def __array_namespace_info__() -> Info:
+    """The inspection object of the array API standard."""
+    return Info()
+
+
+@method("namespace")
+def namespace(api_version: str | None) -> ModuleType:
+    """The module that is this array's namespace."""
+    import distarray
+
+    known = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+    if api_version is not None and api_version not in known:
+        raise ValueError(f"array API version {api_version!r} is not known: pass None or one of {', '.join(known)}")
+    return distarray
