@@ -170,9 +170,10 @@ def specs(draw: st.DrawFn, shape: tuple[int, ...], n: int) -> Any:
     return da.grid((n,)) if len(shape) == 1 else da.grid((rows, n // rows))
 
 
-def layouts(shape: tuple[int, ...], n: int) -> st.SearchStrategy[Any]:
-    """A layout for a shape on n devices: a specification, a raw dict, or None (the default)."""
-    return st.one_of(specs(shape, n), raw_maps(shape, n), raw_maps(shape, n), st.none())
+def layouts(shape: tuple[int, ...], n: int, *, default: bool = True) -> st.SearchStrategy[Any]:
+    """A layout for a shape on n devices: a specification, a raw dict, or None (the default layout, where allowed)."""
+    kinds = [specs(shape, n), raw_maps(shape, n), raw_maps(shape, n)]
+    return st.one_of(*kinds, st.none()) if default else st.one_of(*kinds)
 
 
 class Pair(NamedTuple):

@@ -251,7 +251,7 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], ta
             holders = index_map.cells[cell_id].holders
             giver = holders[turn % len(holders)]
             sender, whole = index_map.chunks[giver]
-            parts.append((giver, whole.locate(part).slices, region.locate(part).slices))
+            parts.append((giver, whole.locate(part).key, region.locate(part).key))
             pair = (sender, device, group)
             messages[pair] = messages.get(pair, 0) + part.size
         shapes = None
@@ -321,7 +321,7 @@ def _cells(
         sources = []
         for leaf, (fetched, index, offered) in zip(leaves, chosen, strict=True):
             need = _drop(cell, leaf.view.shape)
-            sources.append(Source(fetched, index, None if need == offered else offered.locate(need).slices))
-        result.append(Cell(None if cell == region else region.locate(cell).slices, tuple(sources)))
+            sources.append(Source(fetched, index, None if need == offered else offered.locate(need).key))
+        result.append(Cell(None if cell == region else region.locate(cell).key, tuple(sources)))
     return tuple(result)
 

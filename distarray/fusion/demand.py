@@ -46,39 +46,48 @@ def demand(node: Node, target: Layout | None = None) -> Version:
         return node.version
 
 
-def compile_expression(root: Any) -> tuple[Program, list[Leaf]]:
-    """The steps of an expression in order, each shared node once, and its distinct leaves."""
-    steps: list[Step] = []
-    leaves: list[Leaf] = []
-    slots: dict[int, int] = {}
-    places: dict[tuple[int, Any], int] = {}
+class _Compiler:
+    """Puts an expression's nodes in order. A class and not nested functions: those would hold themselves, and with them
+    the leaves, until the garbage collector comes, and a leaf that lives on makes the next write copy."""
 
-    def leaf_slot(leaf: Leaf) -> int:
-        key = (id(leaf.version), leaf.view)
-        slot = places.get(key)
-        if slot is None:
-            slot = places[key] = len(leaves)
-            leaves.append(leaf)
-        return slot
+    __slots__ = ("leaves", "places", "slots", "steps")
 
-    def visit(item: Any) -> tuple[str, Any]:
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.leaves: list[Leaf] = []
+        self.slots: dict[int, int] = {}
+        self.places: dict[tuple[int, Any], int] = {}
+
+    def visit(self, item: Any) -> tuple[str, Any]:
         if type(item) is Leaf:
-            return ("leaf", leaf_slot(item))
+            return ("leaf", self.leaf(item))
         if type(item) is not Node:
             return ("const", item)
         if item.version is not None:
-            return ("leaf", leaf_slot(Leaf(item.version, None, item.shape)))
-        done = slots.get(id(item))
+            return ("leaf", self.leaf(Leaf(item.version, None, item.shape)))
+        done = self.slots.get(id(item))
         if done is None:
-            args = tuple([visit(arg) for arg in item.args])
-            done = slots[id(item)] = len(steps)
-            steps.append(Step(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked))
+            args = tuple([self.visit(arg) for arg in item.args])
+            done = self.slots[id(item)] = len(self.steps)
+            self.steps.append(Step(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked))
         return ("step", done)
 
-    result = visit(root)
+    def leaf(self, leaf: Leaf) -> int:
+        key = (id(leaf.version), leaf.view)
+        place = self.places.get(key)
+        if place is None:
+            place = self.places[key] = len(self.leaves)
+            self.leaves.append(leaf)
+        return place
+
+
+def compile_expression(root: Any) -> tuple[Program, list[Leaf]]:
+    """The steps of an expression in order, each shared node once, and its distinct leaves."""
+    compiler = _Compiler()
+    result = compiler.visit(root)
     name = root.ufunc.__name__ if type(root) is Node else "assignment"
     shape = getattr(root, "shape", ())
-    return Program(tuple(steps), result, getattr(root, "dtype", None), shape, name), leaves
+    return Program(tuple(compiler.steps), result, getattr(root, "dtype", None), shape, name), compiler.leaves
 
 
 def _resolve_leaves(context: Context, program: Program, leaves: Sequence[Leaf]) -> Sequence[Leaf]:

@@ -5,6 +5,7 @@ axis."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from distarray.errors import IndexMapError, LayoutError
 from distarray.geometry._keys import expand_key
@@ -87,6 +88,11 @@ class Region(tuple[Range, ...]):
     def slices(self) -> tuple[slice, ...]:
         """The slices that select the region from the logical array."""
         return tuple([r.as_slice() for r in self])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """The index that selects the region from an array as a view, also in 0 dimensions, where slices give a scalar."""
+        return self.slices or (...,)
 
     @property
     def first(self) -> tuple[int, ...]:

@@ -210,16 +210,16 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
         if single:
             chunks.append(device.full(region.shape, dtype, mode.identity(dtype)))
         elif on_gpu:
-            chunks.append(device.from_foreign(source[region.slices]))
+            chunks.append(device.from_foreign(source[region.key]))
         else:
-            chunks.append(device.from_host(source[region.slices]))
+            chunks.append(device.from_host(source[region.key]))
     if single:
         for device_id in layout.devices:
             for chunk_id, part in index_map.first_owned(device_id):
                 chunk = chunks[chunk_id]
                 assert chunk is not None
-                piece = chunk.device.from_foreign(source[part.slices]) if on_gpu else chunk.device.from_host(source[part.slices])
-                key = layout.chunks[chunk_id][1].locate(part).slices
+                piece = chunk.device.from_foreign(source[part.key]) if on_gpu else chunk.device.from_host(source[part.key])
+                key = layout.chunks[chunk_id][1].locate(part).key
                 chunk.device.copy(chunk.array[key], piece.array, chunk.device)
     return from_chunks(context, layout, chunks, dtype)
 

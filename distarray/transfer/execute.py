@@ -238,10 +238,10 @@ def gather_to_host(context: Context, source: Operand) -> Any:
         out[...] = layout.mode.identity(dtype)
     note_to_host(out.nbytes)
     for cell in index_map.cells:
-        place = out[cell.region.slices]
+        place = out[cell.region.key]
         for turn, chunk in enumerate(cell.holders if layout.is_partial else cell.holders[:1]):
             device_id, region = layout.chunks[chunk]
-            part = source.arrays[chunk][region.locate(cell.region).slices]
+            part = source.arrays[chunk][region.locate(cell.region).key]
             if context.kind != "host":
                 part = context.by_id[device_id].to_host(part)
             if turn == 0:

@@ -148,8 +148,8 @@ def _resolve(source: Layout, target: Layout, wanted: frozenset[int] | None) -> P
                 if src[giver][0] == device and src[giver][1] == whole == part:
                     alias[taker] = giver
                     continue
-                keys = ((giver, src[giver][1].locate(part).slices),)
-                steps.append(Step(taker, whole.locate(part).slices, keys, False, part.size))
+                keys = ((giver, src[giver][1].locate(part).key),)
+                steps.append(Step(taker, whole.locate(part).key, keys, False, part.size))
     fill: Mode | None = None
     if target.mode in (Mode.SUM, Mode.PROD) and not target.index_map.is_disjoint:
         fill = target.mode
@@ -242,11 +242,11 @@ def _fold(
     for folder, piece in pieces:
         device, whole = dst[folder]
         if wanted is None or device in wanted or any(src[h][0] in wanted for h in holders):
-            sources = tuple((h, src[h][1].locate(piece).slices) for h in holders)
-            steps.append(Step(folder, whole.locate(piece).slices, sources, False, piece.size))
+            sources = tuple((h, src[h][1].locate(piece).key) for h in holders)
+            steps.append(Step(folder, whole.locate(piece).key, sources, False, piece.size))
         for taker in takers:
             if taker != folder and (wanted is None or device in wanted or dst[taker][0] in wanted):
-                key, origin_key = dst[taker][1].locate(piece).slices, whole.locate(piece).slices
+                key, origin_key = dst[taker][1].locate(piece).key, whole.locate(piece).key
                 forwards.append(Forward(taker, key, folder, origin_key, piece.size))
 
 
@@ -267,8 +267,8 @@ def _spread(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Pl
         for taker, part in placed:
             for piece, accumulate in _fresh(part, taker, written):
                 if wanted is None or device in wanted or dst[taker][0] in wanted:
-                    keys = ((giver, held.locate(piece).slices),)
-                    steps.append(Step(taker, dst[taker][1].locate(piece).slices, keys, accumulate, piece.size))
+                    keys = ((giver, held.locate(piece).key),)
+                    steps.append(Step(taker, dst[taker][1].locate(piece).key, keys, accumulate, piece.size))
     return Plan(source, target, target.mode, {}, tuple(steps), ())
 
 

@@ -64,13 +64,13 @@ def value_of(layout, chunks):
     if layout.mode is Mode.REPLICA:
         value = np.full(layout.shape, np.nan)
         for (_, region), chunk in zip(layout.chunks, chunks):
-            value[region.slices] = chunk
+            value[region.key] = chunk
         for (_, region), chunk in zip(layout.chunks, chunks):
-            np.testing.assert_array_equal(value[region.slices], chunk)
+            np.testing.assert_array_equal(value[region.key], chunk)
         return value
     value = np.full(layout.shape, layout.mode.identity(np.dtype(float)))
     for (_, region), chunk in zip(layout.chunks, chunks):
-        part = value[region.slices]
+        part = value[region.key]
         part[...] = layout.mode.fold(part, chunk)
     return value
 
@@ -86,7 +86,7 @@ def test_every_pair_of_modes_against_brute_force(data, a, b):
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     if a is Mode.REPLICA:
         value = rng.integers(1, 4, shape).astype(float)
-        chunks = [value[region.slices] for _, region in source.chunks]
+        chunks = [value[region.key] for _, region in source.chunks]
     else:
         chunks = [rng.integers(1, 4, region.shape).astype(float) for _, region in source.chunks]
     expected = value_of(source, chunks)
