@@ -2,6 +2,7 @@
 
 from distarray.array import DistributedArray
 from distarray.context import Context, Group, init, ledger, no_implicit_communication
+from distarray.errors import *
 from distarray.geometry import IndexMap, Range, Region, blocks, cyclic, grid, make_2d_index_map, replicated
 from distarray.layout import Layout
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
@@ -12,4 +13,3 @@ from distarray.ops.convert import asarray, distributed_array
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, synchronize
 from distarray.ops.info import *
-from distarray.errors import *

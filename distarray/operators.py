@@ -15,9 +15,8 @@ import numpy as np
 from distarray.errors import DeviceError, ReadOnlyError, UnsupportedError
 from distarray.fusion.demand import write
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record
-from distarray.geometry import ViewMap
-from distarray.modes import Mode, preserved
 from distarray.modes import Operand as ModeOperand
+from distarray.modes import preserved
 from distarray.registry import METHODS
 from distarray.storage import Version, operand
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks, reshape_map
 from distarray.layout import Layout, Visible

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,14 +11,12 @@ from distarray.array import DistributedArray
 from distarray.context import Context, current, group_ids
 from distarray.devices import Chunk
 from distarray.errors import CoverageError, LayoutError, UnsupportedError
-from distarray.fusion.expr import Node
-from distarray.geometry import IndexMap, Region, as_spec, blocks, replicated
+from distarray.geometry import as_spec, blocks, replicated
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.operators import PYTHON_SCALARS, astype_node
 from distarray.registry import implements, method
-from distarray.storage import Operand, Version
-from distarray.transfer.execute import redistribute
+from distarray.storage import Version
 
 __all__ = ["asarray", "copy", "distributed_array", "from_chunks", "resolve_layout"]
 

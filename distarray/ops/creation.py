@@ -1,5 +1,4 @@
-"""Creation functions: each chunk is made on its own device from its region's coordinates, so that no array of the global
-size exists anywhere but spread over the devices.
+"""Creation functions: constants, sequences, and arrays like another one, made chunk by chunk where they stay.
 
 NumPy's ``like=`` (NEP 35) dispatches here without passing the array on: the current context is used.
 """
@@ -8,99 +7,25 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from distarray.array import DistributedArray
-from distarray.context import Context, current, group_ids
-from distarray.devices import Chunk, Device
-from distarray.fusion.demand import demand
-from distarray.fusion.expr import ASTYPE, record
-from distarray.geometry import Range, Region
+from distarray.context import Context, group_ids
+from distarray.devices import Device
+from distarray.geometry import Region
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.operators import PYTHON_SCALARS, broadcast_shape
-from distarray.ops.convert import _check_dtype, asarray, copy_array, from_chunks, resolve_layout
+from distarray.ops.convert import _check_dtype, asarray, from_chunks, resolve_layout
+from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.registry import implements
 
 __all__ = [
-    "arange", "empty", "empty_like", "eye", "fromfunction", "full", "full_like", "identity", "linspace", "meshgrid",
-    "ones", "ones_like", "tri", "tril", "triu", "zeros", "zeros_like",
+    "arange", "empty", "empty_like", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like",
 ]  # fmt: skip
-
-Maker = Callable[[Device, Region, Any], None]
-"""Writes the values of a region into an array of the region's shape, on a device that is active."""
-
-
-# --- regions to chunks ------------------------------------------------------------------------------------------------
-
-
-def as_shape(shape: Any) -> tuple[int, ...]:
-    """A shape argument, an int or a sequence of ints, as a tuple."""
-    try:
-        lengths: tuple[int, ...] = (operator.index(shape),)
-    except TypeError:
-        if not hasattr(shape, "__iter__"):
-            raise TypeError(
-                f"expected a sequence of integers or a single integer, got {shape!r}: pass a shape such as (4, 3)"
-            ) from None
-        lengths = tuple([operator.index(n) for n in shape])
-    if any(n < 0 for n in lengths):
-        raise ValueError(f"negative dimensions are not allowed: got shape {lengths}; every length is at least 0")
-    return lengths
-
-
-def indices_of(lib: Any, r: Range) -> Any:
-    """The global indices of a range, as int64."""
-    return lib.arange(r.start, r.start + r.size * r.step, r.step, dtype=np.int64)
-
-
-def generate(
-    context: Context, layout: Layout, dtype: Any, make: Maker, label: str, *, by_cell: bool = False
-) -> DistributedArray:
-    """The array whose elements `make` computes region by region; in SUM and PROD each element in its first chunk only.
-
-    With `by_cell`, the holders of an element all compute it as part of the same region: the bits may depend on the cut.
-    """
-    single = layout.mode in (Mode.SUM, Mode.PROD) and not layout.index_map.is_disjoint
-    chunks: list[Chunk] = []
-    tasks: list[Callable[[], None]] = []
-    for device_id in layout.devices:
-        device = context.by_id[device_id]
-        parts: list[tuple[Region, Any]] = []
-        own = layout.index_map.chunk_ids(device_id)
-        for i in own:
-            region = layout.chunks[i][1]
-            if single:
-                chunks.append(device.full(region.shape, dtype, layout.mode.identity(dtype), label))
-            else:
-                chunks.append(device.empty(region.shape, dtype, label))
-                if by_cell and not layout.index_map.is_disjoint:
-                    cells = [cell for _, cell in layout.index_map.query_cells(region)]
-                    parts += [(cell, chunks[-1].array[region.locate(cell).slices]) for cell in cells]
-                else:
-                    parts.append((region, chunks[-1].array))
-        if single:
-            for i, part in layout.index_map.first_owned(device_id):
-                parts.append((part, chunks[i].array[layout.chunks[i][1].locate(part).slices]))
-        tasks.append(partial(_make_all, device, parts, make))
-    context.workers.run(tasks, sum(c.nbytes for c in chunks))
-    return from_chunks(context, layout, chunks, dtype)
-
-
-def _make_all(device: Device, parts: Sequence[tuple[Region, Any]], make: Maker) -> None:
-    with device.active():
-        for region, out in parts:
-            if region.size:
-                make(device, region, out)
-
-
-def _placed(shape: tuple[int, ...], dtype: Any, layout: Any, device: Any) -> tuple[Context, Layout]:
-    context = current()
-    return context, resolve_layout(context, layout, shape, device=device, itemsize=dtype.itemsize)
 
 
 def _filled(context: Context, target: Layout, dtype: Any, value: Any, label: str) -> DistributedArray:
@@ -119,7 +44,9 @@ def _uninitialised(context: Context, target: Layout, dtype: Any) -> DistributedA
 
 
 @implements(np.empty)
-def empty(shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None, device: Any = None) -> DistributedArray:
+def empty(
+    shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None, device: Any = None
+) -> DistributedArray:
     """An array of uninitialised memory; elements that several chunks hold are zero.
 
     Parameters
@@ -139,11 +66,13 @@ def empty(shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None
     Communication: none.
     """
     shape, dtype = as_shape(shape), _check_dtype(dtype)
-    return _uninitialised(*_placed(shape, dtype, layout, device), dtype)
+    return _uninitialised(*placement(shape, dtype, layout, device), dtype)
 
 
 @implements(np.zeros)
-def zeros(shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None, device: Any = None) -> DistributedArray:
+def zeros(
+    shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None, device: Any = None
+) -> DistributedArray:
     """An array of zeros. Parameters as for :func:`empty`.
 
     Notes
@@ -158,11 +87,13 @@ def zeros(shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None
     Layout(REPLICA, {0: [0:2, 0:2]; 1: [2:4, 0:2]})
     """
     shape, dtype = as_shape(shape), _check_dtype(dtype)
-    return _filled(*_placed(shape, dtype, layout, device), dtype, dtype.type(0), "zeros")
+    return _filled(*placement(shape, dtype, layout, device), dtype, dtype.type(0), "zeros")
 
 
 @implements(np.ones)
-def ones(shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None, device: Any = None) -> DistributedArray:
+def ones(
+    shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None, device: Any = None
+) -> DistributedArray:
     """An array of ones. Parameters as for :func:`empty`.
 
     Notes
@@ -170,7 +101,7 @@ def ones(shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None,
     Communication: none.
     """
     shape, dtype = as_shape(shape), _check_dtype(dtype)
-    return _filled(*_placed(shape, dtype, layout, device), dtype, dtype.type(1), "ones")
+    return _filled(*placement(shape, dtype, layout, device), dtype, dtype.type(1), "ones")
 
 
 @implements(np.full)
@@ -185,7 +116,7 @@ def full(
     """
     shape, fill_value = as_shape(shape), _fill_value(fill_value)
     dtype = _check_dtype(_dtype_of(fill_value) if dtype is None else dtype)
-    return _full(*_placed(shape, dtype, layout, device), dtype, fill_value)
+    return _full(*placement(shape, dtype, layout, device), dtype, fill_value)
 
 
 def _fill_value(value: Any) -> Any:
@@ -217,7 +148,7 @@ def _like(a: Any, dtype: Any, shape: Any, layout: Any, device: Any) -> tuple[Con
     if not isinstance(a, DistributedArray):
         a = a if hasattr(a, "dtype") else np.asarray(a)
         dtype = _check_dtype(a.dtype if dtype is None else dtype)
-        return *_placed(a.shape if shape is None else as_shape(shape), dtype, layout, device), dtype
+        return *placement(a.shape if shape is None else as_shape(shape), dtype, layout, device), dtype
     context = a._context
     context.check()
     dtype = _check_dtype(a.dtype if dtype is None else dtype)
@@ -357,13 +288,15 @@ def arange(
     dtype = _check_dtype(dtype)
     n, second = _length(start, stop, step)
     if dtype.kind == "b" and n > 2:
-        raise TypeError("arange() is only supported for booleans when the result has at most length 2: use an int dtype")
+        raise TypeError(
+            "arange() is only supported for booleans when the result has at most length 2: use an integer dtype"
+        )
     firsts = np.zeros(2, dtype)
     if n:
         firsts[0] = start
     if n > 1:
         firsts[1] = second
-    context, target = _placed((n,), dtype, layout, device)
+    context, target = placement((n,), dtype, layout, device)
     return generate(context, target, dtype, partial(_arithmetic, firsts), "arange")
 
 
@@ -385,13 +318,12 @@ def _length(start: Any, stop: Any, step: Any) -> tuple[int, Any]:
 
 
 def _arithmetic(firsts: Any, device: Device, region: Region, out: Any) -> None:
-    """``firsts[0] + i * (firsts[1] - firsts[0])`` for the indices of a region, with the loop of NumPy's fill functions."""
+    """``firsts[0] + i * (firsts[1] - firsts[0])`` for a region, as NumPy's fill functions compute it."""
     lib, r, dtype = device.lib, region[0], out.dtype
     kind = dtype.kind
     if kind in "biu":
-        first, delta = int(firsts[0]), int(firsts[1]) - int(firsts[0])
-        wide = np.uint64
-        begin, stride = (first + r.start * delta) % 2**64, (delta * r.step) % 2**64
+        wide, origin, delta = np.uint64, int(firsts[0]), int(firsts[1]) - int(firsts[0])
+        begin, stride = (origin + r.start * delta) % 2**64, (delta * r.step) % 2**64
         out[...] = (lib.arange(r.size, dtype=wide) * wide(stride) + wide(begin)).astype(dtype)
     elif kind == "c":
         real = np.empty(0, dtype).real.dtype
@@ -462,7 +394,7 @@ def linspace(
             result = np.floor(result)
         result = asarray(result, dtype=target_dtype, layout=layout, device=device)
     else:
-        context, target = _placed((num,), target_dtype, layout, device)
+        context, target = placement((num,), target_dtype, layout, device)
 
         def make(device: Device, region: Region, out: Any) -> None:
             r = region[0]
@@ -500,234 +432,3 @@ def _line(
     if endpoint and num > 1:
         y[-1, ...] = stop
     return y
-
-
-# --- from coordinates -------------------------------------------------------------------------------------------------
-
-
-@implements(np.eye)
-def eye(
-    N: int,
-    M: int | None = None,
-    k: int = 0,
-    dtype: Any = float,
-    order: str = "C",
-    *,
-    layout: Any = None,
-    device: Any = None,
-) -> DistributedArray:
-    """A matrix of N × M with ones on the `k`-th diagonal and zeros elsewhere.
-
-    Notes
-    -----
-    Communication: none.
-    """
-    shape = as_shape((N, N if M is None else M))
-    dtype, k = _check_dtype(dtype), operator.index(k)
-
-    def make(device: Device, region: Region, out: Any) -> None:
-        rows, columns = (indices_of(device.lib, r) for r in region)
-        out[...] = (rows[:, None] + k == columns[None, :]).astype(dtype)
-
-    return generate(*_placed(shape, dtype, layout, device), dtype, make, "eye")
-
-
-@implements(np.identity)
-def identity(n: int, dtype: Any = None, *, layout: Any = None, device: Any = None) -> DistributedArray:
-    """The n × n identity matrix; see :func:`eye`."""
-    return eye(n, dtype=dtype, layout=layout, device=device)
-
-
-def _below(lib: Any, region: Region, k: int) -> Any:
-    """Where a region of a matrix lies at or below the `k`-th diagonal."""
-    rows, columns = (indices_of(lib, r) for r in region)
-    return rows[:, None] + k >= columns[None, :]
-
-
-@implements(np.tri)
-def tri(
-    N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, layout: Any = None, device: Any = None
-) -> DistributedArray:
-    """A matrix of N × M with ones at and below the `k`-th diagonal and zeros elsewhere.
-
-    Notes
-    -----
-    Communication: none.
-    """
-    shape = as_shape((N, N if M is None else M))
-    dtype, k = _check_dtype(dtype), operator.index(k)
-
-    def make(device: Device, region: Region, out: Any) -> None:
-        out[...] = _below(device.lib, region, k).astype(dtype)
-
-    return generate(*_placed(shape, dtype, layout, device), dtype, make, "tri")
-
-
-@implements(np.tril)
-def tril(m: Any, k: int = 0) -> DistributedArray:
-    """The array with the elements above the `k`-th diagonal of its last two axes set to zero, in its layout.
-
-    Notes
-    -----
-    Communication: none; partial values are resolved first.
-    """
-    return _triangle(m, operator.index(k), True, "tril")
-
-
-@implements(np.triu)
-def triu(m: Any, k: int = 0) -> DistributedArray:
-    """The array with the elements below the `k`-th diagonal of its last two axes set to zero; see :func:`tril`."""
-    return _triangle(m, operator.index(k) - 1, False, "triu")
-
-
-def _triangle(m: Any, k: int, lower: bool, name: str) -> DistributedArray:
-    x = asarray(m)
-    if not x.ndim:
-        raise TypeError(f"{name} needs an array of at least one axis, got a 0-d array: pass a matrix")
-    if x.ndim == 1:
-        x = x._viewed(x._view_map().broadcast_to((x.shape[0], x.shape[0])))
-    context, source = x._context, x._operand(name)
-    chunks: list[Chunk] = []
-    for (device_id, region), array in zip(source.layout.chunks, source.arrays, strict=True):
-        device = context.by_id[device_id]
-        chunk = device.empty(region.shape, x.dtype, name)
-        with device.active():
-            below = _below(device.lib, Region(region[-2:]), k)
-            chunk.array[...] = device.lib.where(below if lower else ~below, array, x.dtype.type(0))
-        chunks.append(chunk)
-    return from_chunks(context, source.layout, chunks, x.dtype)
-
-
-@implements(np.fromfunction)
-def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: Any = float, layout: Any = None, device: Any = None, **kwargs: Any
-) -> DistributedArray:
-    """An array from a function of the coordinates, called for each region, after a first call that finds the dtype.
-
-    Parameters
-    ----------
-    function : callable
-        Takes one array of coordinates for each axis, NumPy or CuPy as the device is, and returns the values there: an
-        array of the same shape, or something that broadcasts to it.
-    shape : int or sequence of int
-    dtype : dtype
-        Of the coordinates.
-    layout, device
-        As for :func:`empty`.
-    **kwargs
-        Passed to `function`.
-
-    Raises
-    ------
-    ValueError
-        The function returns another shape: it must work element by element.
-
-    Notes
-    -----
-    Communication: none.
-
-    Examples
-    --------
-    >>> import distarray as da
-    >>> with da.init(devices=2, kind="host"):
-    ...     da.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=int, layout=da.blocks(0))
-    DistributedArray([[ 0,  1,  2],
-                      [10, 11, 12]])
-    """
-    shape, dtype = as_shape(shape), _check_dtype(dtype)
-    context, target = _placed(shape, dtype, layout, device)
-
-    def values(device: Device, region: Region) -> Any:
-        coordinates = []
-        for axis, r in enumerate(region):
-            along = indices_of(device.lib, r).astype(dtype).reshape((-1,) + (1,) * (len(region) - axis - 1))
-            full = device.lib.empty(region.shape, dtype)
-            full[...] = along
-            coordinates.append(full)
-        found = device.lib.asarray(function(*coordinates, **kwargs))
-        if not _broadcasts(found.shape, region.shape):
-            raise ValueError(
-                f"the function of fromfunction returned shape {found.shape} for coordinates of shape {region.shape}: it is "
-                f"called region by region and must return one value for each coordinate"
-            )
-        return found
-
-    first = context.by_id[target.devices[0]]
-    with first.active():
-        result = _check_dtype(values(first, Region([Range.full(min(n, 1)) for n in shape])).dtype)
-
-    def make(device: Device, region: Region, out: Any) -> None:
-        found = values(device, region)
-        if found.dtype != result:
-            raise TypeError(
-                f"the function of fromfunction returned dtype {found.dtype} for one region and {result} for another: "
-                f"convert inside the function, with .astype(...)"
-            )
-        out[...] = found
-
-    return generate(context, target, result, make, "fromfunction", by_cell=True)
-
-
-def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    try:
-        return broadcast_shape(shape, target) == target
-    except ValueError:
-        return False
-
-
-@implements(np.meshgrid)
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[DistributedArray, ...]:
-    """Coordinate matrices from coordinate vectors.
-
-    Notes
-    -----
-    Communication: none with ``copy=False`` or ``sparse=True``; else each device gets what it lacks of the vectors.
-    """
-    if indexing not in ("xy", "ij"):
-        raise ValueError(f"Valid values for `indexing` are 'xy' and 'ij', got {indexing!r}")
-    vectors = [asarray(x) for x in xi]
-    ndim = len(vectors)
-    found = []
-    for axis, x in enumerate(vectors):
-        if x.ndim > 1:
-            x = x.reshape(-1)
-        at = 1 - axis if indexing == "xy" and ndim > 1 and axis < 2 else axis
-        view = x._view_map() if x.ndim else x._view_map().expand_dims(0)
-        found.append(x._viewed(view.expand_dims(tuple(a for a in range(ndim) if a != at))))
-    shape = broadcast_shape(*[x.shape for x in found]) if found else ()
-    if sparse:
-        return tuple([copy_array(x) if copy else x for x in found])
-    if not copy:
-        return tuple([x._viewed(x._view_map().broadcast_to(shape)) for x in found])
-    return tuple([spread(x, shape) for x in found])
-
-
-def spread(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
-    """A copy of `x` broadcast to `shape` in the default layout; each element travels once, before it is repeated."""
-    context = x._context
-    target = resolve_layout(context, None, shape, itemsize=x.dtype.itemsize)
-    version = demand(record(context, ASTYPE, (x._arg(),), {"dtype": x.dtype}, shape), target)
-    return DistributedArray._of_version(context, version)
-
-
-# --- conversions with like= -------------------------------------------------------------------------------------------
-
-
-@implements(np.asarray, np.asanyarray, np.ascontiguousarray)
-def _asarray(
-    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None
-) -> DistributedArray:
-    """``np.asarray(a, like=x)``."""
-    result = asarray(a, dtype=dtype, device=device, copy=copy)
-    return result
-
-
-@implements(np.array)
-def _array(
-    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, subok: bool = False, ndmin: int = 0
-) -> DistributedArray:
-    """``np.array(a, like=x)``."""
-    result = asarray(object, dtype=dtype, copy=copy or None)
-    if result.ndim < ndmin:
-        result = result._viewed(result._view_map().expand_dims(tuple(range(ndmin - result.ndim))))
-    return result

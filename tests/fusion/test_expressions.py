@@ -1,5 +1,6 @@
 """Expressions: what they move, when they are evaluated, what they read after a write, and what they warn."""
 
+import os
 import warnings
 
 import numpy as np
@@ -9,9 +10,17 @@ import distarray as da
 
 
 @pytest.fixture(autouse=True)
-def context():
-    with da.init(devices=4, kind="host") as made:
-        yield made
+def context(four):
+    return four
+
+
+host_only = pytest.mark.skipif(
+    os.environ.get("DISTARRAY_TEST_KIND", "host") != "host", reason="GPUs report no floating-point conditions"
+)
+
+
+def on_host(chunk):
+    return chunk.get() if hasattr(chunk, "get") else chunk
 
 
 def rows(*shape, dtype=float):
@@ -54,7 +63,7 @@ def test_forbidden_communication_names_the_operation_and_the_cure():
 def test_a_block_demands_what_was_recorded_inside():
     _, a = rows(8, 8)
     with pytest.raises(da.ImplicitCommunicationError), da.no_implicit_communication():
-        a + a.T  # noqa: B018 - recorded, never used
+        a + a.T
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -109,7 +118,7 @@ def test_overlapping_chunks_of_one_device_are_each_updated_from_their_own_copy()
     np.testing.assert_array_equal(a.get(), h)
     for device, regions in a.index_map.items():
         for index, chunk in zip(regions, a.all_chunks()[device]):
-            np.testing.assert_array_equal(chunk, h[index])
+            np.testing.assert_array_equal(on_host(chunk), h[index])
 
 
 def test_exposed_buffers_are_read_at_the_call_and_written_through():
@@ -120,7 +129,7 @@ def test_exposed_buffers_are_read_at_the_call_and_written_through():
     assert e.get()[0] == h[0] * 2
     assert a.get()[0] == 99
     a[...] = a[::-1]
-    assert chunk[0] == h[-1]
+    assert float(chunk[0]) == h[-1]
 
 
 def test_shared_buffers_are_copied_on_write():
@@ -134,6 +143,7 @@ def test_shared_buffers_are_copied_on_write():
     assert a.get()[1] == h[1]
 
 
+@host_only
 def test_warnings_come_once_with_the_line_of_the_operation():
     _, a = rows(10)
     with warnings.catch_warnings(record=True) as caught:
@@ -145,6 +155,7 @@ def test_warnings_come_once_with_the_line_of_the_operation():
     assert caught[0].filename == __file__
 
 
+@host_only
 def test_errstate_is_that_of_the_call():
     _, a = rows(10)
     with np.errstate(all="ignore"):
@@ -158,6 +169,7 @@ def test_errstate_is_that_of_the_call():
     assert "divide by zero" in seen
 
 
+@host_only
 def test_warnings_cross_threads():
     h = np.ones(2_000_000)
     a = da.asarray(h, layout=da.blocks(0))
@@ -178,19 +190,20 @@ def test_a_long_chain_is_evaluated_by_its_bound():
     np.testing.assert_array_equal(y.get(), a.get() * 2.0**60)
 
 
+@host_only
 def test_integer_power_fails_at_the_call():
     a = da.asarray(np.arange(1, 4), layout=da.blocks(0))
     with pytest.raises(ValueError, match="negative integer powers"):
         a ** da.asarray(np.array([1, -1, 2]))
 
 
-def test_eager_and_deferred_agree():
+def test_eager_and_deferred_agree(context):
     h = np.random.default_rng(0).random((9, 4))
     results = []
     for eager in (False, True):
-        with da.init(devices=3, kind="host", eager=eager):
+        with da.init(devices=3, kind=context.kind, eager=eager):
             a = da.asarray(h, layout=da.blocks(0))
             b = np.sin(a[1:] * 2 - a[:-1]) ** 2
             a[1:] += b
             results.append(a.get())
-    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(*results)

@@ -1,0 +1,256 @@
+"""Creation functions that compute elements from their coordinates: ``eye``, ``tri``, ``fromfunction``, ``meshgrid``; and
+the conversions that ``like=`` dispatches."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.devices import Chunk, Device
+from distarray.fusion.demand import demand
+from distarray.fusion.expr import ASTYPE, record
+from distarray.geometry import Range, Region
+from distarray.operators import broadcast_shape
+from distarray.ops.convert import _check_dtype, asarray, copy_array, from_chunks, resolve_layout
+from distarray.ops.generate import as_shape, generate, indices_of, placement
+from distarray.registry import implements
+
+__all__ = ["eye", "fromfunction", "identity", "meshgrid", "tri", "tril", "triu"]
+
+
+
+@implements(np.eye)
+def eye(
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: Any = float,
+    order: str = "C",
+    *,
+    layout: Any = None,
+    device: Any = None,
+) -> DistributedArray:
+    """A matrix of N × M with ones on the `k`-th diagonal and zeros elsewhere.
+
+    Notes
+    -----
+    Communication: none.
+    """
+    shape = as_shape((N, N if M is None else M))
+    dtype, k = _check_dtype(dtype), operator.index(k)
+
+    def make(device: Device, region: Region, out: Any) -> None:
+        rows, columns = (indices_of(device.lib, r) for r in region)
+        out[...] = (rows[:, None] + k == columns[None, :]).astype(dtype)
+
+    return generate(*placement(shape, dtype, layout, device), dtype, make, "eye")
+
+
+@implements(np.identity)
+def identity(n: int, dtype: Any = None, *, layout: Any = None, device: Any = None) -> DistributedArray:
+    """The n × n identity matrix; see :func:`eye`."""
+    return eye(n, dtype=dtype, layout=layout, device=device)
+
+
+def _below(lib: Any, region: Region, k: int) -> Any:
+    """Where a region of a matrix lies at or below the `k`-th diagonal."""
+    rows, columns = (indices_of(lib, r) for r in region)
+    return rows[:, None] + k >= columns[None, :]
+
+
+@implements(np.tri)
+def tri(
+    N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, layout: Any = None, device: Any = None
+) -> DistributedArray:
+    """A matrix of N × M with ones at and below the `k`-th diagonal and zeros elsewhere.
+
+    Notes
+    -----
+    Communication: none.
+    """
+    shape = as_shape((N, N if M is None else M))
+    dtype, k = _check_dtype(dtype), operator.index(k)
+
+    def make(device: Device, region: Region, out: Any) -> None:
+        out[...] = _below(device.lib, region, k).astype(dtype)
+
+    return generate(*placement(shape, dtype, layout, device), dtype, make, "tri")
+
+
+@implements(np.tril)
+def tril(m: Any, k: int = 0) -> DistributedArray:
+    """The array with the elements above the `k`-th diagonal of its last two axes set to zero, in its layout.
+
+    Notes
+    -----
+    Communication: none; partial values are resolved first.
+    """
+    return _triangle(m, operator.index(k), True, "tril")
+
+
+@implements(np.triu)
+def triu(m: Any, k: int = 0) -> DistributedArray:
+    """The array with the elements below the `k`-th diagonal of its last two axes set to zero; see :func:`tril`."""
+    return _triangle(m, operator.index(k) - 1, False, "triu")
+
+
+def _triangle(m: Any, k: int, lower: bool, name: str) -> DistributedArray:
+    x = asarray(m)
+    if not x.ndim:
+        raise TypeError(f"{name} needs an array of at least one axis, got a 0-d array: pass a matrix")
+    if x.ndim == 1:
+        x = x._viewed(x._view_map().broadcast_to((x.shape[0], x.shape[0])))
+    context, source = x._context, x._operand(name)
+    chunks: list[Chunk] = []
+    for (device_id, region), array in zip(source.layout.chunks, source.arrays, strict=True):
+        device = context.by_id[device_id]
+        chunk = device.empty(region.shape, x.dtype, name)
+        with device.active():
+            below = _below(device.lib, Region(region[-2:]), k)
+            chunk.array[...] = device.lib.where(below if lower else ~below, array, x.dtype.type(0))
+        chunks.append(chunk)
+    return from_chunks(context, source.layout, chunks, x.dtype)
+
+
+@implements(np.fromfunction)
+def fromfunction(
+    function: Callable[..., Any],
+    shape: Any,
+    *,
+    dtype: Any = float,
+    layout: Any = None,
+    device: Any = None,
+    **kwargs: Any,
+) -> DistributedArray:
+    """An array from a function of the coordinates, called for each region, after a first call that finds the dtype.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one array of coordinates for each axis, NumPy or CuPy as the device is, and returns the values there: an
+        array of the same shape, or something that broadcasts to it.
+    shape : int or sequence of int
+    dtype : dtype
+        Of the coordinates.
+    layout, device
+        As for :func:`empty`.
+    **kwargs
+        Passed to `function`.
+
+    Raises
+    ------
+    ValueError
+        The function returns another shape: it must work element by element.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=int, layout=da.blocks(0))
+    DistributedArray([[ 0,  1,  2],
+                      [10, 11, 12]])
+    """
+    shape, dtype = as_shape(shape), _check_dtype(dtype)
+    context, target = placement(shape, dtype, layout, device)
+
+    def values(device: Device, region: Region) -> Any:
+        coordinates = []
+        for axis, r in enumerate(region):
+            along = indices_of(device.lib, r).astype(dtype).reshape((-1,) + (1,) * (len(region) - axis - 1))
+            full = device.lib.empty(region.shape, dtype)
+            full[...] = along
+            coordinates.append(full)
+        found = device.lib.asarray(function(*coordinates, **kwargs))
+        if not _broadcasts(found.shape, region.shape):
+            raise ValueError(
+                f"the function of fromfunction returned shape {found.shape} for coordinates of shape {region.shape}: "
+                f"it is called region by region and must return one value for each coordinate"
+            )
+        return found
+
+    first = context.by_id[target.devices[0]]
+    with first.active():
+        result = _check_dtype(values(first, Region([Range.full(min(n, 1)) for n in shape])).dtype)
+
+    def make(device: Device, region: Region, out: Any) -> None:
+        found = values(device, region)
+        if found.dtype != result:
+            raise TypeError(
+                f"the function of fromfunction returned dtype {found.dtype} for one region and {result} for another: "
+                f"convert inside the function, with .astype(...)"
+            )
+        out[...] = found
+
+    return generate(context, target, result, make, "fromfunction", by_cell=True)
+
+
+def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    try:
+        return broadcast_shape(shape, target) == target
+    except ValueError:
+        return False
+
+
+@implements(np.meshgrid)
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[DistributedArray, ...]:
+    """Coordinate matrices from coordinate vectors.
+
+    Notes
+    -----
+    Communication: none with ``copy=False`` or ``sparse=True``; else each device gets what it lacks of the vectors.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"Valid values for `indexing` are 'xy' and 'ij', got {indexing!r}")
+    vectors = [asarray(x) for x in xi]
+    ndim = len(vectors)
+    found = []
+    for axis, x in enumerate(vectors):
+        if x.ndim > 1:
+            x = x.reshape(-1)
+        at = 1 - axis if indexing == "xy" and ndim > 1 and axis < 2 else axis
+        view = x._view_map() if x.ndim else x._view_map().expand_dims(0)
+        found.append(x._viewed(view.expand_dims(tuple(a for a in range(ndim) if a != at))))
+    shape = broadcast_shape(*[x.shape for x in found]) if found else ()
+    if sparse:
+        return tuple([copy_array(x) if copy else x for x in found])
+    if not copy:
+        return tuple([x._viewed(x._view_map().broadcast_to(shape)) for x in found])
+    return tuple([spread(x, shape) for x in found])
+
+
+def spread(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
+    """A copy of `x` broadcast to `shape` in the default layout; each element travels once, before it is repeated."""
+    context = x._context
+    target = resolve_layout(context, None, shape, itemsize=x.dtype.itemsize)
+    version = demand(record(context, ASTYPE, (x._arg(),), {"dtype": x.dtype}, shape), target)
+    return DistributedArray._of_version(context, version)
+
+
+# --- conversions with like= -------------------------------------------------------------------------------------------
+
+
+@implements(np.asarray, np.asanyarray, np.ascontiguousarray)
+def _asarray(
+    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None
+) -> DistributedArray:
+    """``np.asarray(a, like=x)``."""
+    return asarray(a, dtype=dtype, device=device, copy=copy)
+
+
+@implements(np.array)
+def _array(
+    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, subok: bool = False, ndmin: int = 0
+) -> DistributedArray:
+    """``np.array(a, like=x)``."""
+    result = asarray(object, dtype=dtype, copy=copy or None)
+    if result.ndim < ndmin:
+        result = result._viewed(result._view_map().expand_dims(tuple(range(ndmin - result.ndim))))
+    return result

@@ -1,0 +1,89 @@
+"""How creation functions make their chunks: each on its own device, from its region's coordinates, so that no array of
+the global size exists anywhere but spread over the devices."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.context import Context, current
+from distarray.devices import Chunk, Device
+from distarray.geometry import Range, Region
+from distarray.layout import Layout
+from distarray.modes import Mode
+from distarray.ops.convert import from_chunks, resolve_layout
+
+__all__ = ["Maker", "as_shape", "generate", "indices_of", "placement"]
+
+Maker = Callable[[Device, Region, Any], None]
+"""Writes the values of a region into an array of the region's shape, on a device that is active."""
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """A shape argument, an int or a sequence of ints, as a tuple."""
+    try:
+        lengths: tuple[int, ...] = (operator.index(shape),)
+    except TypeError:
+        if not hasattr(shape, "__iter__"):
+            raise TypeError(
+                f"expected a sequence of integers or a single integer, got {shape!r}: pass a shape such as (4, 3)"
+            ) from None
+        lengths = tuple([operator.index(n) for n in shape])
+    if any(n < 0 for n in lengths):
+        raise ValueError(f"negative dimensions are not allowed: got shape {lengths}; every length is at least 0")
+    return lengths
+
+
+def indices_of(lib: Any, r: Range) -> Any:
+    """The global indices of a range, as int64."""
+    return lib.arange(r.start, r.start + r.size * r.step, r.step, dtype=np.int64)
+
+
+def generate(
+    context: Context, layout: Layout, dtype: Any, make: Maker, label: str, *, by_cell: bool = False
+) -> DistributedArray:
+    """The array whose elements `make` computes region by region; in SUM and PROD each element in its first chunk only.
+
+    With `by_cell`, the holders of an element all compute it as part of the same region: the bits may depend on the cut.
+    """
+    single = layout.mode in (Mode.SUM, Mode.PROD) and not layout.index_map.is_disjoint
+    chunks: list[Chunk] = []
+    tasks: list[Callable[[], None]] = []
+    for device_id in layout.devices:
+        device = context.by_id[device_id]
+        parts: list[tuple[Region, Any]] = []
+        own = layout.index_map.chunk_ids(device_id)
+        for i in own:
+            region = layout.chunks[i][1]
+            if single:
+                chunks.append(device.full(region.shape, dtype, layout.mode.identity(dtype), label))
+            else:
+                chunks.append(device.empty(region.shape, dtype, label))
+                if by_cell and not layout.index_map.is_disjoint:
+                    cells = [cell for _, cell in layout.index_map.query_cells(region)]
+                    parts += [(cell, chunks[-1].array[region.locate(cell).slices]) for cell in cells]
+                else:
+                    parts.append((region, chunks[-1].array))
+        if single:
+            for i, part in layout.index_map.first_owned(device_id):
+                parts.append((part, chunks[i].array[layout.chunks[i][1].locate(part).slices]))
+        tasks.append(partial(_make_all, device, parts, make))
+    context.workers.run(tasks, sum(c.nbytes for c in chunks))
+    return from_chunks(context, layout, chunks, dtype)
+
+
+def _make_all(device: Device, parts: Sequence[tuple[Region, Any]], make: Maker) -> None:
+    with device.active():
+        for region, out in parts:
+            if region.size:
+                make(device, region, out)
+
+
+def placement(shape: tuple[int, ...], dtype: Any, layout: Any, device: Any) -> tuple[Context, Layout]:
+    """The current context, and the layout that the arguments of a creation function mean there."""
+    context = current()
+    return context, resolve_layout(context, layout, shape, device=device, itemsize=dtype.itemsize)
