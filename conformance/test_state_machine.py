@@ -76,7 +76,7 @@ class Programs(RuleBasedStateMachine):
             return self.keep(as_pair(p.x.T, p.ref.T))
         if kind == "expand":
             return self.keep(as_pair(np.expand_dims(p.x, 0), np.expand_dims(p.ref, 0)))
-        if kind == "flip":
+        if kind == "flip" and p.ref.ndim:  # of no dimensions NumPy makes a scalar
             return self.keep(as_pair(np.flip(p.x), np.flip(p.ref)))
         return self.keep(as_pair(p.x.reshape(-1).copy(), p.ref.reshape(-1).copy()))
 

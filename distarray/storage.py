@@ -10,6 +10,7 @@ Resolving a partial mode replaces a version's layout and chunks once, for everyo
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distarray.devices import Chunk
@@ -19,7 +20,7 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Operand", "Storage", "Version"]
+__all__ = ["Operand", "Storage", "Version", "writable_chunks"]
 
 
 class Version:
@@ -90,6 +91,31 @@ class Storage:
             if chunk is not None and chunk.shared:
                 version.chunks[i] = duplicate(chunk)
         self.replace(version)
+
+
+def writable_chunks(storage: Storage, chunk_ids: Iterable[int]) -> Version:
+    """Make chunks of a storage safe to write to in part, and return the version that they are in: the current one.
+
+    Chunks that another version holds, or that a pending expression still reads, are replaced by copies, all allocated
+    before any of them is written. A storage whose buffers were handed out keeps them: nothing else reads it later.
+    """
+    version = storage.version
+    if storage.exposed:
+        return version
+    pinned = version.pinned(1)
+    chunks = list(version.chunks)
+    for i in sorted(set(chunk_ids)):
+        chunk = chunks[i]
+        if chunk is not None and (pinned or chunk.shared):
+            chunks[i] = duplicate(chunk)
+    if not pinned:
+        version.chunks = chunks
+        return version
+    after = Version(version.layout, chunks, version.dtype)
+    if any(a is b for a, b in zip(chunks, version.chunks, strict=True)):
+        share(version)
+    storage.replace(after)
+    return after
 
 
 def share(version: Version) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from distarray.devices import Chunk
 from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Cell, align
-from distarray.fusion.evaluate import Program, Step, evaluate_cells
+from distarray.fusion.evaluate import Program, Step, evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
@@ -33,6 +33,9 @@ def demand(node: Node, target: Layout | None = None) -> Version:
     with context.lock:
         if node.version is None:
             context.check()
+            if target is None and (layout := _plain_layout(node)) is not None:
+                node.settle(Version(layout, evaluate_plain(context, node, layout), node.dtype))
+                return node.version  # type: ignore[return-value]
             program, leaves = compile_expression(node)
             settled = _resolve_leaves(context, program, leaves)
             al = alignment_of(context, program, settled, target)
@@ -44,6 +47,35 @@ def demand(node: Node, target: Layout | None = None) -> Version:
             node.settle(Version(al.layout, chunks, node.dtype))
         assert node.version is not None
         return node.version
+
+
+def _plain_layout(node: Node) -> Layout | None:
+    """The layout of the operands, where a node is one small call on whole arrays of one REPLICA layout: the common case,
+    which needs no alignment."""
+    layout: Layout | None = None
+    shape = node.shape
+    for arg in node.args:
+        if type(arg) is Leaf:
+            if arg.view is not None or arg.shape != shape:
+                return None
+            version: Version | None = arg.version
+        elif type(arg) is Node:
+            version = arg.version
+            if version is None or arg.shape != shape:
+                return None
+        else:
+            continue
+        assert version is not None
+        if layout is None:
+            layout = version.layout
+        elif version.layout is not layout:
+            return None
+    if layout is None or layout.is_partial or node.masked:
+        return None
+    size = node.dtype.itemsize
+    for n in shape:
+        size *= n
+    return layout if size < node.context.workers.inline_bytes // 2 else None
 
 
 class _Compiler:

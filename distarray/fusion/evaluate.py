@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Program", "Step", "evaluate_cells"]
 
-BLOCK = 1 << 15
+BLOCK = 1 << 16
 """Elements of a host block: temporaries of this size stay in cache (measured best between 2¹⁵ and 2¹⁸)."""
 
 CUT_FREE = frozenset(
@@ -81,6 +81,32 @@ def evaluate_cells(context: Context, program: Program, jobs: Jobs, nbytes: int, 
         notes.give()
 
 
+def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
+    """New chunks for one ufunc call on whole arrays of `layout`, in the calling thread: the shortest way."""
+    operands = [a.version.chunks if hasattr(a, "version") else a for a in node.args]
+    ufunc, kwargs, dtype = node.ufunc, node.kwargs, node.dtype
+    fresh = []
+    if context.kind != "host":
+        for i, (device_id, region) in enumerate(layout.chunks):
+            device = context.by_id[device_id]
+            with device.active():
+                chunk = device.empty(region.shape, dtype, ufunc.__name__)
+                args = [a[i].array if type(a) is list else a for a in operands]
+                _call_other(device.lib, node, args, chunk.array)
+            fresh.append(chunk)
+        return fresh
+    notes = _Notes()
+    notes.step = node
+    with notes.listening_to(node.errors):
+        for i, (device_id, region) in enumerate(layout.chunks):
+            chunk = context.by_id[device_id].empty(region.shape, dtype, ufunc.__name__)
+            ufunc(*[a[i].array if type(a) is list else a for a in operands], out=chunk.array, **kwargs)
+            fresh.append(chunk)
+    if notes.seen:
+        notes.give()
+    return fresh
+
+
 def _run_listening(program: Program, cells: Any, strict: bool, notes: _Notes) -> None:
     mine = _Notes()
     with mine.listening(program):
@@ -133,7 +159,7 @@ def _run(
             notes.step = step
             result = _call_numpy(step, args, into)
         else:
-            result = _call_other(lib, step, args, into, out.shape)
+            result = _call_other(lib, step, args, into)
         done.append(result)
     if done[last] is not out:
         if notes is not None:
@@ -160,9 +186,11 @@ def _call_numpy(step: Step, args: list[Any], into: Any) -> Any:
     return fresh
 
 
-def _call_other(lib: Any, step: Step, args: list[Any], into: Any, shape: tuple[int, ...]) -> Any:
+def _call_other(lib: Any, step: Any, args: list[Any], into: Any) -> Any:
     name = step.ufunc.__name__
     if name == "astype":
+        if step.masked:
+            args[0] = lib.where(args[1], lib.asarray(args[0]).astype(step.dtype), lib.asarray(args[2]).astype(step.dtype))
         if into is None:
             return args[0].astype(step.dtype)
         into[...] = args[0]
@@ -198,7 +226,16 @@ class _Notes:
 
     def __init__(self) -> None:
         self.seen: dict[tuple[str, int], Step] = {}
-        self.step: Step | None = None
+        self.step: Any = None
+
+    def listening_to(self, errors: dict[str, Any]) -> Any:
+        """A context in which NumPy reports here what one operation's `errors` warn of."""
+        wanted: dict[str, Any] = {kind: "call" if how == "warn" else how for kind, how in errors.items()}
+        if "call" not in wanted.values():
+            return np.errstate(**wanted)
+        if any(how not in ("call", "ignore") for how in wanted.values()) or "call" in errors.values():
+            return np.errstate(**errors)
+        return np.errstate(call=self, **wanted)
 
     def listening(self, program: Program) -> Any:
         """A context in which NumPy reports conditions here, or where the user asked for another way, does that."""

@@ -41,10 +41,10 @@ class Cast:
 
     __name__ = "astype"
 
-    def __call__(self, array: Any, *, dtype: Any, out: Any = None) -> Any:
+    def __call__(self, array: Any, *, dtype: Any, out: Any = None, where: Any = True) -> Any:
         if out is None:
             return np.asarray(array).astype(dtype)
-        np.copyto(out, array, casting="unsafe")
+        np.copyto(out, array, casting="unsafe", where=where)
         return out
 
 

@@ -135,7 +135,7 @@ def _classes(piece: Region, axis: int, prime: int, near: Neighbours) -> list[tup
     for id_, region in near:
         r = region[axis]
         at = whole.locate(r)
-        if at.step % prime == 0 or at.size == 1:
+        if at.step % prime == 0:
             inside[at.start % prime].append((id_, region))
         else:
             period = min(prime, at.size)  # a step prime to the modulus visits the classes one after the other

@@ -74,7 +74,7 @@ def reshape_region(region: Region, old: Sequence[int], new: Sequence[int]) -> Re
         if k < len(runs) and runs[k][0] < stride * n:
             jump, count = runs[k]
             step, rest = divmod(jump, stride)
-            if rest or not step:
+            if rest:
                 return None
             if start + (count - 1) * step < n:
                 r = Range(start, step, count)

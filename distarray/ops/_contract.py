@@ -21,7 +21,7 @@ COMMON = 1 << 16
 """Products of replicated operands with results of at most so many bytes are computed on every device …"""
 LIGHT = 1 << 26
 """… where they take at most so many multiplications; others are shared between the devices."""
-PAIRS = 1 << 14
+PAIRS = 1 << 12
 """So many pairs of cells are looked at for devices that hold both; with more, one operand stays where it is."""
 
 Task = tuple[int, Region]
@@ -64,10 +64,10 @@ class Problem(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """An operand of a job: part `key` (None: all) of chunk `index` of the operand, or of what is brought for it."""
+    """An operand of a job: part `key` (None: all) of a chunk of the operand, or of what is brought for it."""
 
     brought: bool
-    index: int
+    chunk: int
     key: tuple[slice, ...] | None
 
 
@@ -121,22 +121,27 @@ def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]
         Of the first operand, the second, and the result.
     """
     maps = (a.index_map, b.index_map)
+    held = (_Held(maps[0], problem.a), _Held(maps[1], problem.b))
     if a.is_replicated and b.is_replicated and (common := sorted(set(a.devices) & set(b.devices))):
         tasks = shared(problem, common, itemsizes[2])
-        return _lay_out(problem, tasks, maps, replicas=_is_redundant(problem, len(common), itemsizes[2]))
-    best: tuple[tuple[int, int], list[Task]] | None = None
-    for candidate in (lambda: stays(problem, maps[0], problem.a), lambda: stays(problem, maps[1], problem.b), lambda: _pairs(problem, maps)):
-        tasks = candidate()
-        if not tasks:
-            continue
-        tasks = _merged(tasks, lambda task: _homes(problem, maps, task))
-        cost = _cost(problem, tasks, maps, itemsizes)
+        return _lay_out(problem, tasks, held, replicas=_is_redundant(problem, len(common), itemsizes[2]))
+    best: tuple[tuple[int, int, int], list[Task]] | None = None
+    for tasks in _candidates(problem, maps):
+        tasks = _merged(tasks, held)
+        cost = _cost(problem, tasks, held, itemsizes, None if best is None else best[0][0])
         if best is None or cost < best[0]:
             best = cost, tasks
         if cost[0] == 0:
             break
     assert best is not None
-    return _lay_out(problem, best[1], maps)
+    return _lay_out(problem, best[1], held)
+
+
+def _candidates(problem: Problem, maps: tuple[IndexMap, IndexMap]) -> Iterator[list[Task]]:
+    yield stays(problem, maps[0], problem.a)
+    yield stays(problem, maps[1], problem.b)
+    if len(maps[0].cells) * len(maps[1].cells) <= PAIRS:
+        yield _pairs(problem, maps)
 
 
 def needed(problem: Problem, held: Layout, first: bool, itemsize: int) -> IndexMap:
@@ -192,8 +197,6 @@ def shared(problem: Problem, devices: Iterable[int], itemsize: int) -> list[Task
 def _pairs(problem: Problem, maps: tuple[IndexMap, IndexMap]) -> list[Task]:
     """Each pair of cells of the operands on a device that holds both: of several, the one with the least work so far."""
     first, second = maps
-    if len(first.cells) * len(second.cells) > PAIRS:
-        return []
     load: dict[int, int] = {}
     tasks: list[Task] = []
     for cell in first.cells:
@@ -215,26 +218,42 @@ def _size(box: Region, labels: tuple[int, ...]) -> int:
     return prod([box[label].size for label in labels])
 
 
-def _home(index_map: IndexMap, device: int, region: Region) -> int:
-    """The chunk of a device that holds all of a region, or -1."""
-    chunks, own = index_map.chunks, index_map.chunk_ids(device)
-    if len(own) > 16:
-        size = region.size
-        found = (i for i, part in index_map.query(region) if i in own and part.size == size)
-    else:
-        found = (i for i in own if chunks[i][1].covers(region))
-    return next(found, -1)
+class _Held:
+    """Which chunk of an operand holds all of a region on a device; asked again and again while a plan is made."""
+
+    def __init__(self, index_map: IndexMap, labels: tuple[int, ...]) -> None:
+        self.index_map = index_map
+        self.labels = labels
+        self._known: dict[tuple[int, Region], int] = {}
+        self._largest: dict[int, list[int]] = {}
+
+    def region(self, box: Region) -> Region:
+        """What a box of labels meets of the operand."""
+        return Region([box[label] for label in self.labels])
+
+    def home(self, device: int, region: Region) -> int:
+        """The chunk, or -1 where no one chunk holds the region."""
+        found = self._known.get((device, region))
+        if found is None:
+            chunks, own = self.index_map.chunks, self.index_map.chunk_ids(device)
+            size = region.size
+            if len(own) > 16:
+                if device not in self._largest:
+                    self._largest[device] = [max(sizes) for sizes in zip(*[chunks[i][1].shape for i in own])]
+                if any(n > most for n, most in zip(region.shape, self._largest[device])):
+                    self._known[device, region] = -1
+                    return -1
+                fits = (i for i, part in self.index_map.query(region) if i in own and part.size == size)
+            else:
+                fits = (i for i in own if chunks[i][1].covers(region))
+            found = self._known[device, region] = next(fits, -1)
+        return found
+
+    def homes(self, device: int) -> Callable[[Region], int]:
+        return lambda box: self.home(device, self.region(box))
 
 
-def _homes(problem: Problem, maps: tuple[IndexMap, IndexMap], task: Task) -> tuple[int, int]:
-    device, box = task
-    return (
-        _home(maps[0], device, Region([box[label] for label in problem.a])),
-        _home(maps[1], device, Region([box[label] for label in problem.b])),
-    )
-
-
-def _merged(tasks: list[Task], homes: Callable[[Task], tuple[int, int]]) -> list[Task]:
+def _merged(tasks: list[Task], held: tuple[_Held, _Held]) -> list[Task]:
     """Fewer and larger tasks: neighbours of one device fused, where what they read lies in the same chunks."""
     by_device: dict[int, list[Region]] = {}
     for device, box in tasks:
@@ -243,12 +262,14 @@ def _merged(tasks: list[Task], homes: Callable[[Task], tuple[int, int]]) -> list
     for device in sorted(by_device):
         boxes = by_device[device]
         for axis in range(len(boxes[0]) if len(boxes) > 1 else 0):
-            boxes = _fused(boxes, axis, lambda box: homes((device, box)))  # noqa: B023
+            boxes = _fused(boxes, axis, held[0].homes(device), held[1].homes(device))
         result.extend((device, box) for box in sorted(boxes))
     return result
 
 
-def _fused(boxes: list[Region], axis: int, homes: Callable[[Region], tuple[int, int]]) -> list[Region]:
+def _fused(
+    boxes: list[Region], axis: int, first: Callable[[Region], int], second: Callable[[Region], int]
+) -> list[Region]:
     rows: dict[tuple[Range, ...], list[Range]] = {}
     for box in boxes:
         rows.setdefault((*box[:axis], *box[axis + 1 :]), []).append(box[axis])
@@ -262,7 +283,7 @@ def _fused(boxes: list[Region], axis: int, homes: Callable[[Region], tuple[int, 
         run = ranges[0]
         for r in ranges[1:]:
             both = _union(run, r)
-            if both is not None and homes(at(both)) == homes(at(run)) == homes(at(r)):
+            if both is not None and all(home(at(both)) == home(at(run)) == home(at(r)) for home in (first, second)):
                 run = both
             else:
                 out.append(at(run))
@@ -280,24 +301,30 @@ def _union(low: Range, high: Range) -> Range | None:
 
 
 def _cost(
-    problem: Problem, tasks: list[Task], maps: tuple[IndexMap, IndexMap], itemsizes: tuple[int, int, int]
-) -> tuple[int, int]:
-    """Bytes moved and bytes of partial results beyond the result; then the work of the busiest device."""
+    problem: Problem, tasks: list[Task], held: tuple[_Held, _Held], itemsizes: tuple[int, int, int], limit: int | None
+) -> tuple[int, int, int]:
+    """Bytes moved and bytes of partial results beyond the result (counted until they pass `limit`); then the bytes moved
+    alone, and the work of the busiest device.
+    """
+    sizes = sum([region.size for _, region in {(d, problem.result(box)) for d, box in tasks}])
+    excess = (sizes - prod(problem.shape)) * itemsizes[2]
     moved = 0
     load: dict[int, int] = {}
     for device, box in tasks:
         load[device] = load.get(device, 0) + box.size
-    for labels, index_map, itemsize in zip((problem.a, problem.b), maps, itemsizes):
-        for device, region in {(d, Region([box[label] for label in labels])) for d, box in tasks}:
-            if _home(index_map, device, region) < 0:
-                held = [part.size for own in index_map.regions(device) if (part := own.intersect(region)) is not None]
-                moved += max(region.size - sum(held), 0) * itemsize
-    sizes = sum([region.size for _, region in {(d, problem.result(box)) for d, box in tasks}])
-    return moved + (sizes - prod(problem.shape)) * itemsizes[2], max(load.values())
+    for operand, itemsize in zip(held, itemsizes):
+        for device, region in {(d, operand.region(box)) for d, box in tasks}:
+            if limit is not None and excess + moved > limit:
+                break
+            if operand.home(device, region) < 0:
+                own = operand.index_map.regions(device)
+                parts = [part.size for r in own if (part := r.intersect(region)) is not None]
+                moved += max(region.size - sum(parts), 0) * itemsize
+    return excess + moved, moved, max(load.values())
 
 
 def _lay_out(
-    problem: Problem, tasks: list[Task], maps: tuple[IndexMap, IndexMap], *, replicas: bool = False
+    problem: Problem, tasks: list[Task], held: tuple[_Held, _Held], *, replicas: bool = False
 ) -> Contraction:
     """The result's chunks, what must be brought, and each device's jobs."""
     regions: dict[int, dict[Region, None]] = {}
@@ -307,18 +334,18 @@ def _lay_out(
     place = {chunk: i for i, chunk in enumerate(index_map.chunks)}
     found: list[list[tuple[int, Region, int]]] = []
     bring: list[IndexMap | None] = []
-    for labels, held in zip((problem.a, problem.b), maps):
+    for operand in held:
         rows = []
         missing: dict[int, list[Region]] = {}
         for device, box in tasks:
-            region = Region([box[label] for label in labels])
-            home = _home(held, device, region)
+            region = operand.region(box)
+            home = operand.home(device, region)
             if home < 0:
                 missing.setdefault(device, []).append(region)
             rows.append((device, region, home))
         found.append(rows)
-        bring.append(IndexMap(held.shape, missing) if missing else None)
-    pieces = [list(_pieces(rows, held, new)) for rows, held, new in zip(found, maps, bring)]
+        bring.append(IndexMap(operand.index_map.shape, missing) if missing else None)
+    pieces = [list(_pieces(rows, operand.index_map, new)) for rows, operand, new in zip(found, held, bring)]
     jobs: dict[int, list[Job]] = {}
     begun: set[int] = set()
     for (device, box), a, b in zip(tasks, *pieces):

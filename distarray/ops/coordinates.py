@@ -1,4 +1,4 @@
-"""Creation functions that compute elements from their coordinates: ``eye``, ``tri``, ``fromfunction``, ``meshgrid``; and
+"""Creation functions that compute elements from their coordinates (``eye``, ``tri``, ``fromfunction``, ``meshgrid``), and
 the conversions that ``like=`` dispatches."""
 
 from __future__ import annotations

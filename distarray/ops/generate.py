@@ -65,12 +65,12 @@ def generate(
                 chunks.append(device.empty(region.shape, dtype, label))
                 if by_cell and not layout.index_map.is_disjoint:
                     cells = [cell for _, cell in layout.index_map.query_cells(region)]
-                    parts += [(cell, chunks[-1].array[region.locate(cell).slices]) for cell in cells]
+                    parts += [(cell, chunks[-1].array[region.locate(cell).key]) for cell in cells]
                 else:
                     parts.append((region, chunks[-1].array))
         if single:
             for i, part in layout.index_map.first_owned(device_id):
-                parts.append((part, chunks[i].array[layout.chunks[i][1].locate(part).slices]))
+                parts.append((part, chunks[i].array[layout.chunks[i][1].locate(part).key]))
         tasks.append(partial(_make_all, device, parts, make))
     context.workers.run(tasks, sum(c.nbytes for c in chunks))
     return from_chunks(context, layout, chunks, dtype)

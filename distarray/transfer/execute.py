@@ -127,7 +127,8 @@ def _run(context: Context, moves: Plan, source: Operand, targets: Sequence[Any],
         task = partial(fold_into, device, view, parts, source.layout.mode, step.accumulate)
         work.setdefault(device.id, []).append(task)
         total += step.size * itemsize * len(parts)
-    context.workers.run([partial(_all, tasks) for tasks in work.values()], total)
+    with np.errstate(**_quiet()):
+        context.workers.run([partial(_all, tasks) for tasks in work.values()], total)
     if moves.forwards:
         forwards: dict[int, list[Callable[[], None]]] = {}
         for move in moves.forwards:
@@ -139,6 +140,12 @@ def _run(context: Context, moves: Plan, source: Operand, targets: Sequence[Any],
             forwards.setdefault(device.id, []).append(task)
             total += move.size * itemsize
         context.workers.run([partial(_all, tasks) for tasks in forwards.values()], total)
+
+
+def _quiet() -> dict[str, Any]:
+    """Folding partial values raises where the user asked for FloatingPointError, and warns of nothing: an intermediate
+    sum may overflow where the whole does not."""
+    return {kind: how if how == "raise" else "ignore" for kind, how in np.geterr().items()}
 
 
 def _all(tasks: Sequence[Callable[[], None]]) -> None:
@@ -175,7 +182,8 @@ def combine(lib: Any, mode: Mode, into: Any, part: Any) -> None:
         getattr(lib, mode.fold.__name__)(into, part, out=into)
         return
     one = mode.identity(into.dtype)
-    product = lib.multiply(into, part)
+    with np.errstate(all="ignore"):
+        product = lib.multiply(into, part)
     into[...] = lib.where(into == one, part, lib.where(part == one, into, product))
 
 

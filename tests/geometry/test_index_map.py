@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distarray.errors import IndexMapError, LayoutComplexityError, LayoutError
-from distarray.geometry import Cell, IndexMap, Range, Region, as_spec, blocks, cyclic, grid, replicated
+from distarray.geometry import Cell, IndexMap, Range, Region, as_spec, blocks, cyclic, flat_blocks, grid, replicated
 from distarray.geometry import _cells as cells_module
 from distarray.geometry import index_map as index_map_module
 from distarray.geometry._cells import first_gap, refine
@@ -59,6 +59,22 @@ def test_cells_are_the_exact_refinement(m):
         seen |= own
         assert all(held[e] == cell.holders for e in own)
     assert seen == {e for e, ids in held.items() if ids}
+
+
+@given(index_maps((60,), max_chunks=3))
+def test_cells_along_one_axis(m):
+    """Long enough for every way to split: cuts, and classes of neighbours with other steps."""
+    test_cells_are_the_exact_refinement.hypothesis.inner_test(m)
+
+
+def test_cells_of_random_ranges():
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        held = [
+            Region.from_index(slice(int(rng.integers(40)), int(rng.integers(50, 240)), int(step)), (240,))
+            for step in rng.choice([1, 2, 3, 4, 6, 9, 35], size=5)
+        ]
+        test_cells_are_the_exact_refinement.hypothesis.inner_test(IndexMap((240,), {0: held}))
 
 
 @given(maps())
@@ -158,6 +174,42 @@ def test_spatial_index_of_cyclic_regions(step, q):
     assert RegionIndex(enumerate(held)).query(region) == expected
 
 
+def test_spatial_index_of_few_residues():
+    """Two residues modulo 96 that are one modulo 32, and one that is not."""
+    held = [Region((Range.of(96 * k + residue, 96, 3),)) for k in range(10) for residue in (5, 37, 38)]
+    region = Region((Range.of(5, 32, 30),))
+    hits = RegionIndex(enumerate(held)).query(region)
+    assert len(hits) == 20
+    assert hits == scan(held, region)
+
+
+def test_spatial_index_of_random_ranges():
+    """Many ranges of like lengths and few steps, so that ends are not in the order of starts."""
+    rng = np.random.default_rng(11)
+    for n in (60, 1000):
+        for steps in ([1], [96], [12, 18, 30], [1, 2, 64]):
+            held = [
+                Region((Range.of(int(rng.integers(n)), int(rng.choice(steps)), int(rng.integers(1, 16))),))
+                for _ in range(80)
+            ]
+            index = RegionIndex(enumerate(held))
+            for start, step, size in zip(rng.integers(0, n, 60), rng.choice([1, 1, 8, 12, 96], 60), rng.integers(1, 40, 60)):
+                region = Region((Range.of(int(start), int(step), int(size)),))
+                assert index.query(region) == scan(held, region)
+
+
+@pytest.mark.parametrize("shape", [(60,), (3, 4, 5), (1, 5, 1, 4)])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_uncovered_is_the_first_in_c_order(shape, overlap):
+    size = int(np.prod(shape))
+    for end in range(size):
+        (boxes, rest) = flat_blocks(shape, [0, end, end + 1])
+        tail = flat_blocks(shape, [end + 1, size])[0]
+        m = IndexMap(shape, {0: boxes, 1: tail, 2: boxes[:1] if overlap else []})
+        assert m.is_disjoint != (overlap and end > 0)
+        assert m.uncovered() == rest[0].first == np.unravel_index(end, shape)
+
+
 @pytest.mark.parametrize(
     ("spec", "shape", "devices"),
     [(blocks(0), (100, 3), 40), (grid((5, 8)), (50, 80), 40), (cyclic(1), (2, 100), 40), (replicated(), (7, 7), 40)],
@@ -191,6 +243,12 @@ def test_cells_in_residue_classes_or_gaps():
     prime = cyclic(0).resolve((101 * 4,), range(1, 102))
     m = IndexMap(prime.shape, {0: [Region.full(prime.shape)], **{d: prime.regions(d) for d in prime.devices}})
     assert len(m.cells) == 101
+
+
+def test_what_earlier_regions_hold_is_not_refined_again():
+    """Each of 300 ranges overlaps all others; the bound counts the pieces made on the way to 599 cells."""
+    held = [Region((Range(d, 1, 300),)) for d in range(300)]
+    assert len(refine(held, limit=1200)) == 599
 
 
 def test_too_complex_cells(monkeypatch):

@@ -114,7 +114,7 @@ def test_from_index_refuses_slices(bad):
 def test_from_index_messages():
     with pytest.raises(IndexMapError, match="Index 4 is out of bounds for axis 1 with size 4"):
         Region.from_index((0, 4), (4, 4))
-    with pytest.raises(IndexMapError, match="Index -5 is out of bounds for axis 0 with size 4: pass .* -4 to 3"):
+    with pytest.raises(IndexMapError, match=r"Index -5 is out of bounds for axis 0 with size 4: pass .* -4 to 3"):
         Region.from_index(-5, (4, 4))
     with pytest.raises(IndexMapError, match="Index 0 is out of bounds for axis 0 with size 0: pass a slice"):
         Region.from_index(0, (0,))

@@ -24,7 +24,10 @@ from distarray.transfer.execute import redistribute
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["ASSOCIATIVE", "NOTHING", "Segment", "carry", "chain", "local_reduce", "run_tasks", "ufunc_of"]
+__all__ = [
+    "ASSOCIATIVE", "NOTHING", "Segment", "carry", "chain", "fold_on", "given", "local_reduce", "run_tasks", "ufunc_of",
+    "warn_caller", "warning_once",
+]  # fmt: skip
 
 NOTHING: Any = np._NoValue
 """What NumPy passes for an argument that was not given."""
@@ -64,18 +67,26 @@ def run_tasks(context: Context, tasks: Sequence[Callable[[], None]], nbytes: int
 def warning_once(name: str) -> Iterator[None]:
     """A block in which each floating-point condition that NumPy would warn about does so once, when the block ends."""
     seen: dict[str, None] = {}
-    how = {kind: "call" if value == "warn" else value for kind, value in np.geterr().items()}
+    how: dict[str, Any] = {kind: "call" if value == "warn" else value for kind, value in np.geterr().items()}
     if "call" not in how.values() or "call" in np.geterr().values() or "log" in np.geterr().values():
         yield
         return
-    with np.errstate(call=lambda condition, _: seen.setdefault(condition), **how):  # type: ignore[call-overload]
+    with np.errstate(call=lambda condition, _: seen.setdefault(condition), **how):
         yield
-    if seen:
-        file, line, names = call_site()
-        registry = names.setdefault("__warningregistry__", {})
-        for condition in seen:
-            text = f"{condition} encountered in {name}"
-            warn_explicit(text, RuntimeWarning, file, line, module=names.get("__name__"), registry=registry)
+    for condition in seen:
+        warn_caller(f"{condition} encountered in {name}")
+
+
+def warn_caller(text: str) -> None:
+    """A RuntimeWarning at the line outside the package and NumPy that made the call."""
+    file, line, names = call_site()
+    registry = names.setdefault("__warningregistry__", {})
+    warn_explicit(text, RuntimeWarning, file, line, module=names.get("__name__"), registry=registry)
+
+
+def given(value: Any, default: Any) -> Any:
+    """An argument, or its default where it was not given."""
+    return default if value is NOTHING else value
 
 
 def local_reduce(

@@ -1,0 +1,478 @@
+"""``ufunc.reduce`` of every binary ufunc: the engine of all reductions.
+
+It exists in one place because one rule decides them all: what a device holds of each line along the reduced axes. Where
+it holds whole lines, it reduces them and nothing moves. Where lines are split, the folds that a mode names leave partial
+results, and nothing moves yet; the other folds are carried along the line from device to device, in order.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.context import Context
+from distarray.devices import Device
+from distarray.errors import ReadOnlyError
+from distarray.fusion.demand import demand
+from distarray.fusion.expr import ASTYPE, record
+from distarray.geometry import IndexMap, Range, Region, blocks
+from distarray.layout import Layout
+from distarray.modes import Mode
+from distarray.operators import _store, same_context
+from distarray.ops._folds import (
+    ASSOCIATIVE,
+    NOTHING,
+    Segment,
+    carry,
+    chain,
+    fold_on,
+    local_reduce,
+    run_tasks,
+    warning_once,
+)
+from distarray.ops.convert import asarray, from_chunks, place, resolve_layout
+from distarray.registry import method
+from distarray.storage import Operand
+from distarray.transfer.execute import combine, redistribute
+
+__all__ = [
+    "Reduction", "arrays_of", "check_out", "computed_in", "covered", "deliver", "fold_sources", "in_blocks", "mask_chunks",
+    "normalized", "place_operand", "reduce", "small", "whole_lines",
+]  # fmt: skip
+
+_MODES: dict[Any, Mode] = {
+    np.add: Mode.SUM, np.multiply: Mode.PROD, np.maximum: Mode.MAX, np.minimum: Mode.MIN, np.logical_or: Mode.MAX,
+    np.logical_and: Mode.MIN,
+}  # fmt: skip
+_COUNTED = (Mode.SUM, Mode.PROD)
+
+
+class Reduction(NamedTuple):
+    """One call, checked: what every device needs to know of it.
+
+    Attributes
+    ----------
+    axes : tuple of int
+        Distinct and not negative.
+    dtype : numpy.dtype
+        Of the computation and the result.
+    given : dtype or None
+        What the caller asked for.
+    initial : scalar, None or NOTHING
+    """
+
+    ufunc: np.ufunc
+    axes: tuple[int, ...]
+    keepdims: bool
+    dtype: Any
+    given: Any
+    initial: Any
+
+    @property
+    def mode(self) -> Mode | None:
+        """The mode that partial results combine in, if there is one."""
+        return _MODES.get(self.ufunc)
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The result's shape."""
+        if self.keepdims:
+            return tuple([1 if axis in self.axes else n for axis, n in enumerate(shape)])
+        return tuple([n for axis, n in enumerate(shape) if axis not in self.axes])
+
+    def project(self, region: Region) -> Region:
+        """The part of the result that a region of the operand contributes to."""
+        if self.keepdims:
+            return Region([Range(0, 1, 1) if axis in self.axes else r for axis, r in enumerate(region)])
+        return Region([r for axis, r in enumerate(region) if axis not in self.axes])
+
+    def lift(self, region: Region, shape: tuple[int, ...]) -> Region:
+        """The whole lines of an operand of `shape` that a part of the result is reduced from."""
+        rest = iter(region)
+        ranges = []
+        for axis, n in enumerate(shape):
+            if axis in self.axes:
+                ranges.append(Range.full(n))
+                if self.keepdims:
+                    next(rest)
+            else:
+                ranges.append(next(rest))
+        return Region(ranges)
+
+
+class Piece(NamedTuple):
+    """Part of one chunk of the operand that a chunk of the result is folded from; `region` in the operand's coordinates."""
+
+    chunk: int
+    region: Region
+
+
+@method("ufunc.reduce")
+def reduce(
+    ufunc: np.ufunc,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = NOTHING,
+    where: Any = True,
+) -> Any:
+    """``ufunc.reduce(array, axis, dtype, out, keepdims, initial, where)`` for any binary ufunc.
+
+    Notes
+    -----
+    Communication: none where no reduced axis is split, nor for add, multiply, maximum, minimum, logical_or and
+    logical_and, whose results stay in a partial mode. Other ufuncs pass running values of the result's size along the
+    devices of an axis; where the axis is strided over devices, the array is cut into blocks first.
+    """
+    if isinstance(out, tuple):
+        (out,) = out
+    where = True if where is NOTHING else where
+    known = [item for item in (array, out, where, initial) if isinstance(item, DistributedArray)]
+    context = same_context(known) if known else asarray(array)._context
+    if isinstance(initial, DistributedArray):
+        initial = initial.get()[()]
+    a = array if isinstance(array, DistributedArray) else place_operand(context, array)
+    call = _checked(ufunc, a, axis, dtype, out, keepdims, initial, where)
+    result = _reduced(context, call, a, where)
+    return deliver(result, out)
+
+
+def place_operand(context: Context, obj: Any) -> DistributedArray:
+    """A host or device array as an array of `context`."""
+    source = obj if hasattr(obj, "dtype") and hasattr(obj, "shape") else np.asarray(obj)
+    return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
+
+
+def deliver(result: DistributedArray, out: Any) -> Any:
+    """A result as NumPy returns it: in ``out=``, or as a scalar where it has no axes."""
+    if out is not None:
+        return _store(result, out)
+    if not result.ndim:
+        result._detached = True
+    return result
+
+
+def small(shape: Sequence[int], dtype: Any) -> Any:
+    """An array with at most one element, to ask NumPy what it would do with one of `shape`."""
+    return np.ones([n and 1 for n in shape], dtype)
+
+
+def _checked(
+    ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Reduction:
+    """The call, after NumPy itself has accepted or refused one like it."""
+    model = small(a.shape, a.dtype)
+    kwargs: dict[str, Any] = {"axis": axis, "dtype": dtype, "keepdims": keepdims, "initial": initial}
+    if where is not True:
+        where = where if isinstance(where, DistributedArray) else np.asarray(where)
+        if np.broadcast_shapes(where.shape, a.shape) != a.shape:
+            raise ValueError(
+                f"non-broadcastable operand: where= of {ufunc.__name__}.reduce has shape {where.shape}, which doesn't "
+                f"broadcast to the array's shape {a.shape}: pass a mask that does"
+            )
+        kwargs["where"] = small(where.shape, where.dtype)
+    with np.errstate(all="ignore"):
+        result = np.asarray(ufunc.reduce(model, **kwargs))
+        computed = result.dtype
+        if out is not None:
+            check_out(out)
+            target = np.zeros([n and 1 for n in out.shape], out.dtype)
+            ufunc.reduce(model, out=target, **kwargs)
+            if dtype is None:
+                computed = computed_in(ufunc, a.dtype, out.dtype)
+    axes = normalized(axis, a.ndim)
+    call = Reduction(ufunc, axes, bool(keepdims), computed, dtype, initial)
+    if out is not None and tuple(out.shape) != call.shape(a.shape):
+        raise ValueError(
+            f"output parameter for reduction operation {ufunc.__name__} has shape {tuple(out.shape)}, and the result has "
+            f"shape {call.shape(a.shape)}: pass an out= of that shape"
+        )
+    if initial is not NOTHING and initial is not None:
+        value = np.empty((), computed)
+        value[...] = initial
+        call = call._replace(initial=value[()])
+    return call
+
+
+def computed_in(ufunc: np.ufunc, dtype: Any, out: Any) -> Any:
+    """The dtype of a reduction of `dtype` into an ``out=`` of dtype `out`."""
+    return ufunc.resolve_dtypes((out, dtype, None), casting="unsafe", reduction=True)[2]
+
+
+def check_out(out: Any) -> None:
+    """Refuse what can't be written to."""
+    if not isinstance(out, (DistributedArray, np.ndarray)):
+        raise TypeError(f"output must be an array, not {type(out).__name__}: pass a DistributedArray or a NumPy array")
+    if isinstance(out, DistributedArray) and not out._writable:
+        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+
+
+def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that an accepted ``axis=`` names, ascending."""
+    if axis is None:
+        return tuple(range(ndim))
+    listed = axis if isinstance(axis, tuple) else (axis,)
+    return tuple(sorted([operator.index(i) % ndim for i in listed])) if ndim else ()
+
+
+def _reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
+    with context.lock:
+        context.check()
+        if not a.size:
+            return _of_nothing(context, call, a)
+        found = _operand(context, call, a)
+        masks = None if where is True else mask_chunks(context, where, found.layout)
+        pieces = whole_lines(call, found.layout)
+        if pieces is not None:
+            return _fold_pieces(context, call, found, masks, pieces, None)
+        if call.mode is not None:
+            return _fold_pieces(context, call, found, masks, fold_sources(call, found.layout), call.mode)
+        if len(call.axes) == 1:
+            return _carried(context, call, found, masks)
+    return _axis_by_axis(context, call, a, where)
+
+
+def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> DistributedArray:
+    """The reduction of an array without elements: the initial value everywhere."""
+    shape = call.shape(a.shape)
+    value: Any = np.empty((), call.dtype)
+    if 0 not in shape:
+        value = np.asarray(call.ufunc.reduce(np.empty(0, a.dtype), dtype=call.given, initial=call.initial))
+        value = value.astype(call.dtype)
+    layout = resolve_layout(context, None, shape, itemsize=call.dtype.itemsize)
+    return place(context, np.broadcast_to(value, shape), layout)
+
+
+def _operand(context: Context, call: Reduction, a: DistributedArray) -> Operand:
+    """The operand's chunks: as partial values where folding them and reducing them may change places."""
+    name = call.ufunc.__name__
+    found = a._operand(name, partial_ok=True)
+    layout = found.layout
+    if not layout.index_map.covers:
+        return covered(context, found, name)
+    if not layout.is_partial:
+        return found
+    same = layout.mode is call.mode and call.dtype == found.dtype
+    if same and layout.mode.exact_identity(found.dtype):
+        return found
+    return a._operand(name)
+
+
+def covered(context: Context, found: Operand, name: str) -> Operand:
+    """Partial values that leave elements out, as values: those elements are the mode's identity."""
+    index_map = found.layout.index_map
+    regions = {device: list(index_map.regions(device)) for device in index_map.devices}
+    rest = [Region.full(index_map.shape)]
+    for cell in index_map.cells:
+        rest = [piece for region in rest for piece in region.difference(cell.region)]
+    home = index_map.devices[0] if index_map.devices else context.group.ids[0]
+    regions.setdefault(home, []).extend(rest)
+    target = context.layout(IndexMap(index_map.shape, regions))
+    chunks = redistribute(context, found, target, operation=name)
+    return Operand(target, [None if c is None else c.array for c in chunks], found.dtype)
+
+
+def mask_chunks(context: Context, where: Any, layout: Layout) -> list[Any]:
+    """A mask, broadcast to the layout's shape, cut as its chunks are."""
+    target = context.layout(layout.index_map)
+    if isinstance(where, DistributedArray):
+        node = record(context, ASTYPE, (where._arg(),), {"dtype": np.dtype(bool)}, layout.shape)
+        chunks = demand(node, target).chunks
+    else:
+        mask = place(context, np.broadcast_to(np.asarray(where), layout.shape), target)
+        chunks = mask._own().version.chunks
+    return [None if chunk is None else chunk.array for chunk in chunks]
+
+
+# --- who reduces what -------------------------------------------------------------------------------------------------
+
+_Pieces = dict[tuple[int, Region], list[Piece]]
+"""``(device, region of the result) → what it is folded from``, on that device."""
+
+
+def whole_lines(call: Reduction, layout: Layout) -> _Pieces | None:
+    """Pieces that hold whole lines along the reduced axes and yield each element of the result; None if there are none.
+
+    Where bits may depend on the cut, each element gets one owner, except where all devices hold the same whole operand.
+    """
+    shape = layout.shape
+    if layout.is_partial and not layout.index_map.is_disjoint:
+        return None
+    sources: _Pieces = {}
+    homes: dict[int, list[Region]] = {device: [] for device in layout.devices}
+    for i, (device, region) in enumerate(layout.chunks):
+        if region.size and all(region[axis].size == shape[axis] for axis in call.axes):
+            part = call.project(region)
+            if (device, part) not in sources:
+                sources[device, part] = [Piece(i, region)]
+                homes[device].append(part)
+    index_map = IndexMap(call.shape(shape), homes)
+    if not index_map.covers:
+        return None
+    by_slices = call.mode is None and len(call.axes) < 2
+    if call.dtype.kind in "biu" or by_slices or index_map.is_disjoint or index_map.is_replicated:
+        return sources
+    owned: _Pieces = {}
+    for device in index_map.devices:
+        for chunk, part in index_map.owned(device):
+            (source,) = sources[device, index_map.chunks[chunk][1]]
+            region = call.lift(part, shape)
+            owned[device, part] = [Piece(source.chunk, region)]
+    return owned
+
+
+def fold_sources(call: Reduction, layout: Layout) -> _Pieces:
+    """Pieces that hold every value once (or, where folding twice is harmless, whole chunks)."""
+    index_map = layout.index_map
+    pieces: _Pieces = {}
+    for device in index_map.devices:
+        if layout.is_partial or call.mode not in _COUNTED:
+            held = [(i, index_map.chunks[i][1]) for i in index_map.chunk_ids(device)]
+        else:
+            held = list(index_map.owned(device))
+        for i, region in held:
+            if region.size:
+                pieces.setdefault((device, call.project(region)), []).append(Piece(i, region))
+    return pieces
+
+
+# --- folding ----------------------------------------------------------------------------------------------------------
+
+
+def _fold_pieces(
+    context: Context, call: Reduction, found: Operand, masks: Any, pieces: _Pieces, mode: Mode | None
+) -> DistributedArray:
+    """Reduce the pieces where they are; the result is in `mode`, or REPLICA."""
+    homes: dict[int, list[Region]] = {device: [] for device in found.layout.devices}
+    for device_id, part in pieces:
+        homes[device_id].append(part)
+    index_map = IndexMap(call.shape(found.shape), homes)
+    apart = mode in _COUNTED and call.initial is not NOTHING and call.initial is not None
+    start = call.initial
+    if apart and mode is not None:
+        start = None if masks is None else mode.identity(call.dtype)
+    partial_mode = None if index_map.is_disjoint else mode
+    chunks = [context.by_id[device].empty(part.shape, call.dtype, call.ufunc.__name__) for device, part in index_map.chunks]
+    steady = partial_mode is None and index_map.is_replicated and call.dtype.kind not in "biu"
+    tasks: dict[int, list[Callable[[], None]]] = {}
+    nbytes = 0
+    for chunk, (device_id, part) in zip(chunks, index_map.chunks, strict=True):
+        operands = []
+        for piece in pieces[device_id, part]:
+            key = found.layout.chunks[piece.chunk][1].locate(piece.region).slices
+            array = found.arrays[piece.chunk][(*key, ...)]
+            mask = None if masks is None else masks[piece.chunk][(*key, ...)]
+            operands.append((array, mask))
+            nbytes += array.nbytes
+        task = partial(_fold_here, context.by_id[device_id], call, operands, chunk.array, start, steady)
+        tasks.setdefault(device_id, []).append(task)
+    for device_id in index_map.devices if apart else ():
+        for i, part in index_map.first_owned(device_id):
+            key = index_map.chunks[i][1].locate(part).slices
+            tasks[device_id].append(partial(_fold_initial, context.by_id[device_id], call, chunks[i].array, key, mode))
+    run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "reduce")
+    return from_chunks(context, context.layout(index_map, Mode.of(partial_mode)), chunks, call.dtype)
+
+
+def _each(tasks: Sequence[Callable[[], None]]) -> None:
+    for task in tasks:
+        task()
+
+
+def _fold_here(device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any, steady: bool) -> None:
+    """Reduce all pieces of one chunk of the result. `steady`: in C order, so that every replica has the same bits."""
+    with device.active():
+        for turn, (array, mask) in enumerate(operands):
+            if steady and not array.flags.c_contiguous:
+                array = device.lib.ascontiguousarray(array)
+            if turn == 0:
+                local_reduce(device, call.ufunc, array, out, call.axes, call.given, start, mask)
+                continue
+            more = device.empty(out.shape, out.dtype, call.ufunc.__name__)
+            local_reduce(device, call.ufunc, array, more.array, call.axes, call.given, start, mask)
+            assert call.mode is not None
+            combine(device.lib, call.mode, out, more.array)
+
+
+def _fold_initial(device: Device, call: Reduction, out: Any, key: Any, mode: Any) -> None:
+    """Fold the initial value in, where this device is the first to hold a result."""
+    with device.active():
+        view = out[(*key, ...)]
+        combine(device.lib, mode, view, device.lib.full(view.shape, call.initial, out.dtype))
+
+
+def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> DistributedArray:
+    """A fold of which the order matters, passed along the devices of its one axis."""
+    (axis,) = call.axes
+    name = call.ufunc.__name__
+    parts = chain(found.layout.index_map, axis)
+    if parts is None:
+        found, masks = in_blocks(context, found, masks, axis, name)
+        pieces = whole_lines(call, found.layout)
+        if pieces is not None:
+            return _fold_pieces(context, call, found, masks, pieces, None)
+        parts = chain(found.layout.index_map, axis)
+        assert parts is not None
+    kept = call._replace(keepdims=True)
+    shape = kept.shape(found.shape)
+    ahead = name in ASSOCIATIVE
+    segments = [(kept.project(region), own) for region, own in parts]
+    again = call.initial if call.ufunc.identity is None else NOTHING
+
+    def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
+        array = found.arrays[segment.chunk][segment.key]
+        mask = None if masks is None else masks[segment.chunk][segment.key]
+        with device.active():
+            if before is None:
+                local_reduce(device, call.ufunc, array, after, (axis,), call.given, call.initial, mask)
+                return
+            if ahead:
+                more = device.empty(after.shape, after.dtype, name)
+                local_reduce(device, call.ufunc, array, more.array, (axis,), call.given, again, mask)
+                array, mask = more.array, None
+            fold_on(device, call.ufunc, before, array, after, axis, call.given, mask)
+
+    with warning_once("reduce"):
+        index_map, chunks = carry(context, name, segments, shape, call.dtype, step)
+    result = from_chunks(context, context.layout(index_map), chunks, call.dtype)
+    return result if call.keepdims else result._viewed(result._view_map().squeeze(axis))
+
+
+def in_blocks(
+    context: Context, found: Operand, masks: Any, axis: int, name: str, *, cut: int | None = None
+) -> tuple[Operand, Any]:
+    """The operand cut into blocks along `cut`: by default its longest axis but `axis`, or that where there is no other."""
+    shape = found.shape
+    if cut is None:
+        others = [a for a in range(len(shape)) if a != axis and shape[a] > 1]
+        cut = max(others, key=lambda other: (shape[other], -other)) if others else axis
+    target = context.layout(blocks(cut).resolve(shape, context.group.ids))
+    moved = Operand(target, arrays_of(redistribute(context, found, target, operation=name)), found.dtype)
+    if masks is not None:
+        flags = Operand(context.layout(found.layout.index_map), masks, np.dtype(bool))
+        masks = arrays_of(redistribute(context, flags, target, operation=name))
+    return moved, masks
+
+
+def arrays_of(chunks: Sequence[Any]) -> list[Any]:
+    """The arrays of chunks."""
+    return [None if chunk is None else chunk.array for chunk in chunks]
+
+
+def _axis_by_axis(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
+    """A fold over several axes in any order: one after the other; an initial value with the last."""
+    result = a
+    repeated = call.ufunc.identity is None
+    for axis in call.axes[::-1]:
+        last = axis == call.axes[0]
+        initial = call.initial if last or repeated else NOTHING
+        one = call._replace(axes=(axis,), keepdims=True, initial=initial)
+        result = _reduced(context, one, result, where)
+        where = True
+    return result if call.keepdims else result._viewed(result._view_map().squeeze(call.axes))

@@ -1,0 +1,391 @@
+"""Element-wise functions of NumPy that are no ufuncs: choosing, clipping, rounding, parts of complex numbers, comparing.
+They record the same expressions as ufuncs do, so that they align and fuse with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.context import Context, current
+from distarray.devices import Chunk
+from distarray.errors import ReadOnlyError
+from distarray.fusion.expr import ASTYPE, Node, record
+from distarray.modes import Mode
+from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
+from distarray.ops.convert import as_operand, asarray, copy_array, from_chunks
+from distarray.ops.creation import zeros_like
+from distarray.registry import METHODS, implements, method
+from distarray.storage import Operand
+from distarray.transfer.execute import resolved_operand
+
+__all__ = [
+    "allclose", "angle", "around", "array_equal", "array_equiv", "clip", "copyto", "imag", "isclose", "real", "round", "where",
+]  # fmt: skip
+
+
+# --- recording --------------------------------------------------------------------------------------------------------
+
+
+def _context_of(values: Sequence[Any]) -> Context:
+    known = [v for v in values if isinstance(v, DistributedArray)]
+    return same_context(known) if known else current()
+
+
+def _arguments(context: Context, values: Sequence[Any]) -> list[Any]:
+    """Operands of an expression: arrays of the context, scalars as they are."""
+    return [v if v is None or isinstance(v, PYTHON_SCALARS) else as_operand(context, v, None) for v in values]
+
+
+def _shape_of(arguments: Sequence[Any]) -> tuple[int, ...]:
+    shapes = [a.shape for a in arguments if isinstance(a, DistributedArray)]
+    return broadcast_shape(*shapes) if shapes else ()
+
+
+def _plain(value: Any) -> Any:
+    return value._arg() if isinstance(value, DistributedArray) else value
+
+
+def _recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> DistributedArray:
+    """A call of an element-wise function of NumPy that takes ``out=`` and that CuPy has under the same name."""
+    context = _context_of(values)
+    arguments = _arguments(context, values)
+    if not any(isinstance(a, DistributedArray) for a in arguments):
+        arguments[0] = as_operand(context, arguments[0], ())
+    node = record(context, function, tuple([_plain(a) for a in arguments]), kwargs, _shape_of(arguments))
+    return DistributedArray._of_node(node)
+
+
+def _given(value: DistributedArray, out: Any, casting: str = "same_kind") -> Any:
+    """`value`, written into `out` where there is one."""
+    if out is None:
+        return value
+    if isinstance(out, tuple) and len(out) == 1:
+        return _given(value, out[0], casting)
+    if not isinstance(out, (DistributedArray, np.ndarray)):
+        raise TypeError(f"return arrays must be of ArrayType, and out= is of type {type(out).__name__}")
+    if broadcast_shape(out.shape, value.shape) != out.shape:
+        raise ValueError(
+            f"non-broadcastable output operand with shape {out.shape} doesn't match the broadcast shape {value.shape}"
+        )
+    if not np.can_cast(value.dtype, out.dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast output from {value.dtype!r} to {out.dtype!r} with casting rule {casting!r}")
+    if isinstance(out, DistributedArray):
+        if not out._writable:
+            raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+        out[...] = value
+    else:
+        out[...] = value.get()
+    return out
+
+
+# --- choosing ---------------------------------------------------------------------------------------------------------
+
+
+_MISSING = object()
+
+
+@implements(np.where)
+def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
+    """Elements of `x` where the condition holds, of `y` elsewhere; recorded like a ufunc.
+
+    Parameters
+    ----------
+    condition : array_like
+        Of any dtype: what is not zero holds.
+    x, y : array_like, optional
+        Both or neither; the three broadcast. Without them: the indices of ``np.nonzero(condition)``.
+
+    Notes
+    -----
+    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(4)
+    ...     da.where(x > 1, x, -1)
+    DistributedArray([-1, -1,  2,  3])
+    """
+    if x is _MISSING and y is _MISSING:
+        return METHODS["nonzero"](asarray(condition))
+    if x is _MISSING or y is _MISSING:
+        raise ValueError("either both or neither of x and y should be given")
+    context = _context_of((condition, x, y))
+    mask, first, second = _arguments(context, (condition, x, y))
+    dtype = np.result_type(*[v if isinstance(v, PYTHON_SCALARS) else v.dtype for v in (first, second)])
+    first, second = (np.asarray(v, dtype)[()] if isinstance(v, PYTHON_SCALARS) else v for v in (first, second))
+    if not any(isinstance(v, DistributedArray) for v in (mask, first, second)):
+        mask = as_operand(context, np.asarray(mask), ())
+    node = _chosen(context, mask, first, second, dtype, _shape_of((mask, first, second)))
+    return DistributedArray._of_node(node)
+
+
+def _chosen(context: Context, mask: Any, first: Any, second: Any, dtype: Any, shape: tuple[int, ...]) -> Node:
+    """``where(mask, first, second)`` in a dtype, as a masked conversion."""
+    if isinstance(mask, DistributedArray):
+        if mask.dtype != np.dtype(bool):
+            mask = DistributedArray._of_node(record(context, ASTYPE, (mask._arg(),), {"dtype": np.dtype(bool)}, mask.shape))
+    else:
+        mask = np.bool_(mask)
+    return record(context, ASTYPE, (_plain(first),), {"dtype": dtype}, shape, (_plain(mask), _plain(second)))
+
+
+@implements(np.copyto)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Write `src` into `dst`, both broadcast, where the mask holds.
+
+    Raises
+    ------
+    TypeError
+        The dtypes can't be cast by the rule.
+    ValueError
+        `dst` is read-only, or the shapes do not fit.
+
+    Notes
+    -----
+    Communication: what aligns `src` with `dst`. Into a NumPy array, `src` comes to the host.
+    """
+    if not isinstance(dst, DistributedArray):
+        if not isinstance(dst, np.ndarray):
+            raise TypeError(f"copyto() argument 1 must be numpy.ndarray, not {type(dst).__name__}")
+        host = [v.get() if isinstance(v, DistributedArray) else v for v in (src, where)]
+        np.copyto(dst, host[0], casting=cast("Any", casting), where=host[1])
+        return
+    source, mask = _arguments(dst._context, (src, where))
+    if isinstance(source, PYTHON_SCALARS):
+        source = np.asarray(source, np.result_type(source, dst.dtype))[()]
+    if not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule {casting!r}")
+    kind = np.asarray(mask).dtype if isinstance(mask, PYTHON_SCALARS) else mask.dtype
+    if kind != np.dtype(bool):
+        raise TypeError(f"Cannot cast array data from {kind!r} to dtype('bool') according to the rule 'safe'")
+    shape = _shape_of((dst, source, mask))
+    if shape != dst.shape:
+        raise ValueError(f"could not broadcast input array from shape {shape} into shape {dst.shape}")
+    if not isinstance(mask, DistributedArray):
+        if mask:
+            dst[...] = source
+        return
+    dst[...] = DistributedArray._of_node(_chosen(dst._context, mask, source, dst, dst.dtype, dst.shape))
+
+
+@method("fill")
+def fill(x: DistributedArray, value: Any) -> None:
+    """Write one value into every element. Communication: none."""
+    if np.ndim(value):
+        raise ValueError("setting an array element with a sequence: fill takes a scalar; assign arrays with x[...] = value")
+    x[...] = value
+
+
+# --- clipping and rounding --------------------------------------------------------------------------------------------
+
+
+@method("clip")
+@implements(np.clip)
+def clip(
+    a: Any,
+    a_min: Any = None,
+    a_max: Any = None,
+    out: Any = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+    casting: str = "same_kind",
+    dtype: Any = None,
+) -> Any:
+    """Elements brought into an interval; recorded like a ufunc.
+
+    Parameters
+    ----------
+    a : array_like
+    a_min, a_max : array_like or None
+        The bounds; None for none.
+    out : DistributedArray or numpy.ndarray, optional
+    min, max : array_like or None
+        The standard's names of the bounds.
+    casting, dtype
+        As of a ufunc.
+
+    Notes
+    -----
+    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
+    """
+    if (min is not None or max is not None) and (a_min is not None or a_max is not None):
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
+    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    x = as_operand(_context_of((a, low, high)), a, ())
+    if low is None and high is None:
+        return _given(copy_array(x), out)
+    kwargs = {} if dtype is None else {"dtype": np.dtype(dtype)}
+    return _given(_recorded(np.clip, (x, low, high), **kwargs), out, casting)
+
+
+@method("round")
+@implements(np.round, np.around)
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """Elements rounded to a number of decimals, halves to even; recorded like a ufunc. Communication: none."""
+    return _given(_recorded(np.round, (a, decimals)), out)
+
+
+around = round
+
+
+# --- complex numbers --------------------------------------------------------------------------------------------------
+
+
+def _part(x: DistributedArray, name: str) -> DistributedArray:
+    """A part of each chunk; partial sums keep their mode, for the part of a sum is the sum of the parts."""
+    context, storage = x._context, x._own()
+    with context.lock:
+        keeps = storage.version.layout.mode is Mode.SUM
+        source: Operand = resolved_operand(context, storage.version, x._view, name, partial_ok=keeps)
+    dtype = np.empty(0, x.dtype).real.dtype
+    chunks: list[Chunk] = []
+    for (device_id, region), array in zip(source.layout.chunks, source.arrays, strict=True):
+        device = context.by_id[device_id]
+        chunk = device.empty(region.shape, dtype, name)
+        with device.active():
+            chunk.array[...] = getattr(array, name)
+        chunks.append(chunk)
+    return from_chunks(context, source.layout, chunks, dtype)
+
+
+@method("real")
+@implements(np.real)
+def real(val: Any) -> DistributedArray:
+    """The real part: the array itself where it is real, else a copy (NumPy has a view there). Communication: none."""
+    x = asarray(val)
+    return _part(x, "real") if x.dtype.kind == "c" else x
+
+
+@method("imag")
+@implements(np.imag)
+def imag(val: Any) -> DistributedArray:
+    """The imaginary part: zeros for real arrays, else a copy (NumPy has a view there). Communication: none."""
+    x = asarray(val)
+    return _part(x, "imag") if x.dtype.kind == "c" else zeros_like(x)
+
+
+@method("conj", "conjugate")
+def conj(x: DistributedArray, out: Any = None) -> Any:
+    """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
+    if x.dtype.kind != "c":
+        return x if out is None else _given(x, out)
+    return _given(cast("DistributedArray", np.conjugate(x)), out)
+
+
+@implements(np.angle)
+def angle(z: Any, deg: bool = False) -> Any:
+    """The angle of complex numbers in the plane, in radians or degrees. Communication: none."""
+    x = asarray(z)
+    found = np.arctan2(imag(x), real(x)) if x.dtype.kind == "c" else np.arctan2(0, x)
+    return found * (180 / math.pi) if deg else found
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+@implements(np.isclose)
+def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+    """Where ``abs(a - b) <= atol + rtol * abs(b)``, infinities and, if asked for, NaNs equal to themselves.
+
+    Notes
+    -----
+    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
+    """
+    context = _context_of((a, b, rtol, atol))
+    x, y, rtol, atol = _arguments(context, (a, b, rtol, atol))
+    if not isinstance(x, DistributedArray) and not isinstance(y, DistributedArray):
+        x = as_operand(context, x, ())
+    y_dtype = np.result_type(y if isinstance(y, PYTHON_SCALARS) else y.dtype, 1.0)
+    y = y.astype(y_dtype) if hasattr(y, "astype") else y_dtype.type(y)
+    with np.errstate(invalid="ignore"):
+        result = (abs(x - y) <= atol + rtol * abs(y)) & np.isfinite(y) | (x == y)
+        if equal_nan:
+            result = result | (np.isnan(x) & np.isnan(y))
+    return result if result.shape else result[()]
+
+
+@implements(np.allclose)
+def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are close; see :func:`isclose`. Every process gets the same answer.
+
+    Notes
+    -----
+    Communication: that of :func:`isclose`, and one boolean a device.
+    """
+    return _all(isclose(a, b, rtol, atol, equal_nan))
+
+
+def _all(x: Any) -> bool:
+    return bool(METHODS["all"](x))
+
+
+@implements(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    """Whether two arrays have one shape and equal elements. Communication: what aligns them, and one boolean a device."""
+    context = _context_of((a1, a2))
+    x, y = as_operand(context, a1, ()), as_operand(context, a2, ())
+    if x.shape != y.shape:
+        return False
+    same = x == y
+    if equal_nan and x.dtype.kind in "fcV" and y.dtype.kind in "fcV":
+        same = same | (np.isnan(x) & np.isnan(y))
+    return _all(same)
+
+
+@implements(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> bool:
+    """Whether two arrays broadcast and have equal elements; see :func:`array_equal`."""
+    context = _context_of((a1, a2))
+    x, y = as_operand(context, a1, ()), as_operand(context, a2, ())
+    try:
+        broadcast_shape(x.shape, y.shape)
+    except ValueError:
+        return False
+    return _all(x == y)
+
+
+# --- what metadata answers --------------------------------------------------------------------------------------------
+
+
+@implements(np.shape)
+def _shape(a: DistributedArray) -> tuple[int, ...]:
+    return a.shape
+
+
+@implements(np.ndim)
+def _ndim(a: DistributedArray) -> int:
+    return a.ndim
+
+
+@implements(np.size)
+def _size(a: DistributedArray, axis: Any = None) -> int:
+    if axis is None:
+        return a.size
+    return math.prod(a.shape[i] for i in np.lib.array_utils.normalize_axis_tuple(axis, a.ndim))
+
+
+@implements(np.iscomplexobj)
+def _iscomplexobj(x: DistributedArray) -> bool:
+    return bool(x.dtype.kind == "c")
+
+
+@implements(np.isrealobj)
+def _isrealobj(x: DistributedArray) -> bool:
+    return bool(x.dtype.kind != "c")
+
+
+@implements(np.min_scalar_type)
+def _min_scalar_type(a: DistributedArray) -> Any:
+    return np.min_scalar_type(a.get()) if a.ndim == 0 else a.dtype
+
+
+@implements(np.common_type)
+def _common_type(*arrays: Any) -> Any:
+    return np.common_type(*[np.empty(0, a.dtype) if isinstance(a, DistributedArray) else a for a in arrays])

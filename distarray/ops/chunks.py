@@ -1,0 +1,193 @@
+"""The way out to code that knows nothing of distribution: the local chunks of an array, and a function applied to each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.devices import Chunk, Device
+from distarray.fusion.demand import demand
+from distarray.fusion.expr import ASTYPE, record
+from distarray.geometry import IndexMap, Region
+from distarray.layout import Layout
+from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
+from distarray.ops.convert import _check_dtype, as_operand, asarray, from_chunks
+from distarray.storage import Operand
+from distarray.transfer.execute import redistribute
+
+__all__ = ["LocalChunk", "local_chunks", "map_chunks"]
+
+
+class LocalChunk(NamedTuple):
+    """One chunk of an array: where it lives, which elements it holds, and its data.
+
+    Attributes
+    ----------
+    device : int
+    region : Region
+    index : tuple of slice
+        ``x.get()[index]`` are the elements that the chunk holds.
+    data : array
+        A live NumPy or CuPy array of the shape of the region: writing to it writes the array.
+    """
+
+    device: int
+    region: Region
+    index: tuple[slice, ...]  # type: ignore[assignment]  # hides tuple.index, which nobody looks for here
+    data: Any
+
+
+def local_chunks(x: DistributedArray) -> list[LocalChunk]:
+    """The chunks of an array that this process holds, with their regions.
+
+    Where chunks overlap, whoever writes to one must write the others too. In a partial mode the data are partial values.
+
+    Notes
+    -----
+    Communication: none. As after ``x.all_chunks()``, expressions that read the array are evaluated at once from then on.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(5, layout=da.blocks(0))
+    ...     for chunk in da.local_chunks(x):
+    ...         print(chunk.device, chunk.region, chunk.data)
+    0 [0:3] [0 1 2]
+    1 [3:5] [3 4]
+    """
+    held = x.all_chunks()
+    index_map = x.layout.index_map
+    found = []
+    for device in index_map.devices:
+        for region, data in zip(index_map.regions(device), held[device], strict=True):
+            if data is not None:
+                found.append(LocalChunk(device, region, region.slices, data))
+    return found
+
+
+def map_chunks(f: Callable[..., Any], x: Any, *others: Any, dtype: Any = None) -> DistributedArray:
+    """Apply a function of NumPy or CuPy arrays to each chunk.
+
+    Parameters
+    ----------
+    f : callable
+        Takes one chunk of each array and returns an array of the same shape. It sees chunks and not the whole array: it
+        gives what it would on the whole only where it works element by element, or within axes that are not split.
+        It must not write to what it is given; empty chunks are not passed to it, unless there are no others.
+    x : array_like
+        Its layout is that of the result.
+    *others : array_like
+        More arguments of `f`: arrays that broadcast to the shape of `x`, which are brought to its layout; Python and
+        NumPy scalars are passed as they are.
+    dtype : dtype, optional
+        Of the result. Default: what `f` returns for the first chunk.
+
+    Returns
+    -------
+    DistributedArray
+        In the layout of `x`. Of overlapping chunks, the first one that holds an element decides its value.
+
+    Raises
+    ------
+    ValueError
+        `f` returns another shape than the chunk's: take ``local_chunks(x)`` and build the result's own layout.
+    TypeError
+        `f` returns another dtype for one chunk than for the first, and no `dtype` is given.
+
+    Notes
+    -----
+    Communication: what aligns the other arrays with `x`, and the overlaps of chunks that are not replicas of the whole.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.map_chunks(np.cumsum, da.ones(4, layout=da.blocks(0)))
+    DistributedArray([1., 2., 1., 2.])
+    """
+    array = asarray(x)
+    context = array._context
+    source = array._operand("map_chunks")
+    layout = source.layout
+    given: list[Any] = [source.arrays]
+    for other in others:
+        if isinstance(other, (*PYTHON_SCALARS, np.generic)):
+            given.append(other)
+            continue
+        aligned = as_operand(context, other, ())
+        same_context((array, aligned))
+        if broadcast_shape(array.shape, aligned.shape) != array.shape:
+            raise ValueError(
+                f"map_chunks got an array of shape {aligned.shape} beside one of shape {array.shape}: the others must "
+                f"broadcast to the first"
+            )
+        node = record(context, ASTYPE, (aligned._arg(),), {"dtype": aligned.dtype}, array.shape)
+        given.append([None if c is None else c.array for c in demand(node, layout).chunks])
+    wanted = [i for i, (_, region) in enumerate(layout.chunks) if region.size] or list(range(len(layout.chunks)))
+    results: dict[int, Any] = {}
+    tasks = []
+    for device_id in layout.devices:
+        mine = [i for i in layout.index_map.chunk_ids(device_id) if i in set(wanted)]
+        tasks.append(partial(_called, f, context.by_id[device_id], layout, given, mine, results))
+    context.workers.run(tasks, array.nbytes * (1 + len(others)))
+    kind = _kind(layout, wanted, results, dtype, array.dtype)
+    chunks: list[Chunk] = []
+    for i, (device_id, region) in enumerate(layout.chunks):
+        device = context.by_id[device_id]
+        chunks.append(device.empty(region.shape, kind, "map_chunks"))
+        if i in results:
+            with device.active():
+                chunks[-1].array[...] = results.pop(i).astype(kind)
+    index_map = layout.index_map
+    if index_map.is_disjoint or index_map.is_replicated:
+        return from_chunks(context, layout, chunks, kind)
+    deciding: dict[tuple[int, Region], Any] = {}
+    regions: dict[int, list[Region]] = {device_id: [] for device_id in layout.devices}
+    for device_id in layout.devices:
+        for i, part in index_map.first_owned(device_id):
+            deciding[device_id, part] = chunks[i].array[layout.chunks[i][1].locate(part).key]
+            regions[device_id].append(part)
+    first = context.layout(IndexMap(array.shape, regions))
+    values = Operand(first, [deciding[chunk] for chunk in first.chunks], kind)
+    return from_chunks(context, layout, redistribute(context, values, layout, operation="map_chunks"), kind)
+
+
+def _called(
+    f: Callable[..., Any], device: Device, layout: Layout, given: list[Any], mine: list[int], results: dict[int, Any]
+) -> None:
+    """Call `f` on the chunks `mine` of one device."""
+    for i in mine:
+        shape = layout.chunks[i][1].shape
+        arguments = []
+        for argument in given:
+            chunk = argument[i][...] if isinstance(argument, list) else argument
+            if isinstance(argument, list) and isinstance(chunk, np.ndarray):
+                chunk.flags.writeable = False
+            arguments.append(chunk)
+        with device.active():
+            found = device.lib.asarray(f(*arguments))
+        if found.shape != shape:
+            raise ValueError(
+                f"the function of map_chunks returned shape {found.shape} for a chunk of shape {shape}, and must keep it: "
+                f"for other shapes, take the chunks from distarray.local_chunks(x)"
+            )
+        results[i] = found
+
+
+def _kind(layout: Layout, wanted: list[int], results: dict[int, Any], dtype: Any, fallback: Any) -> Any:
+    """The dtype of the result."""
+    if dtype is not None:
+        return _check_dtype(dtype)
+    found = [results[i].dtype for i in wanted] or [fallback]
+    for i, other in zip(wanted, found, strict=False):
+        if other != found[0]:
+            raise TypeError(
+                f"the function of map_chunks returned dtype {other} for {layout.chunks[i][1]} and {found[0]} for the first "
+                f"chunk: pass dtype="
+            )
+    return _check_dtype(found[0])

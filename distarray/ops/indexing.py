@@ -1,0 +1,350 @@
+"""Advanced indexing, read and write, and ``ufunc.at``: keys with boolean masks and integer arrays, by NumPy's rules.
+
+A key is split in a basic part, applied as a view that moves nothing, and indexed axes with host index arrays: metadata
+that all processes agree on. ``x[mask]`` alone has a way of its own, which keeps the mask where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.devices import Chunk
+from distarray.fusion.demand import write
+from distarray.geometry import Region
+from distarray.operators import same_context
+from distarray.ops._fancy import Fancy, has_arrays, host_nested, host_values, lone_mask, read_key, split_key
+from distarray.ops._gather import (
+    Index,
+    Order,
+    Request,
+    fetch,
+    local_index,
+    project,
+    rest_axes,
+    split_target,
+    upload,
+)
+from distarray.ops._masks import check_mask, mask_read, mask_write, mismatch, nothing
+from distarray.ops.convert import copy_array, from_chunks, is_cupy, place, resolve_layout
+from distarray.registry import method
+from distarray.storage import writable_chunks
+from distarray.transfer.execute import resolve
+from distarray.transfer.ledger import note_to_host
+
+__all__ = ["getitem", "read", "setitem", "store", "ufunc_at"]
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@method("getitem")
+def getitem(x: DistributedArray, key: Any) -> DistributedArray:
+    """``x[key]`` for keys with masks or index arrays: a copy, as in NumPy.
+
+    Parameters
+    ----------
+    key : mask, integer array, or a tuple of these with ints, slices, None and Ellipsis
+        Distributed, NumPy's, or nested lists.
+
+    Raises
+    ------
+    IndexError
+        Out of bounds, too many indices, a mask of another shape, arrays of another dtype.
+
+    Notes
+    -----
+    Communication: none between devices where each holds the indexed axes whole, or ``x[mask]`` with array and mask in
+    the same rows. Otherwise the selected elements that a device lacks, once; for ``x[mask]``, what brings array and mask
+    in C-order intervals, and one count for each. Distributed index arrays, and masks that stand beside other indices, are
+    fetched to the host: they are metadata that all processes must agree on.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray(np.arange(6), layout=da.blocks(0))
+    ...     x[[4, -6, 4]].get(), x[x > 2].get()
+    (array([4, 0, 4]), array([3, 4, 5]))
+    """
+    items = read_key(key, x.ndim)
+    mask = lone_mask(items)
+    if mask is not None:
+        check_mask(mask.shape, x.shape)
+        _same(x, mask)
+        return mask_read(x, mask)
+    if not has_arrays(items):
+        result = copy_array(x._viewed(x._view_map().index(tuple(items))))
+        result._detached = not result.shape and not any(i is Ellipsis for i in items)
+        return result
+    return read(x, split_key(x, items), "integer indexing")
+
+
+def _same(x: DistributedArray, other: Any) -> None:
+    same_context([x, other] if isinstance(other, DistributedArray) else [x])
+
+
+def read(x: DistributedArray, fancy: Fancy, operation: str) -> DistributedArray:
+    """The elements that a split key selects, as a new array."""
+    context = x._context
+    context.check()
+    with context.lock:
+        shape = fancy.result
+        if 0 in shape:
+            return nothing(x, shape)
+        source = x._viewed(fancy.view)._operand(operation)
+        layout, parts = split_target(context, source.layout, fancy.axes, fancy.shape, fancy.at)
+        requests = [Request(device, positions(fancy, cut), rest) for device, cut, rest in parts]
+        fetched = fetch(context, source, fancy.axes, requests, operation)
+        nb, nr = len(fancy.shape), len(shape) - len(fancy.shape)
+        order = (*range(nb, nb + fancy.at), *range(nb), *range(nb + fancy.at, nb + nr))
+        chunks: list[Chunk | None] = []
+        for chunk, (_, cut, rest) in zip(fetched, parts, strict=True):
+            device = chunk.device
+            with device.active():
+                array = chunk.array.reshape((*cut.shape, *rest.shape)).transpose(order)
+                if not array.flags.c_contiguous:
+                    array = device.lib.ascontiguousarray(array)
+            chunks.append(device.adopt(array, operation))
+        return from_chunks(context, layout, chunks, x.dtype)
+
+
+def positions(fancy: Fancy, cut: Region) -> Index:
+    """The index arrays for a region of the index dimensions."""
+    if cut.shape == fancy.shape:
+        return fancy.indices
+    return tuple([np.ascontiguousarray(i.reshape(fancy.shape)[cut.slices].reshape(-1)) for i in fancy.indices])
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+def value_of(x: DistributedArray, value: Any) -> Any:
+    """A value to write: a NumPy scalar of the dtype of `x`, a host array, or a distributed one."""
+    if isinstance(value, DistributedArray):
+        _same(x, value)
+        return value
+    if is_cupy(value):
+        return place(x._context, value, resolve_layout(x._context, None, value.shape, itemsize=value.dtype.itemsize))
+    if isinstance(value, (list, tuple)):
+        value = host_nested(value)
+    array = np.asarray(value)
+    if array.ndim:
+        return array
+    filled = np.empty((), x.dtype)
+    filled[...] = value
+    return filled[()]
+
+
+@method("setitem")
+def setitem(x: DistributedArray, key: Any, value: Any) -> None:
+    """``x[key] = value`` for keys with masks or index arrays; where an element is named twice, the last value stays.
+
+    Notes
+    -----
+    Communication: none for scalars and host values, and for ``x[mask] = value`` where mask and value lie as `x` does.
+    Otherwise the elements of a distributed value that their owners lack; for one value for each True of a mask, what
+    brings mask and values in C-order intervals. Distributed index arrays are fetched to the host.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray(np.arange(6), layout=da.blocks(0))
+    ...     x[x > 3] = 0
+    ...     x[[0, -1]] = [7, 8]
+    ...     x.get()
+    array([7, 1, 2, 3, 0, 8])
+    """
+    items = read_key(key, x.ndim)
+    if not x._writable:
+        write(x._own(), x._view, None, writable=False)
+    mask = lone_mask(items)
+    if mask is not None:
+        check_mask(mask.shape, x.shape)
+        _same(x, mask)
+        mask_write(x, mask, value_of(x, value), only=len(items) == 1)
+        return
+    if not has_arrays(items):
+        x._assign(x._view_map().index(tuple(items)), value)
+        return
+    store(x, split_key(x, items), value_of(x, value), "assignment")
+
+
+def store(x: DistributedArray, fancy: Fancy, value: Any, operation: str) -> None:
+    """Write a value (see :func:`value_of`) to what a split key selects."""
+    value = _fitted(fancy, value)
+    keep = _last(fancy)
+
+    def assign(device: Any, target: Any, index: Index, part: Any) -> None:
+        target[upload(device, index)] = part
+
+    _update(x, fancy, keep, [value], assign, operation)
+
+
+def _fitted(fancy: Fancy, value: Any) -> Any:
+    """A value as it is if a scalar, else broadcast to the indexing result."""
+    if isinstance(value, np.generic):
+        return value
+    given, shape = value.shape, fancy.result
+    while value.ndim > len(shape) and value.shape[0] == 1:
+        value = value[0, ...]
+    if value.ndim > len(shape) or any(n not in (1, m) for n, m in zip(value.shape[::-1], shape[::-1], strict=False)):
+        raise mismatch(given, shape)
+    if isinstance(value, np.ndarray):
+        return np.broadcast_to(value, shape)
+    return value._viewed(value._view_map().broadcast_to(shape))
+
+
+def _last(fancy: Fancy) -> Any:
+    """The positions that stay when later ones overwrite earlier ones of the same element."""
+    sizes = [fancy.view.shape[a] for a in fancy.axes]
+    flat = np.zeros(fancy.indices[0].size, np.int64)
+    for size, values in zip(sizes, fancy.indices, strict=True):
+        flat = flat * size + values
+    if flat.size < 2 or (flat[1:] > flat[:-1]).all():
+        return np.arange(flat.size)
+    _, first = np.unique(flat[::-1], return_index=True)
+    return np.sort(flat.size - 1 - first)
+
+
+def _update(x: DistributedArray, fancy: Fancy, keep: Any, values: Any, apply_to: Any, operation: str) -> None:
+    """Call ``apply_to(device, target, index, *parts)`` on every chunk that holds elements of the positions `keep`.
+
+    `target` is the chunk with the indexed axes first, `parts` are the values for it, of shape (positions, *other axes).
+    Values are received, and copies of what others still read are made, before the first chunk is written.
+    """
+    context = x._context
+    context.check()
+    with context.lock:
+        storage = x._own()
+        resolve(context, storage.version, operation)
+        if 0 in fancy.result:
+            return
+        seen = context.layouts.visible(storage.version.layout, fancy.view)
+        assert seen is not None
+        others = rest_axes(len(fancy.view.shape), fancy.axes)
+        index = tuple([i[keep] for i in fancy.indices])
+        boxes = sorted({project(region, fancy.axes) for _, region in seen.layout.chunks})
+        chosen = {boxes[i]: found for i, found in Order(index).select(boxes)}
+        held: list[tuple[int, Any, Request]] = []  # chunk of the view, positions, what it needs of the values
+        for i, (device_id, region) in enumerate(seen.layout.chunks):
+            found = chosen.get(project(region, fancy.axes))
+            if found is not None and region.size:
+                held.append((i, found, Request(device_id, _unravel(keep[found], fancy.shape), project(region, others))))
+        parts = [_parts(x, fancy, value, held, operation) for value in values]
+        twins = [t for t in seen.twins if t[0] in {i for i, _, _ in held}]
+        touched = [seen.sources[i] for i, _, _ in held] + [t[1] for t in twins]
+        version = writable_chunks(storage, touched)
+        for turn, (i, found, request) in enumerate(held):
+            device = context.by_id[request.device]
+            region = seen.layout.chunks[i][1]
+            local = local_index(index, project(region, fancy.axes), found)
+            chunk = version.chunks[seen.sources[i]]
+            assert chunk is not None
+            target = seen.show(i, chunk.array, device.xp)
+            with device.active():
+                apply_to(device, target.transpose((*fancy.axes, *others)), local, *[p[turn] for p in parts])
+            for origin, source, pull, shape in twins:
+                twin = version.chunks[source]
+                if origin == i and twin is not None:
+                    base = twin.array if shape is None else twin.array.reshape(shape)
+                    device.copy(pull.apply(base, device.xp), target, device)
+
+
+def _unravel(places: Any, shape: tuple[int, ...]) -> Index:
+    return (places,) if len(shape) == 1 else tuple(np.unravel_index(places, shape))
+
+
+def _parts(x: DistributedArray, fancy: Fancy, value: Any, held: Sequence[Any], operation: str) -> list[Any]:
+    """The values that each chunk needs: the scalar itself, or an array on the chunk's device."""
+    if isinstance(value, np.generic):
+        return [value] * len(held)
+    nb = len(fancy.shape)
+    axes = tuple(range(fancy.at, fancy.at + nb))
+    if isinstance(value, np.ndarray):
+        front = value.transpose((*axes, *rest_axes(value.ndim, axes)))
+        parts = []
+        for _, _, request in held:
+            block = front[(*[slice(None)] * nb, *request.rest.slices)][request.indices]
+            parts.append(x._context.by_id[request.device].from_host(block, label="values").array)
+        return parts
+    chunks = fetch(x._context, value._operand(operation), axes, [request for _, _, request in held], operation)
+    return [chunk.array for chunk in chunks]
+
+
+# --- ufunc.at ---------------------------------------------------------------------------------------------------------
+
+
+@method("ufunc.at")
+def ufunc_at(ufunc: np.ufunc, array: Any, indices: Any, *values: Any) -> None:
+    """``ufunc.at(array, indices, values)``: unbuffered, in place, in index order within each element.
+
+    Every copy of an element gets the same sequence of updates, so that copies stay equal to the bit. On GPUs the touched
+    elements of a chunk are updated on the host, since atomic updates there have no order.
+
+    Notes
+    -----
+    Communication: the elements of a distributed value that the chunks lack; index arrays and masks are fetched.
+    """
+    if not isinstance(array, DistributedArray):
+        operands = [host_values(v) if isinstance(v, DistributedArray) else v for v in (indices, *values)]
+        ufunc.at(array, *operands)
+        return
+    items = read_key(indices, array.ndim)
+    if not array._writable:
+        write(array._own(), array._view, None, writable=False)
+    _probe(ufunc, array, values)
+    if not has_arrays(items):
+        fancy = _one(array, items)
+    else:
+        fancy = split_key(array, items)
+    fitted = []
+    for value in values:
+        if isinstance(value, DistributedArray):
+            _same(array, value)
+        elif not isinstance(value, np.generic):
+            value = np.asarray(host_nested(value))
+            value = value if value.ndim else value[()]
+        if not isinstance(value, np.generic):
+            try:
+                if value.ndim > len(fancy.result):
+                    raise mismatch(value.shape, fancy.result)
+                value = _fitted(fancy, value)
+            except ValueError:
+                raise ValueError("array is not broadcastable to correct shape") from None
+        fitted.append(value)
+
+    def update(device: Any, target: Any, index: Index, *parts: Any) -> None:
+        if device.lib is np:
+            ufunc.at(target, index, *parts)
+        else:
+            _update_on_host(ufunc, device, target, index, parts)
+
+    _update(array, fancy, np.arange(fancy.indices[0].size), fitted, update, f"{ufunc.__name__}.at")
+
+
+def _one(x: DistributedArray, items: Sequence[Any]) -> Fancy:
+    """A basic key as an index on a new first axis of length 1."""
+    view = x._view_map().index((None, *items))
+    return Fancy(view, (0,), (np.zeros(1, np.int64),), (1,), 0)
+
+
+def _probe(ufunc: np.ufunc, array: DistributedArray, values: Sequence[Any]) -> None:
+    """Raise what NumPy raises for these dtypes and this number of operands."""
+    operands = [np.ones(1, v.dtype) if isinstance(v, DistributedArray) else np.asarray(v) for v in values]
+    with np.errstate(all="ignore"):
+        ufunc.at(np.ones(1, array.dtype), [0], *[np.ones(1, v.dtype) for v in operands])
+
+
+def _update_on_host(ufunc: np.ufunc, device: Any, target: Any, index: Index, parts: Sequence[Any]) -> None:
+    """``ufunc.at`` on the touched elements of a GPU's chunk, brought to the host and back."""
+    flat = np.ravel_multi_index(index, target.shape[: len(index)])
+    _, first, inverse = np.unique(flat, return_index=True, return_inverse=True)
+    place = upload(device, tuple([i[first] for i in index]))
+    touched = device.to_host(target[place])
+    note_to_host(touched.nbytes)
+    ufunc.at(touched, inverse.reshape(-1), *[p if isinstance(p, np.generic) else device.to_host(p) for p in parts])
+    target[place] = device.from_host(touched, label=f"{ufunc.__name__}.at").array

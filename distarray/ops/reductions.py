@@ -1,0 +1,376 @@
+"""The reductions of NumPy and the array API: ``sum``, ``prod``, ``min``, ``max``, ``any``, ``all``, ``mean``, ``var``,
+``std``, ``count_nonzero`` and ``ptp``.
+
+Each is NumPy's own definition in terms of ``ufunc.reduce``, so that what is special about distributed arrays stands in
+one place, ``ops/_reduce.py``, and the rules for dtypes, empty slices and degrees of freedom stand here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.operators import _store, astype_node
+from distarray.ops._folds import NOTHING, given, warn_caller
+from distarray.ops._reduce import check_out, computed_in, normalized, reduce
+from distarray.ops.convert import asarray
+from distarray.registry import implements, method
+
+__all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"]
+
+
+@method("sum")
+@implements(np.sum)
+def sum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = NOTHING,
+    initial: Any = NOTHING,
+    where: Any = NOTHING,
+) -> Any:
+    """Sum of the elements along axes.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int or tuple of int, optional
+        The axes to sum over. Default: all of them.
+    dtype : dtype, optional
+        Of the sum. Default: that of `a`; of integers shorter than ``int64`` and bools, ``int64`` or ``uint64``.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+    keepdims : bool, optional
+        Keep the reduced axes, with length 1.
+    initial : scalar, optional
+        The value to begin with.
+    where : array_like of bool, optional
+        The elements to include.
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none. Where a summed axis is split over devices, each keeps its partial sum and the result is in SUM
+    mode until its values are needed.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray(np.arange(6).reshape(2, 3), layout=da.blocks(0))
+    ...     y = da.sum(x, axis=0)
+    ...     y.layout, y.get()
+    (Layout(SUM, {0: [0:3]; 1: [0:3]}), array([3, 5, 7]))
+    """
+    return reduce(np.add, asarray(a), axis, dtype, out, given(keepdims, False), initial, where)
+
+
+@method("prod")
+@implements(np.prod)
+def prod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = NOTHING,
+    initial: Any = NOTHING,
+    where: Any = NOTHING,
+) -> Any:
+    """Product of the elements along axes; arguments as for :func:`sum`.
+
+    Notes
+    -----
+    Communication: none. Where an axis is split over devices, the result stays in PROD mode.
+    """
+    return reduce(np.multiply, asarray(a), axis, dtype, out, given(keepdims, False), initial, where)
+
+
+@method("max", "amax")
+@implements(np.max, np.amax)
+def max(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+) -> Any:
+    """Largest element along axes, NaN where there is one; arguments as for :func:`sum`.
+
+    Raises
+    ------
+    ValueError
+        There is no element and no `initial`.
+
+    Notes
+    -----
+    Communication: none. Where an axis is split over devices, the result stays in MAX mode.
+    """
+    return reduce(np.maximum, asarray(a), axis, None, out, given(keepdims, False), initial, where)
+
+
+@method("min", "amin")
+@implements(np.min, np.amin)
+def min(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+) -> Any:
+    """Smallest element along axes, NaN where there is one; arguments as for :func:`sum`.
+
+    Raises
+    ------
+    ValueError
+        There is no element and no `initial`.
+
+    Notes
+    -----
+    Communication: none. Where an axis is split over devices, the result stays in MIN mode.
+    """
+    return reduce(np.minimum, asarray(a), axis, None, out, given(keepdims, False), initial, where)
+
+
+amax, amin = max, min
+
+
+@method("any")
+@implements(np.any)
+def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+    """Whether any element along axes is true; arguments as for :func:`sum`.
+
+    Notes
+    -----
+    Communication: none. Where an axis is split over devices, the result stays in MAX mode.
+    """
+    return reduce(np.logical_or, asarray(a), axis, None, out, given(keepdims, False), NOTHING, where)
+
+
+@method("all")
+@implements(np.all)
+def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+    """Whether all elements along axes are true; arguments as for :func:`sum`.
+
+    Notes
+    -----
+    Communication: none. Where an axis is split over devices, the result stays in MIN mode.
+    """
+    return reduce(np.logical_and, asarray(a), axis, None, out, given(keepdims, False), NOTHING, where)
+
+
+@method("count_nonzero")
+@implements(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """How many elements along axes are not zero, as ``int64``; arguments as for :func:`sum`.
+
+    Notes
+    -----
+    Communication: none. Where an axis is split over devices, the result stays in SUM mode.
+    """
+    return reduce(np.add, asarray(a) != 0, axis, np.intp, None, keepdims)
+
+
+@implements(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING) -> Any:
+    """Largest less smallest element along axes; arguments as for :func:`sum`.
+
+    Notes
+    -----
+    Communication: none at the call; the extremes are brought together, with the size of the result, at the demand.
+    """
+    array = asarray(a)
+    top, bottom = max(array, axis, keepdims=keepdims), min(array, axis, keepdims=keepdims)
+    if out is not None:
+        return np.subtract(top, bottom, out=out)
+    return _scalar(np.subtract(top, bottom))
+
+
+def _scalar(result: Any) -> Any:
+    """A result without axes, as NumPy's scalars are."""
+    if not result.ndim:
+        result._detached = True
+    return result
+
+
+def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
+    """How many elements each result is made of: an int, or an array where a mask says which."""
+    if where is True:
+        count = 1
+        for i in normalized(axis, a.ndim):
+            count *= a.shape[i]
+        return np.intp(count)
+    if isinstance(where, DistributedArray):
+        return reduce(np.add, where._viewed(where._view_map().broadcast_to(a.shape)), axis, np.intp, None, keepdims)
+    axes = normalized(axis, a.ndim)
+    mask: Any = np.broadcast_to(np.asarray(where), a.shape)
+    return mask.sum(axis=axes, dtype=np.intp, keepdims=keepdims)
+
+
+def _warn(count: Any, least: Any, message: str) -> None:
+    """Warn where a count is not above what the result needs."""
+    few = count <= least
+    if bool(any(few) if isinstance(few, DistributedArray) else np.any(few)):
+        warn_caller(message)
+
+
+def _cast(a: Any, dtype: Any) -> Any:
+    return a if a.dtype == dtype else DistributedArray._of_node(astype_node(a, dtype))
+
+
+def _total(a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, where: Any) -> Any:
+    """The sum that an average is made of, in the dtype that it would have as it lands in ``out=``."""
+    if out is None:
+        return reduce(np.add, a, axis, dtype, None, keepdims, NOTHING, where)
+    check_out(out)
+    total = reduce(np.add, a, axis, computed_in(np.add, a.dtype, out.dtype) if dtype is None else dtype, None, keepdims,
+                   NOTHING, where)  # fmt: skip
+    if tuple(out.shape) != total.shape:
+        raise ValueError(
+            f"output parameter for reduction operation add has shape {tuple(out.shape)}, and the result has shape "
+            f"{total.shape}: pass an out= of that shape"
+        )
+    return _cast(total, out.dtype)
+
+
+def _wide(dtype: Any) -> Any:
+    """The dtype in which NumPy averages integers and bools."""
+    return np.dtype(np.float64) if dtype.kind in "biu" else None
+
+
+@method("mean")
+@implements(np.mean)
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
+) -> Any:
+    """Arithmetic mean of the elements along axes; arguments as for :func:`sum`.
+
+    Parameters
+    ----------
+    dtype : dtype, optional
+        Of the computation. Default: ``float64`` for integers and bools; ``float32``, rounded at the end, for ``float16``.
+
+    Warns
+    -----
+    RuntimeWarning
+        "Mean of empty slice", where there is nothing to average.
+
+    Notes
+    -----
+    Communication: none at the call; partial sums are brought together at the demand, with the size of the result.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.mean(da.asarray([1, 2, 3, 6], layout=da.blocks(0))))
+    3.0
+    """
+    array, keepdims, where = asarray(a), bool(given(keepdims, False)), given(where, True)
+    half = dtype is None and array.dtype == np.float16
+    inner = np.dtype(np.float32) if half else _wide(array.dtype) if dtype is None else dtype
+    total = _total(array, axis, inner, out, keepdims, where)
+    count = _count(array, axis, keepdims, where)
+    _warn(count, 0, "Mean of empty slice")
+    value = _cast(np.true_divide(total, count), np.dtype(np.float16) if half and out is None else total.dtype)
+    return _scalar(value) if out is None else _store(value, out)
+
+
+def _variance(
+    a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
+) -> Any:
+    """The variance as it lands in ``out=``, not yet stored."""
+    if correction is not NOTHING:
+        if ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
+    array, keepdims, where = asarray(a), bool(given(keepdims, False)), given(where, True)
+    inner = _wide(array.dtype) if dtype is None else dtype
+    if mean is NOTHING or mean is None:
+        middle = reduce(np.add, array, axis, inner, None, True, NOTHING, where)
+        middle = _cast(np.true_divide(middle, _count(array, axis, True, where)), middle.dtype)
+    else:
+        middle = mean
+    count = _count(array, axis, keepdims, where)
+    _warn(count, ddof, "Degrees of freedom <= 0 for slice")
+    apart = np.subtract(array, middle)
+    if apart.dtype.kind == "c":
+        apart = np.square(apart.real) + np.square(apart.imag)
+    else:
+        apart = np.square(apart)
+    total = _total(apart, axis, inner, out, keepdims, where)
+    return _cast(np.true_divide(total, np.maximum(count - ddof, 0)), total.dtype)
+
+
+@method("var")
+@implements(np.var)
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = NOTHING,
+    *,
+    where: Any = NOTHING,
+    mean: Any = NOTHING,
+    correction: Any = NOTHING,
+) -> Any:
+    """Variance of the elements along axes: the mean of the squared distances from their mean.
+
+    Parameters
+    ----------
+    a, axis, dtype, out, keepdims, where
+        As for :func:`mean`.
+    ddof, correction : int or float, optional
+        The divisor is the number of elements less this; one name or the other.
+    mean : array_like, optional
+        The mean, with the reduced axes kept, where it is known already.
+
+    Warns
+    -----
+    RuntimeWarning
+        "Degrees of freedom <= 0 for slice".
+
+    Notes
+    -----
+    Communication: the mean is brought together first, then the sums of squares at the demand, each with the size of the
+    result.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.var(da.asarray([1.0, 2.0, 3.0, 6.0], layout=da.blocks(0))))
+    3.5
+    """
+    value = _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    return _scalar(value) if out is None else _store(value, out)
+
+
+@method("std")
+@implements(np.std)
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = NOTHING,
+    *,
+    where: Any = NOTHING,
+    mean: Any = NOTHING,
+    correction: Any = NOTHING,
+) -> Any:
+    """Standard deviation of the elements along axes: the square root of :func:`var`, whose arguments it takes.
+
+    Notes
+    -----
+    Communication: as for :func:`var`.
+    """
+    value = _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    root = np.sqrt(value)
+    if (value.ndim or out is not None) and not np.can_cast(root.dtype, value.dtype, "same_kind"):
+        raise TypeError(
+            f"Cannot cast ufunc 'sqrt' output from {root.dtype!r} to {value.dtype!r} with casting rule 'same_kind': pass "
+            f"a floating dtype= or out="
+        )
+    root = _cast(root, value.dtype)
+    return _scalar(root) if out is None else _store(root, out)

@@ -1,0 +1,217 @@
+"""``reshape``: a view where the layout allows it, and otherwise one move to where the reshaped chunks are to be, with no
+device ever holding more than its part."""
+
+from __future__ import annotations
+
+import operator
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.devices import Chunk
+from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
+from distarray.ops.convert import asarray, copy_array, from_chunks
+from distarray.registry import implements, method
+from distarray.transfer.execute import copy_into
+
+__all__ = ["ravel", "reshape"]
+
+
+@implements(np.reshape)
+def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> DistributedArray:
+    """The elements in the same order, in another shape.
+
+    Parameters
+    ----------
+    a : array_like
+    shape : int or sequence of int
+        One length may be -1: it follows from the others.
+    order : {"C", "F", "A"}
+        In which order elements are read and put.
+    copy : bool, optional
+        True: always a copy. False: never; an error where one is needed.
+
+    Returns
+    -------
+    DistributedArray
+        A view where NumPy returns one and every chunk can be reshaped where it is. Where NumPy returns a view and the
+        layout allows none: a read-only copy, so that no write gets lost. Where NumPy copies: a copy.
+
+    Raises
+    ------
+    ValueError
+        The sizes differ, or ``copy=False`` and a copy is needed.
+
+    Notes
+    -----
+    Communication: none for a view. Otherwise each element moves at most once, to the device that holds it afterwards.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(12, layout=da.blocks(0))
+    ...     x.reshape(4, 3).index_map
+    {0: [(slice(0, 2, 1), slice(0, 3, 1))], 1: [(slice(2, 4, 1), slice(0, 3, 1))]}
+    """
+    x = asarray(a)
+    if order not in ("C", "F", "A", "c", "f", "a"):
+        raise ValueError(f"order must be one of 'C', 'F', or 'A' (got {order!r})")
+    order = order.upper()
+    if order == "A":
+        flags = _model(x).flags
+        order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+    new = _resolved(x, shape)
+    if order == "F":
+        return reshape(x.T, new[::-1], copy=copy).T
+    view = _view(x, new)
+    if view is not None:
+        return copy_array(x._viewed(view)) if copy else x._viewed(view)
+    if copy is False:
+        raise ValueError(
+            f"Unable to avoid creating a copy while reshaping shape {x.shape} to {new} in layout {x.layout}: pass copy=None"
+        )
+    result = _copied(x, new)
+    if not copy:
+        result._writable = not _is_view(x, new)
+    return result
+
+
+@method("reshape")
+def _reshape_method(x: DistributedArray, *shape: Any, order: str = "C", copy: bool | None = None) -> DistributedArray:
+    """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
+    if len(shape) == 1 and not isinstance(shape[0], int):
+        return reshape(x, shape[0], order, copy=copy)
+    return reshape(x, shape, order, copy=copy)
+
+
+@method("ravel")
+@implements(np.ravel)
+def ravel(a: Any, order: str = "C") -> DistributedArray:
+    """The elements in one axis; as :func:`reshape` to -1.
+
+    With order ``"K"`` they are read in the order of the strides that NumPy's view would have.
+    """
+    x = asarray(a)
+    if order in ("K", "k"):
+        strides = _model(x).strides
+        perm = sorted(range(x.ndim), key=lambda axis: -abs(strides[axis]))
+        x, order = x._viewed(x._view_map().transpose(perm)), "C"
+    return reshape(x, -1, order)
+
+
+@method("flatten")
+def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
+    """A copy of the elements in one axis; communication as of :func:`reshape`."""
+    flat = ravel(x, order)
+    return copy_array(flat) if flat._storage is x._storage else _owned(flat)
+
+
+def _owned(x: DistributedArray) -> DistributedArray:
+    """A copy that stands in for a view, now asked for as a copy: writable."""
+    x._writable = True
+    return x
+
+
+def _resolved(x: DistributedArray, shape: Any) -> tuple[int, ...]:
+    """The new shape, -1 filled in."""
+    try:
+        wanted = [operator.index(shape)]
+    except TypeError:
+        wanted = [operator.index(n) for n in shape]
+    known = 1
+    for n in wanted:
+        known *= n if n >= 0 else 1
+    problem = f"cannot reshape array of size {x.size} into shape {tuple(wanted)}"
+    negative = [i for i, n in enumerate(wanted) if n < 0]
+    if len(negative) > 1:
+        raise ValueError(f"can only specify one unknown dimension: got {tuple(wanted)}")
+    if negative:
+        if wanted[negative[0]] != -1 or not known or x.size % known:
+            raise ValueError(f"{problem}: the array has shape {x.shape}; pass a shape with as many elements")
+        wanted[negative[0]] = x.size // known
+    elif known != x.size:
+        raise ValueError(f"{problem}: the array has shape {x.shape}; pass a shape with as many elements")
+    return tuple(wanted)
+
+
+def _view(x: DistributedArray, new: tuple[int, ...]) -> ViewMap | None:
+    """The reshaped view, where chunks stay as they are: of a whole storage, or by axes of length 1."""
+    view = x._view_map()
+    if new == x.shape:
+        return view
+    if [n for n in x.shape if n != 1] == [n for n in new if n != 1]:
+        return view.squeeze().expand_dims(tuple(axis for axis, n in enumerate(new) if n == 1))
+    if view.is_identity and reshape_map(x._own().version.layout.index_map, new) is not None:
+        return ViewMap.identity(new)
+    return None
+
+
+def _model(x: DistributedArray) -> Any:
+    """A NumPy array with the strides that `x` would have over one contiguous base. It has no memory: never read it."""
+    view = x._view_map()
+    strides = [0] * x.ndim
+    jump = 1
+    for (axis, _, step), n in zip(reversed(view.axes), reversed(view.base), strict=True):
+        if axis >= 0:
+            strides[axis] = jump * step
+        jump *= n
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), x.shape, strides, writeable=False)
+
+
+def _is_view(x: DistributedArray, new: tuple[int, ...]) -> bool:
+    """Whether NumPy's reshape would be a view."""
+    try:
+        np.reshape(_model(x), new, copy=False)
+    except ValueError:
+        return False
+    return True
+
+
+def _copied(x: DistributedArray, new: tuple[int, ...]) -> DistributedArray:
+    """The reshaped array in new chunks: block rows where there are enough rows, else even intervals of the flat array."""
+    context, source = x._context, x._operand("reshape", partial_ok=True)
+    layout, old = source.layout, x.shape
+    same = reshape_map(layout.index_map, new)
+    if same is not None:
+        kept: list[Chunk] = []
+        for (device_id, region), array in zip(same.chunks, source.arrays, strict=True):
+            device = context.by_id[device_id]
+            kept.append(device.empty(region.shape, x.dtype, "reshape"))
+            device.copy(kept[-1].array.reshape(array.shape), array, device)
+        return from_chunks(context, context.layout(same, layout.mode), kept, x.dtype)
+    devices = layout.devices
+    if not x.size:
+        target = context.layout(blocks(0).resolve(new, devices))
+        chunks = [context.by_id[d].empty(region.shape, x.dtype, "reshape") for d, region in target.chunks]
+        return from_chunks(context, target, chunks, x.dtype)
+    rows = new[0] if new and new[0] >= len(devices) else x.size
+    each, more = divmod(rows, len(devices))
+    bounds = [(i * each + min(i, more)) * (x.size // rows) for i in range(len(devices) + 1)]
+    regions: dict[int, list[Region]] = dict(zip(devices, flat_blocks(new, bounds), strict=True))
+    target = context.layout(IndexMap(new, regions))
+    made = {}
+    chunks = []
+    for device_id, region in target.chunks:
+        chunk = context.by_id[device_id].empty(region.shape, x.dtype, "reshape")
+        if layout.is_partial and not layout.index_map.covers:
+            chunk.device.fill(chunk.array, layout.mode.identity(x.dtype))
+        chunks.append(chunk)
+        made[device_id, region] = chunk.array.reshape(-1)
+    # each new chunk is an interval of the flat array, which the old shape cuts into boxes
+    order = [(device_id, region) for device_id in devices for region in regions[device_id]]
+    intervals = flat_blocks(old, [0, *accumulate(region.size for _, region in order)])
+    places: dict[tuple[int, Region], Any] = {}
+    for (device_id, region), boxes in zip(order, intervals, strict=True):
+        at = 0
+        for box in boxes:
+            places[device_id, box] = made[device_id, region][at : at + box.size].reshape(box.shape)
+            at += box.size
+    held: dict[int, list[Region]] = {device_id: [] for device_id in devices}
+    for device_id, box in places:
+        held[device_id].append(box)
+    boxed = context.layout(IndexMap(old, held))
+    copy_into(context, source, boxed, [places[chunk] for chunk in boxed.chunks], operation="reshape")
+    return from_chunks(context, target, chunks, x.dtype)

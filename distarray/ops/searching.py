@@ -1,0 +1,385 @@
+"""Searching: ``argmin``, ``argmax``, ``nonzero``, ``argwhere`` and ``flatnonzero``.
+
+They are apart from the reductions because their results are positions: each device finds positions in its own chunks, and
+only best values, partial positions or counts, which are small, ever move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.context import Context
+from distarray.devices import Chunk, Device
+from distarray.geometry import IndexMap, Range, Region
+from distarray.modes import Mode
+from distarray.ops._folds import NOTHING, chain, given, ufunc_of
+from distarray.ops._reduce import (
+    Reduction,
+    arrays_of,
+    check_out,
+    covered,
+    deliver,
+    fold_sources,
+    in_blocks,
+    normalized,
+    small,
+    whole_lines,
+)  # fmt: skip
+from distarray.ops.convert import asarray, from_chunks, place, resolve_layout
+from distarray.registry import implements, method
+from distarray.storage import Operand
+from distarray.transfer.execute import gather_to_host, redistribute
+
+__all__ = ["argmax", "argmin", "argwhere", "flatnonzero", "nonzero"]
+
+_FAR = np.iinfo(np.intp).max
+"""A position behind all others."""
+
+
+@method("argmax")
+@implements(np.argmax)
+def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+    """Position of the largest element along an axis, or in the flattened array: the first of equals, the first NaN.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int, optional
+        Default: the array is taken as flat, in C order.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+    keepdims : bool, optional
+        Keep the reduced axes, with length 1.
+
+    Returns
+    -------
+    DistributedArray
+        Of ``int64``.
+
+    Raises
+    ------
+    ValueError
+        There is no element.
+
+    Notes
+    -----
+    Communication: none where the axis is not split. Else the best values are brought together at the call, with the size
+    of the result, and the positions stay in MIN mode until they are needed.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.argmax(da.asarray([3, 9, 4, 9], layout=da.blocks(0))))
+    1
+    """
+    return _best(np.argmax, np.maximum, a, axis, out, bool(given(keepdims, False)))
+
+
+@method("argmin")
+@implements(np.argmin)
+def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+    """Position of the smallest element: the first of equals, the first NaN; arguments as for :func:`argmax`.
+
+    Notes
+    -----
+    Communication: as for :func:`argmax`.
+    """
+    return _best(np.argmin, np.minimum, a, axis, out, bool(given(keepdims, False)))
+
+
+def _best(function: Any, ufunc: np.ufunc, obj: Any, axis: Any, out: Any, keepdims: bool) -> Any:
+    a = asarray(obj)
+    context = a._context
+    model = small(a.shape, a.dtype)
+    function(model, axis=axis, keepdims=keepdims)
+    axes = normalized(axis, a.ndim)
+    call = Reduction(ufunc, axes, keepdims, np.dtype(np.intp), None, NOTHING)
+    shape = call.shape(a.shape)
+    if out is not None:
+        check_out(out)
+        if tuple(out.shape) != shape:
+            raise ValueError(
+                f"output array does not match result of np.{function.__name__}: it has shape {tuple(out.shape)}, and the "
+                f"result has shape {shape}; pass an out= of that shape"
+            )
+        function(model, axis=axis, keepdims=keepdims, out=np.zeros([n and 1 for n in shape], out.dtype))
+    with context.lock:
+        context.check()
+        if not a.size:
+            layout = resolve_layout(context, None, shape, itemsize=call.dtype.itemsize)
+            result = place(context, np.empty(shape, call.dtype), layout)
+        else:
+            result = _find(context, function.__name__, call, a)
+    return deliver(result, out)
+
+
+def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> DistributedArray:
+    found = a._operand(name, partial_ok=True)
+    if not found.layout.index_map.covers:
+        found = covered(context, found, name)
+    elif found.layout.is_partial and found.layout.mode is not call.mode:
+        found = a._operand(name)
+    pieces = whole_lines(call, found.layout)
+    alone = pieces is not None
+    if pieces is None:
+        pieces = fold_sources(call, found.layout)
+    homes: dict[int, list[Region]] = {device: [] for device in found.layout.devices}
+    for device_id, part in pieces:
+        homes[device_id].append(part)
+    index_map = IndexMap(call.shape(found.shape), homes)
+    values: list[Chunk | None] = []
+    places: list[Chunk | None] = []
+    tasks: dict[int, list[Any]] = {}
+    for device_id, part in index_map.chunks:
+        device = context.by_id[device_id]
+        value, position = device.empty(part.shape, found.dtype, name), device.empty(part.shape, call.dtype, name)
+        own = [(found.arrays[p.chunk], found.layout.chunks[p.chunk][1]) for p in pieces[device_id, part]]
+        task = partial(_find_here, device, name, call, own, found.shape, value.array, position.array)
+        tasks.setdefault(device_id, []).append(task)
+        values.append(value)
+        places.append(position)
+    nbytes = sum([array.nbytes for array in found.arrays if array is not None])
+    context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
+    if alone or index_map.is_disjoint:
+        return from_chunks(context, context.layout(index_map), places, call.dtype)
+    partial_values = Operand(context.layout(index_map, Mode.of(call.mode)), arrays_of(values), found.dtype)
+    best = redistribute(context, partial_values, context.layout(index_map), operation=name)
+    for value, top, position in zip(values, best, places, strict=True):
+        if value is not None and top is not None and position is not None:
+            with value.device.active():
+                _forget(value.device.lib, value.array, top.array, position.array)
+    return from_chunks(context, context.layout(index_map, Mode.MIN), places, call.dtype)
+
+
+def _each(tasks: Sequence[Any]) -> None:
+    for task in tasks:
+        task()
+
+
+def _find_here(
+    device: Device, name: str, call: Reduction, own: Any, shape: tuple[int, ...], values: Any, places: Any
+) -> None:
+    """Best value and its position in the whole array, over the chunks of one device that share a part of the result."""
+    lib = device.lib
+    with device.active():
+        for turn, (array, region) in enumerate(own):
+            if len(call.axes) == 1:
+                (axis,) = call.axes
+                at = lib.expand_dims(getattr(lib, name)(array, axis=axis), axis)
+                value = lib.take_along_axis(array, at, axis)
+                at = region[axis].start + at * region[axis].step
+            else:
+                at = lib.asarray(getattr(lib, name)(array))
+                value, at = array.reshape(-1)[at], _flat(lib, at, region, shape)
+            value, at = value.reshape(values.shape), at.reshape(values.shape)
+            if turn == 0:
+                values[...], places[...] = value, at
+                continue
+            top = ufunc_of(device, call.ufunc)(values, value)
+            _forget(lib, values, top, places)
+            at = at.astype(places.dtype)
+            _forget(lib, value, top, at)
+            values[...] = top
+            lib.minimum(places, at, out=places)
+
+
+def _flat(lib: Any, at: Any, region: Region, shape: tuple[int, ...]) -> Any:
+    """Positions in a chunk of `region`, taken as flat, as positions in the flat array of `shape`."""
+    result, weight = lib.zeros_like(at), 1
+    for own, n in zip(region[::-1], shape[::-1], strict=True):
+        result = result + (own.start + at % own.size * own.step) * weight
+        at, weight = at // own.size, weight * n
+    return result
+
+
+def _forget(lib: Any, value: Any, top: Any, places: Any) -> None:
+    """Move positions of values that are not the best behind all others."""
+    same = value == top
+    if value.dtype.kind not in "biu":
+        same = same | ((value != value) & (top != top))
+    places[...] = lib.where(same, places, _FAR)
+
+
+# --- where something is true --------------------------------------------------------------------------------------------
+
+
+class _Hits:
+    """The positions of true elements: a layout of the list of them, and for each chunk, one array for each axis."""
+
+    def __init__(self, context: Context, a: DistributedArray, name: str) -> None:
+        self.context = context
+        self.shape = a.shape
+        flags = np.not_equal(a, 0) if a.dtype.kind != "b" else a
+        found = flags._operand(name)
+        if not found.layout.index_map.covers:
+            found = covered(context, found, name)
+        if found.layout.is_replicated:
+            owners = [(device, (slice(None),) * a.ndim, i) for i, (device, _) in enumerate(found.layout.chunks)]
+            starts = [(0, 0)] * len(owners)
+        else:
+            lead = next((i for i, n in enumerate(a.shape) if n > 1), 0)
+            parts = chain(found.layout.index_map, lead)
+            if parts is None or len(parts) > 1:
+                found, _ = in_blocks(context, found, None, lead, name, cut=lead)
+                parts = chain(found.layout.index_map, lead)
+                assert parts is not None
+            segments = parts[0][1]
+            owners = [(s.device, s.key, s.chunk) for s in segments]
+            starts = []
+            for s in segments:
+                run = found.layout.chunks[s.chunk][1][lead]
+                starts.append((lead, run.start + s.key[lead].start))
+        local = []
+        for (device_id, key, chunk), (axis, start) in zip(owners, starts, strict=True):
+            device = context.by_id[device_id]
+            with device.active():
+                hits = list(device.lib.nonzero(found.arrays[chunk][key]))
+                if start:
+                    hits[axis] = hits[axis] + start
+            local.append((device, hits))
+        self._gather(local, found.layout.is_replicated, name)
+
+    def _gather(self, local: list[tuple[Device, list[Any]]], replicated: bool, name: str) -> None:
+        """Agree on the counts; put the pieces in order."""
+        context = self.context
+        homes: dict[int, list[Region]] = {}
+        for i, (device, _) in enumerate(local):
+            homes.setdefault(device.id, []).append(Region([Range(i, 1, 1)]))
+        index_map = IndexMap((len(local),), homes)
+        counts = []
+        for _, region in index_map.chunks:
+            device, hits = local[region[0].start]
+            with device.active():
+                counts.append(device.lib.full((1,), hits[0].shape[0], np.int64))
+        agreed = gather_to_host(context, Operand(context.layout(index_map), counts, np.dtype(np.int64))).tolist()
+        bounds = [0] * len(local) if replicated else [sum(agreed[:i]) for i in range(len(local))]
+        self.total = agreed[0] if replicated else sum(agreed)
+        rows: dict[int, list[tuple[Region, int]]] = {}
+        for i, (device, _) in enumerate(local):
+            region = Region([Range.of(bounds[i], 1, agreed[0] if replicated else agreed[i])])
+            mine = rows.setdefault(device.id, [])
+            if region.size or not mine:
+                mine[:] = [row for row in mine if row[0].size] + [(region, i)]
+        self.index_map = IndexMap((self.total,), {device: [r for r, _ in own] for device, own in rows.items()})
+        where = {(device, region): i for device, own in rows.items() for region, i in own}
+        self.chunks = [local[where[row]] for row in self.index_map.chunks]
+
+    def column(self, axis: int) -> DistributedArray:
+        """The positions along one axis."""
+        return self._made((), [hits[axis] for _, hits in self.chunks])
+
+    def rows(self) -> DistributedArray:
+        """The positions, one a row."""
+        arrays = []
+        for device, hits in self.chunks:
+            with device.active():
+                arrays.append(device.lib.stack(hits, axis=1))
+        return self._made((len(self.shape),), arrays)
+
+    def flat(self) -> DistributedArray:
+        """The positions in the flattened array."""
+        arrays = []
+        for device, hits in self.chunks:
+            with device.active():
+                total, weight = device.lib.zeros_like(hits[0]), 1
+                for n, position in zip(self.shape[::-1], hits[::-1], strict=True):
+                    total, weight = total + position * weight, weight * n
+                arrays.append(total)
+        return self._made((), arrays)
+
+    def _made(self, tail: tuple[int, ...], arrays: list[Any]) -> DistributedArray:
+        index_map = self.index_map
+        if tail:
+            full = [Range.full(n) for n in tail]
+            regions = {d: [Region((*r, *full)) for r in index_map.regions(d)] for d in index_map.devices}
+            index_map = IndexMap((self.total, *tail), regions)
+        chunks: list[Chunk | None] = []
+        for (device, _), array in zip(self.chunks, arrays, strict=True):
+            with device.active():
+                array = device.lib.ascontiguousarray(array, dtype=np.int64)
+            chunks.append(device.adopt(array, "nonzero"))
+        return from_chunks(self.context, self.context.layout(index_map), chunks, np.dtype(np.int64))
+
+
+def _hits(a: DistributedArray, name: str) -> _Hits:
+    with a._context.lock:
+        a._context.check()
+        return _Hits(a._context, a, name)
+
+
+def _none(a: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
+    return place(a._context, np.empty(shape, np.int64), resolve_layout(a._context, None, shape))
+
+
+@method("nonzero")
+@implements(np.nonzero)
+def nonzero(a: Any) -> tuple[DistributedArray, ...]:
+    """Positions of the elements that are not zero, in C order: one array for each axis.
+
+    Raises
+    ------
+    ValueError
+        The array has no axes.
+
+    Notes
+    -----
+    Communication: the counts; and, unless the array is replicated or in blocks of rows, one byte an element to bring it
+    into C order. Each device keeps the positions that it finds.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     (i,) = da.nonzero(da.asarray([0, 3, 0, 5], layout=da.blocks(0)))
+    ...     i.get()
+    array([1, 3])
+    """
+    array = asarray(a)
+    if not array.ndim:
+        raise ValueError(
+            "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead. If the context of "
+            "this error is of the form `arr[nonzero(cond)]`, just use `arr[cond]`."
+        )
+    if not array.size:
+        return tuple([_none(array, (0,)) for _ in range(array.ndim)])
+    hits = _hits(array, "nonzero")
+    return tuple([hits.column(axis) for axis in range(array.ndim)])
+
+
+@implements(np.argwhere)
+def argwhere(a: Any) -> DistributedArray:
+    """Positions of the elements that are not zero, in C order: one a row.
+
+    Notes
+    -----
+    Communication: as for :func:`nonzero`.
+    """
+    array = asarray(a)
+    if not array.ndim:
+        count = int(bool(array))
+        return _none(array, (count, 0))
+    if not array.size:
+        return _none(array, (0, array.ndim))
+    return _hits(array, "argwhere").rows()
+
+
+@implements(np.flatnonzero)
+def flatnonzero(a: Any) -> DistributedArray:
+    """Positions in the flattened array of the elements that are not zero.
+
+    Notes
+    -----
+    Communication: as for :func:`nonzero`.
+    """
+    array = asarray(a)
+    if not array.ndim:
+        array = array._viewed(array._view_map().expand_dims(0))
+    if not array.size:
+        return _none(array, (0,))
+    return _hits(array, "flatnonzero").flat()

@@ -1,0 +1,408 @@
+"""NumPy's functions that select or place elements by index or condition: ``take``, ``put``, ``compress``, ``place`` and
+their kin, on top of advanced indexing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.context import Context
+from distarray.devices import Chunk
+from distarray.fusion.demand import write
+from distarray.geometry import IndexMap, Range, Region, blocks
+from distarray.geometry._keys import normalize_axes
+from distarray.layout import Layout
+from distarray.operators import same_context
+from distarray.ops._fancy import Fancy, host_values, wrapped
+from distarray.ops._masks import assign_where, mask_count, mask_read, mask_write, place_like
+from distarray.ops.convert import as_operand, asarray, from_chunks
+from distarray.ops.indexing import read, store, value_of
+from distarray.registry import implements, method
+from distarray.storage import Operand
+from distarray.transfer.execute import gather_to_host, redistribute
+
+__all__ = ["compress", "extract", "place", "put", "putmask", "take", "take_along_axis"]
+
+
+def _distributed(a: Any, *others: Any) -> DistributedArray:
+    """`a` as an array of the context of whichever argument is distributed."""
+    if isinstance(a, DistributedArray):
+        return a
+    context = next(o._context for o in others if isinstance(o, DistributedArray))
+    result: DistributedArray = as_operand(context, a, _shape(a))
+    return result
+
+
+def _shape(obj: Any) -> tuple[int, ...]:
+    return obj.shape if isinstance(obj, DistributedArray) else np.shape(obj)
+
+
+def _axis(axis: Any, ndim: int) -> int:
+    try:
+        return normalize_axes(axis, ndim)[0]
+    except IndexError:
+        raise np.exceptions.AxisError(axis, ndim) from None
+
+
+def _host_indices(indices: Any) -> Any:
+    """Indices as a host array of integers; distributed ones are fetched."""
+    if isinstance(indices, DistributedArray):
+        indices = host_values(indices)
+    elif not isinstance(indices, np.ndarray):
+        return np.asarray(indices, np.int64)
+    if not np.can_cast(indices.dtype, np.int64, "safe"):
+        raise TypeError(
+            f"Cannot cast array data from {indices.dtype!r} to {np.dtype(np.int64)!r} according to the rule 'safe'"
+        )
+    return indices.astype(np.int64)
+
+
+def _moded(indices: Any, size: int, axis: int, mode: str) -> Any:
+    """Indices brought in range by one of take's modes."""
+    if mode == "raise":
+        return wrapped(indices, size, axis)
+    if mode == "wrap":
+        return indices % size
+    if mode == "clip":
+        return np.clip(indices, 0, size - 1)
+    raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+
+
+def _flat(x: DistributedArray, flat: Any) -> Fancy:
+    """Flat C-order indices, of any shape, as indices of every axis."""
+    view = x._view_map()
+    if not x.ndim:
+        view = view.expand_dims(0)
+    shape = view.shape
+    if not flat.size:
+        return Fancy(view, tuple(range(len(shape))), (flat.reshape(-1),) * len(shape), flat.shape, 0)
+    return Fancy(view, tuple(range(len(shape))), tuple(np.unravel_index(flat.reshape(-1), shape)), flat.shape, 0)
+
+
+@method("take")
+@implements(np.take)
+def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    """Elements of an array along an axis, or of the array flattened.
+
+    Parameters
+    ----------
+    a : DistributedArray
+    indices : integer or array_like of integers
+    axis : int, optional
+        Default: the array is taken flat, in C order.
+    out : array, optional
+        Of the result's shape; may be distributed or NumPy's.
+    mode : {"raise", "wrap", "clip"}
+        What becomes of indices out of range.
+
+    Raises
+    ------
+    IndexError
+        Out of range, with ``mode="raise"``; or from an empty axis.
+
+    Notes
+    -----
+    Communication: none where every device holds the axis whole; else the elements that a device lacks, once.
+    Distributed indices are fetched to the host.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray(np.arange(6).reshape(2, 3), layout=da.blocks(0))
+    ...     np.take(x, [2, 0], axis=1).get()
+    array([[2, 0],
+           [5, 3]])
+    """
+    x = _distributed(a, indices, out)
+    where = None if axis is None else _axis(axis, x.ndim) if x.ndim or axis not in (0, -1) else 0
+    host = _host_indices(indices)
+    size = x.size if where is None or not x.ndim else x.shape[where]
+    if host.size and not size:
+        raise IndexError("cannot do a non-empty take from an empty axes.")
+    chosen = _moded(host, size, where or 0, mode) if host.size else host
+    single = not chosen.ndim
+    flat = chosen.reshape(-1)
+    if where is None or not x.ndim:
+        fancy = _flat(x, flat)._replace(shape=chosen.shape or (1,))
+    else:
+        fancy = Fancy(x._view_map(), (where,), (flat,), chosen.shape or (1,), where)
+    result = read(x, fancy, "take")
+    if single:
+        key = (slice(None),) * fancy.at + (0, ...)
+        result = result[key]
+        result._detached = not result.shape and out is None
+    return result if out is None else _into(result, out)
+
+
+def _into(result: DistributedArray, out: Any) -> Any:
+    """Write a result into take's or compress's ``out=``, under NumPy's conditions."""
+    if out.shape != result.shape:
+        raise ValueError(
+            f"output array does not match result of ndarray.take: it has shape {out.shape}, the result {result.shape}"
+        )
+    if not np.can_cast(out.dtype, result.dtype, "safe"):
+        raise TypeError(f"Cannot cast array data from {out.dtype!r} to {result.dtype!r} according to the rule 'safe'")
+    out[...] = result if isinstance(out, DistributedArray) else result.get()
+    return out
+
+
+@implements(np.put)
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """Write values to flat C-order indices; values are repeated where there are fewer, and the last of an index stays.
+
+    Notes
+    -----
+    Communication: distributed indices are fetched to the host; values that are repeated, too. Otherwise the values that
+    the owners lack.
+    """
+    x = _target("put", a)
+    host = _host_indices(ind).reshape(-1)
+    value = value_of(x, v)
+    count = 1 if isinstance(value, np.generic) else math.prod(value.shape)
+    if not host.size or not count:
+        return
+    fancy = _flat(x, _moded(host, x.size, 0, mode))
+    if not isinstance(value, np.generic) and value.shape != host.shape:
+        value = np.resize(host_values(value) if isinstance(value, DistributedArray) else value, host.shape)
+    store(x, fancy, value, "put")
+
+
+def _target(name: str, a: Any) -> DistributedArray:
+    if not isinstance(a, DistributedArray):
+        raise TypeError(
+            f"{name} writes to its first argument, a {type(a).__name__}, from distributed ones: pass a DistributedArray, "
+            f"or fetch the others with x.get()"
+        )
+    if not a._writable:
+        write(a._own(), a._view, None, writable=False)
+    return a
+
+
+@implements(np.compress)
+def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+    """The slices of an array along an axis where a 1-d condition holds; of the array flattened by default.
+
+    Notes
+    -----
+    Communication: that of ``x[condition]`` for a distributed condition of a whole 1-d array; otherwise a distributed
+    condition is fetched to the host, and the communication is that of :func:`take`.
+    """
+    x = _distributed(a, condition, out)
+    if len(_shape(condition)) != 1:
+        raise ValueError("condition must be a 1-d array")
+    if isinstance(condition, DistributedArray):
+        if x.ndim == 1 and condition.shape == x.shape:
+            result = mask_read(x, condition if condition.dtype.kind == "b" else condition != 0)
+            return result if out is None else _into(result, out)
+        condition = host_values(condition)
+    return take(x, np.nonzero(np.asarray(condition))[0], axis, out)
+
+
+@implements(np.extract)
+def extract(condition: Any, arr: Any) -> Any:
+    """The elements of an array where a condition holds, both flattened in C order.
+
+    Notes
+    -----
+    Communication: that of ``x[condition]`` where the shapes are equal; otherwise that of :func:`compress`.
+    """
+    x = _distributed(arr, condition)
+    if _shape(condition) == x.shape and x.ndim:
+        return mask_read(x, _mask(x, condition))
+    if isinstance(condition, DistributedArray):
+        condition = host_values(condition)
+    return compress(np.ravel(condition), x)
+
+
+def _mask(x: DistributedArray, condition: Any) -> Any:
+    """A condition as booleans, distributed or on the host."""
+    if isinstance(condition, DistributedArray):
+        same_context([x, condition])
+        return condition if condition.dtype.kind == "b" else condition != 0
+    return np.asarray(condition).astype(bool)
+
+
+def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
+    """The mask in the shape of the array, as NumPy pairs them: in C order."""
+    condition = _mask(x, mask)
+    if condition.shape == x.shape:
+        return condition
+    if math.prod(condition.shape) != x.size:
+        raise ValueError(f"{name}: mask and data must be the same size")
+    if isinstance(condition, DistributedArray):
+        condition = host_values(condition)
+    return condition.reshape(x.shape)
+
+
+@implements(np.place)
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """Write the first values to the elements where a mask holds, in C order, repeating them where there are fewer.
+
+    Notes
+    -----
+    Communication: that of ``x[mask] = values``; distributed values that are repeated or cut are fetched to the host.
+    """
+    x = _target("place", arr)
+    condition = _same_size("place", x, mask)
+    if not x.ndim:
+        x, condition = x[None], condition[None]
+    value = value_of(x, vals)
+    total = mask_count(x, condition)
+    if not isinstance(value, np.generic):
+        if not math.prod(value.shape) and total:
+            raise ValueError("Cannot insert from an empty array!")
+        if value.shape not in ((total,), (1,)) and total:
+            value = host_values(value) if isinstance(value, DistributedArray) else value
+            value = np.resize(value.reshape(-1)[:total], (total,))
+    if total:
+        mask_write(x, condition, value)
+
+
+@implements(np.putmask)
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """Write ``values.flat[n]`` to ``a.flat[n]`` where the mask holds there, repeating values where there are fewer.
+
+    Notes
+    -----
+    Communication: none where array, mask and values have one layout, or values are on the host; otherwise what aligns
+    them. Distributed values of another shape are fetched to the host.
+    """
+    x = _target("putmask", a)
+    condition = _same_size("putmask", x, mask)
+    value = value_of(x, values)
+    if not x.size or (not isinstance(value, np.generic) and not math.prod(value.shape)):
+        return
+    if isinstance(condition, np.ndarray):
+        condition = place_like(x, condition, range(x.ndim))
+    spread = isinstance(value, DistributedArray) and value.shape == x.shape
+    if not spread and not isinstance(value, np.generic):
+        host = host_values(value) if isinstance(value, DistributedArray) else value
+        value = place_like(x, np.resize(host, x.shape), range(x.ndim))
+    with x._context.lock:
+        assign_where(x, condition, value)
+
+
+# --- take_along_axis --------------------------------------------------------------------------------------------------
+
+
+@implements(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    """Elements along an axis at indices that differ from one 1-d slice to the next, as ``argsort`` gives them.
+
+    Parameters
+    ----------
+    arr, indices : array_like, one of them distributed
+        With as many axes; all but `axis` broadcast together.
+    axis : int, optional
+        None: both are taken flat; `indices` then has one axis.
+
+    Raises
+    ------
+    IndexError
+        Out of range, or indices that are not integers.
+
+    Notes
+    -----
+    Communication: none where array and indices lie in the same places and every device holds `axis` whole. Otherwise the
+    indices, and the array where its axis is cut, are brought there. With one axis only, the indices are fetched.
+    """
+    x = _distributed(arr, indices)
+    if not isinstance(indices, DistributedArray):
+        indices = np.asarray(indices)
+    if indices.dtype.kind not in "iu":
+        raise IndexError("`indices` must be an integer array")
+    if axis is None:
+        if indices.ndim != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
+        host = host_values(indices) if isinstance(indices, DistributedArray) else indices
+        flat = wrapped(host, x.size, 0)
+        return read(x, _flat(x, flat), "take_along_axis")
+    if x.ndim != indices.ndim:
+        raise ValueError("`indices` and `arr` must have the same number of dimensions")
+    axis = _axis(axis, x.ndim)
+    lead = _common(x.shape, indices.shape, axis)
+    if x.ndim == 1:
+        host = host_values(indices) if isinstance(indices, DistributedArray) else indices
+        flat = wrapped(host, x.shape[0], 0)
+        return read(x, Fancy(x._view_map(), (0,), (flat,), flat.shape, 0), "take_along_axis")
+    context = x._context
+    wide = x._viewed(x._view_map().broadcast_to((*lead[:axis], x.shape[axis], *lead[axis + 1 :])))
+    chosen = _distributed(indices, x) if isinstance(indices, DistributedArray) else asarray(indices, device=x.device)
+    chosen = chosen._viewed(chosen._view_map().broadcast_to((*lead[:axis], indices.shape[axis], *lead[axis + 1 :])))
+    return _along(context, wide, chosen, axis)
+
+
+def _common(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """The shape that two broadcast to along all axes but one; there, 1."""
+    one, two = ((*s[:axis], 1, *s[axis + 1 :]) for s in (shape, other))
+    try:
+        return np.broadcast_shapes(one, two)
+    except ValueError:
+        raise IndexError(
+            f"shape mismatch: indexing arrays could not be broadcast together with shapes {one} {other}"
+        ) from None
+
+
+def _whole_along(context: Context, layout: Layout, axis: int) -> Layout:
+    """The layout itself where its chunks hold an axis whole; else blocks of the longest other one."""
+    n = layout.shape[axis]
+    if all(region[axis].size == n for _, region in layout.chunks if region.size) and layout.index_map.size:
+        return layout
+    other = max((a for a in range(len(layout.shape)) if a != axis), key=lambda a: (layout.shape[a], -a))
+    return context.layout(blocks(other).resolve(layout.shape, layout.devices))
+
+
+def _along(context: Context, x: DistributedArray, chosen: DistributedArray, axis: int) -> DistributedArray:
+    same_context([x, chosen])
+    name = "take_along_axis"
+    with context.lock:
+        source, places = x._operand(name), chosen._operand(name)
+        target = _whole_along(context, source.layout, axis)
+        size = Range.full(chosen.shape[axis])
+        mapping: dict[int, list[Region]] = {}
+        for owner in target.devices:
+            mine = [Region((*r[:axis], size, *r[axis + 1 :])) for r in target.index_map.regions(owner)]
+            mapping[owner] = [r for r in mine if r.size] if chosen.size else mine[:1]
+        layout = context.layout(IndexMap(chosen.shape, mapping))
+        index = _at(context, places, layout, name)
+        _check_range(context, Operand(layout, index, chosen.dtype), x.shape[axis], axis)
+        arrays = _at(context, source, target, name)
+        by_place = dict(zip([(d, Region((*r[:axis], *r[axis + 1 :]))) for d, r in target.chunks], arrays, strict=True))
+        chunks: list[Chunk | None] = []
+        for (device_id, region), at in zip(layout.chunks, index, strict=True):
+            device = context.by_id[device_id]
+            if not region.size:
+                chunks.append(device.empty(region.shape, x.dtype, name))
+                continue
+            held = by_place[device_id, Region((*region[:axis], *region[axis + 1 :]))]
+            with device.active():
+                taken = device.lib.take_along_axis(held, at.astype(np.int64), axis)
+                chunks.append(device.adopt(device.lib.ascontiguousarray(taken), name))
+        return from_chunks(context, layout, chunks, x.dtype)
+
+
+def _at(context: Context, source: Operand, layout: Layout, name: str) -> list[Any]:
+    if source.layout is layout:
+        return source.arrays
+    return [c.array for c in redistribute(context, source, layout, operation=name) if c is not None]
+
+
+def _check_range(context: Context, index: Operand, size: int, axis: int) -> None:
+    """Raise where an index is out of range: the least and the greatest of each chunk are fetched."""
+    mapping: dict[int, list[Region]] = {}
+    ends: list[Any] = []
+    for (device_id, region), array in zip(index.layout.chunks, index.arrays, strict=True):
+        if not region.size:
+            continue
+        device = context.by_id[device_id]
+        mapping.setdefault(device_id, []).append(Region([Range(len(ends), 1, 1), Range.full(2)]))
+        with device.active():
+            ends.append(device.lib.stack([array.min(), array.max()]).reshape(1, 2))
+    if not ends:
+        return
+    small = context.layout(IndexMap((len(ends), 2), mapping))
+    wrapped(gather_to_host(context, Operand(small, ends, index.dtype)), size, axis)

@@ -1,0 +1,89 @@
+"""The executor on real chunks: all 25 conversions on random maps, what is shared, and what the ledger sees."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import distarray as da
+from conformance.strategies import layouts
+
+MODES = ["replica", "min", "max", "sum", "prod"]
+
+
+@settings(max_examples=150)
+@given(data=st.data(), first=st.sampled_from(MODES), second=st.sampled_from(MODES))
+def test_conversions(ctx, data, first, second):
+    shape = data.draw(st.sampled_from([(), (5,), (0, 3), (4, 6)]))
+    dtype = data.draw(st.sampled_from(["i1", "u8", "f4", "f8", "c16", "?"]))
+    h = np.random.default_rng(data.draw(st.integers(0, 9))).integers(0, 3, shape).astype(dtype)
+    with ctx(4):
+        a = da.distributed_array(h, data.draw(layouts(shape, 4)), first)
+        b = a.change_mode(second)
+        np.testing.assert_array_equal(b.get(), h)
+        c = b.reshard(data.draw(layouts(shape, 4)))
+        assert c.mode is da.Mode.of(second)
+        np.testing.assert_array_equal(c.get(), h)
+        np.testing.assert_array_equal(c.change_mode("replica").get(), h)
+        np.testing.assert_array_equal(a.get(), h)
+
+
+def test_special_values_survive_every_fold(four):
+    special = np.array([-0.0, 0.0, np.inf, -np.inf, np.nan, 5e-324, -1.5, 1.7e308])
+    layout = {0: slice(0, 6), 1: slice(2, 8), 2: slice(None, None, 3)}
+    for mode in MODES[1:]:
+        got = da.distributed_array(special, layout, mode).change_mode("replica").get()
+        np.testing.assert_array_equal(got, special)
+        np.testing.assert_array_equal(np.signbit(got[~np.isnan(got)]), np.signbit(special[~np.isnan(special)]))
+    complex_special = np.array([complex(np.inf, 0), complex(0, -np.inf), complex(-0.0, -0.0), 1 + 2j])
+    for mode in MODES[1:]:
+        got = da.distributed_array(complex_special, da.replicated(), mode).change_mode("replica").get()
+        np.testing.assert_array_equal(got, complex_special)
+
+
+def test_uncovered_elements_are_the_identity(four):
+    x = da.distributed_array([1, 2, 3, 4], {0: slice(0, 2), 1: slice(1, 2)}, "sum")
+    np.testing.assert_array_equal(x.get(), [1, 2, 0, 0])
+    np.testing.assert_array_equal(x.change_mode("max").get()[:2], [1, 2])
+    y = da.distributed_array([5, 6], {0: slice(0, 1)}, "prod")
+    np.testing.assert_array_equal(y.get(), [5, 1])
+    with pytest.raises(da.CoverageError, match=r"element \(2,\)"):
+        da.distributed_array([1, 2, 3], {0: slice(0, 2)})
+
+
+def test_what_stays_is_shared_and_moves_nothing(four):
+    x = da.asarray(np.arange(8.0), layout=da.blocks(0))
+    with da.ledger() as log:
+        y = x.reshard({0: slice(0, 2), 1: slice(2, 4), 2: slice(4, 8)})
+    assert log.bytes_moved == 16
+    x[0] = 99
+    np.testing.assert_array_equal(y.get(), np.arange(8.0))
+    y[2] = -1
+    assert x.get()[2] == 2
+
+
+def test_resolving_happens_once_for_all_views(four):
+    x = da.distributed_array(np.ones((4, 400)), da.replicated(), "sum")
+    v = x[1:3]
+    with da.ledger() as first:
+        (v + 1).evaluate()
+    with da.ledger() as second:
+        (x + 1).evaluate()
+    assert first.bytes_moved > 0
+    assert second.bytes_moved == 0
+    assert x.mode is da.REPLICA
+
+
+def test_explain_says_what_happens(four):
+    x = da.asarray(np.ones((64, 64)), layout=da.blocks(0))
+    said = da.explain(x, da.blocks(1))
+    with da.ledger() as log:
+        x.reshard(da.blocks(1))
+    assert said.bytes_moved == log.bytes_moved
+    assert "round 1: 12 messages" in repr(said)
+    e = x[1:] + x[:-1]
+    said = da.explain(e)
+    with da.ledger() as log:
+        e.evaluate()
+    assert said.bytes_moved == log.bytes_moved
+    assert da.explain(e).bytes_moved == 0
