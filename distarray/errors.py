@@ -6,6 +6,8 @@ Every message says what was given, what was needed, and ends with the call that 
 from __future__ import annotations
 
 __all__ = [
+    "CollectiveMismatchError",
+    "CommunicationError",
     "CoverageError",
     "DeviceError",
     "DeviceMemoryError",
@@ -15,7 +17,10 @@ __all__ = [
     "IndexMapError",
     "LayoutComplexityError",
     "LayoutError",
+    "PeerLostError",
     "ReadOnlyError",
+    "RemoteError",
+    "RendezvousError",
     "UnsupportedError",
 ]
 
@@ -62,3 +67,23 @@ class ForkError(DistArrayError, RuntimeError):
 
 class UnsupportedError(DistArrayError, TypeError):
     """A function or argument has no distributed implementation; nothing was gathered."""
+
+
+class CommunicationError(DistArrayError, RuntimeError):
+    """Communication between processes failed."""
+
+
+class PeerLostError(CommunicationError, ConnectionError):
+    """A process died, stopped, or did not come to an operation by the deadline."""
+
+
+class CollectiveMismatchError(CommunicationError):
+    """Processes came to different operations: they no longer run the same program."""
+
+
+class RemoteError(CommunicationError):
+    """Another process raised an exception inside an operation."""
+
+
+class RendezvousError(CommunicationError, ConnectionError):
+    """The processes of a group could not find each other, or one of them could not prove that it belongs to the job."""

@@ -1,0 +1,1 @@
+"""Communicators: what moves bytes between processes."""

@@ -1,0 +1,92 @@
+"""What moves bytes between processes, as the layers above see it.
+
+One small interface, one file for each engine. Everything here is called by all processes of a group in the same order,
+decided from metadata alone; the sequence number of a call is the number of calls before it, and travels with every
+message, so that a process that runs other code is found out instead of feeding the others wrong data.
+
+Every wait has a deadline. A call either completes, or raises on the processes that wait; buffers of a call that timed out
+belong to the communicator until it is aborted.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+__all__ = ["Communicator", "Message", "Signature"]
+
+
+class Message(NamedTuple):
+    """A contiguous buffer to send to, or receive from, a process: a NumPy array, or a CuPy array for NCCL."""
+
+    peer: int
+    buffer: Any
+
+
+class Signature(NamedTuple):
+    """What a call is, for error messages and for the comparison that debug mode makes between processes."""
+
+    operation: str
+    detail: str = ""
+    site: str = ""
+
+
+class Communicator(abc.ABC):
+    """A group of processes that exchange buffers.
+
+    Attributes
+    ----------
+    rank, size : int
+        This process's number in the group, and how many there are.
+    sequence : int
+        Calls made so far; equal on all processes that run the same program.
+    deadline : float
+        Seconds that a call waits before it raises.
+    """
+
+    rank: int
+    size: int
+    sequence: int
+    deadline: float
+
+    @abc.abstractmethod
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message], signature: Signature) -> None:
+        """One round: all sends and receives at once, at most one message for each ordered pair of processes.
+
+        Called by every process of the group, also by those with nothing to send or receive in this round. Returns when
+        this process's buffers are sent and filled (for GPU buffers: when that is queued on the compute stream).
+
+        Raises
+        ------
+        PeerLostError
+            A peer died or did not answer by the deadline; names its rank, its host and the operation.
+        CollectiveMismatchError
+            A peer is at another call; names both.
+        RemoteError
+            A peer failed inside an operation; carries the type and text of its exception.
+        """
+
+    @abc.abstractmethod
+    def all_gather(self, payload: bytes, signature: Signature) -> list[bytes]:
+        """Every process's payload, in rank order: for small values that all processes must agree on."""
+
+    @abc.abstractmethod
+    def barrier(self, signature: Signature) -> None:
+        """Wait until every process has come here."""
+
+    @abc.abstractmethod
+    def report(self, error: BaseException) -> None:
+        """Tell the others that this process failed inside an operation: their next call raises RemoteError. Never raises."""
+
+    @abc.abstractmethod
+    def abort(self, reason: str) -> None:
+        """Give the communicator up without waiting for anyone. Later calls raise PeerLostError with the reason."""
+
+    @abc.abstractmethod
+    def shrink(self, survivors: Sequence[int]) -> Communicator:
+        """A communicator of the surviving ranks, which all of them call with the same list; ranks are renumbered in order."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Release what the communicator holds. Called once, by every process, when nothing is in flight."""
