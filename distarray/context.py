@@ -10,11 +10,12 @@ import operator
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from distarray.comm.base import Communicator
 from distarray.devices import Device, Workers, make_devices
 from distarray.errors import DeviceError, ForkError
 from distarray.geometry import IndexMap
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 __all__ = ["Context", "Group", "current", "init", "ledger", "no_implicit_communication", "scoped"]
+
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 class Group:
@@ -74,9 +78,15 @@ class Context:
     SMALL = 2048
     """Arrays of at most so many bytes are replicated by default; larger ones are cut into blocks of rows."""
 
-    def __init__(self, devices: Sequence[Device], *, eager: bool = False) -> None:
+    def __init__(
+        self, devices: Sequence[Device], *, eager: bool = False, communicator: Communicator | None = None
+    ) -> None:
         self.devices = tuple(devices)
         self.by_id = {device.id: device for device in self.devices}
+        self.communicator = communicator
+        self.process = 0 if communicator is None else communicator.rank
+        self.process_count = 1 if communicator is None else communicator.size
+        self.local_devices = tuple(d for d in self.devices if d.process == self.process)
         self.kind = self.devices[0].kind
         self.group = Group(self, tuple(device.id for device in self.devices))
         self.layouts = LayoutTable()
@@ -99,6 +109,18 @@ class Context:
     def layout(self, index_map: IndexMap, mode: Mode = Mode.REPLICA) -> Layout:
         """The interned layout of an index map and a mode."""
         return self.layouts.get(index_map, mode)
+
+    @contextmanager
+    def _reporting(self, communicator: Communicator) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            communicator.report(error)
+            raise
+
+    def reporting(self) -> AbstractContextManager[None]:
+        """Around local work between two communications: a failure there reaches the other processes as RemoteError."""
+        return _NOTHING if self.communicator is None else self._reporting(self.communicator)
 
     def synchronize(self) -> None:
         """Wait until every device has finished its work."""

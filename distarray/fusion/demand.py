@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from distarray.devices import Chunk
 from distarray.errors import ReadOnlyError
-from distarray.fusion.align import Alignment, Cell, align
+from distarray.fusion.align import Alignment, Cell, Fetch, align
 from distarray.fusion.evaluate import Program, Step, evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.storage import Storage, Version, duplicate, share
-from distarray.transfer.execute import resolve
+from distarray.transfer.execute import allocate, resolve
 from distarray.transfer.ledger import note
+from distarray.transfer.wire import Round
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -39,10 +40,9 @@ def demand(node: Node, target: Layout | None = None) -> Version:
             program, leaves = compile_expression(node)
             settled = _resolve_leaves(context, program, leaves)
             al = alignment_of(context, program, settled, target)
-            chunks: list[Chunk | None] = []
             label = program.name
-            for device, region in al.layout.chunks:
-                chunks.append(context.by_id[device].empty(region.shape, node.dtype, label))
+            with context.reporting():
+                chunks = allocate(context, al.layout, node.dtype, label=label)
             _evaluate(context, program, settled, al, [None if c is None else c.array for c in chunks])
             node.settle(Version(al.layout, chunks, node.dtype))
         assert node.version is not None
@@ -182,14 +182,14 @@ def _evaluate(
     outs: Sequence[Any],
 ) -> None:
     """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout."""
-    buffers: list[Chunk] = _fetch(context, program, leaves, al) if al.fetches else []
+    buffers = _fetch(context, program, leaves, al) if al.fetches else []
     jobs: list[tuple[Any, list[tuple[Any, list[Any]]]]] = []
     chunks = al.layout.chunks
     nbytes = 0
     for i, cells in enumerate(al.cells):
-        if not cells:
-            continue
         device = context.by_id[chunks[i][0]]
+        if not cells or device.process != context.process:
+            continue
         out = outs[i]
         nbytes += out.nbytes
         work = []
@@ -198,14 +198,16 @@ def _evaluate(
             work.append((out if cell.key is None else out[cell.key], operands))
         jobs.append((device, work))
     strict = not al.layout.index_map.is_disjoint
-    evaluate_cells(context, program, jobs, nbytes * (1 + len(leaves)), strict)
+    with context.reporting():
+        evaluate_cells(context, program, jobs, nbytes * (1 + len(leaves)), strict)
 
 
-def _operands(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk], cell: Cell) -> list[Any]:
+def _operands(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Cell) -> list[Any]:
     operands = []
     for k, source in enumerate(cell.sources):
         if source.fetched:
             buffer = buffers[source.number]
+            assert buffer is not None
             array = al.pulls[k][source.number].apply(buffer.array, buffer.device.xp)
         else:
             seen = al.seen[k]
@@ -220,7 +222,7 @@ def _operands(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk], c
     return operands
 
 
-def _fetch(context: Context, program: Program, leaves: Sequence[Leaf], al: Alignment) -> list[Chunk]:
+def _fetch(context: Context, program: Program, leaves: Sequence[Leaf], al: Alignment) -> list[Chunk | None]:
     by_group = _by_group(leaves)
     sizes = message_itemsizes(leaves)
     messages: dict[tuple[int, int], int] = {}
@@ -231,21 +233,65 @@ def _fetch(context: Context, program: Program, leaves: Sequence[Leaf], al: Align
     for fetch in al.fetches:
         held[fetch.device] = held.get(fetch.device, 0) + fetch.region.size * sizes[fetch.group]
     note(messages, 1, program.name, explicit=False, temporary=max(held.values()))
-    buffers: list[Chunk] = []
+    me = context.process
+    buffers: list[Chunk | None] = []
+    with context.reporting():
+        for fetch in al.fetches:
+            device = context.by_id[fetch.device]
+            if device.process != me:
+                buffers.append(None)
+                continue
+            label = f"an operand of {program.name}"
+            buffers.append(device.empty(fetch.region.shape, by_group[fetch.group].dtype, label))
+    arrived = _exchange(context, program, by_group, al) if context.communicator is not None else {}
     work: dict[int, list[Any]] = {}
-    for fetch in al.fetches:
-        device = context.by_id[fetch.device]
+    for number, fetch in enumerate(al.fetches):
+        buffer = buffers[number]
+        if buffer is None:
+            continue
+        device = buffer.device
         version = by_group[fetch.group].version
-        buffer = device.empty(fetch.region.shape, version.dtype, f"an operand of {program.name}")
-        buffers.append(buffer)
-        for giver, key, place in fetch.parts:
-            chunk = version.chunks[giver]
-            assert chunk is not None
-            array = chunk.array if fetch.shapes is None else chunk.array.reshape(fetch.shapes[giver])
-            task = partial(device.copy, buffer.array[place], array[key], chunk.device)
-            work.setdefault(fetch.device, []).append(task)
-    context.workers.run([partial(_each, tasks) for tasks in work.values()], sum(held.values()))
+        for turn, (giver, key, place) in enumerate(fetch.parts):
+            if (number, turn) in arrived:
+                part, origin = arrived[number, turn], device
+            else:
+                part, origin = _part(version, fetch, giver, key), context.by_id[version.layout.chunks[giver][0]]
+            work.setdefault(fetch.device, []).append(partial(device.copy, buffer.array[place], part, origin))
+    with context.reporting():
+        context.workers.run([partial(_each, tasks) for tasks in work.values()], sum(held.values()))
     return buffers
+
+
+def _part(version: Version, fetch: Fetch, giver: int, key: Any) -> Any:
+    chunk = version.chunks[giver]
+    assert chunk is not None
+    array = chunk.array if fetch.shapes is None else chunk.array.reshape(fetch.shapes[giver])
+    return array[key]
+
+
+def _exchange(
+    context: Context, program: Program, by_group: dict[int, Leaf], al: Alignment
+) -> dict[tuple[int, int], Any]:
+    """Exchange between processes what the fetches need: (fetch, part number) → the piece that arrived."""
+    wire = Round(context)
+    slots: dict[tuple[int, int], int] = {}
+    needed = False
+    for number, fetch in enumerate(al.fetches):
+        version = by_group[fetch.group].version
+        receiver = context.by_id[fetch.device].process
+        for turn, (giver, key, place) in enumerate(fetch.parts):
+            sender = context.by_id[version.layout.chunks[giver][0]].process
+            if sender == receiver:
+                continue
+            needed = True
+            data = _part(version, fetch, giver, key) if sender == context.process else None
+            shape = tuple(len(range(k.start, k.stop, k.step)) for k in place if isinstance(k, slice))
+            slot = wire.carry(sender, receiver, data, shape, version.dtype)
+            if slot >= 0:
+                slots[number, turn] = slot
+    if needed:
+        wire.run(program.name)
+    return {place: wire.received(slot) for place, slot in slots.items()}
 
 
 def _each(tasks: Sequence[Any]) -> None:
@@ -291,7 +337,9 @@ def write(
         outs: list[Any] = []
         for i, source in enumerate(seen.sources):
             chunk = chunks[source]
-            assert chunk is not None
+            if chunk is None:
+                outs.append(None)
+                continue
             if not in_place or chunk.shared:
                 if seen.layout.chunks[i][1].size == layout.chunks[source][1].size:
                     chunk = chunk.device.empty(chunk.array.shape, version.dtype, "the target of an assignment")
@@ -307,7 +355,7 @@ def write(
             version.chunks = chunks
         else:
             after = Version(layout, chunks, version.dtype)
-            if any(a is b for a, b in zip(chunks, version.chunks, strict=True)):
+            if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
                 share(version)
             storage.replace(after)
 
@@ -317,7 +365,8 @@ def _twins(seen: Any, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[
     rows = []
     for origin, source, pull, shape in seen.twins:
         chunk = chunks[source]
-        assert chunk is not None
+        if chunk is None:
+            continue
         if fresh or chunk.shared:
             chunk = chunks[source] = duplicate(chunk)
         array = chunk.array
@@ -331,13 +380,13 @@ def _write_through(
     context: Context, program: Program, leaves: Sequence[Leaf], al: Alignment, version: Version, seen: Any
 ) -> None:
     """Write into buffers that others hold, from values computed beforehand in buffers of our own."""
-    fresh = []
-    for device, region in seen.layout.chunks:
-        fresh.append(context.by_id[device].empty(region.shape, version.dtype, "the value of an assignment"))
-    _evaluate(context, program, leaves, al, [c.array for c in fresh])
+    with context.reporting():
+        fresh = allocate(context, seen.layout, version.dtype, label="the value of an assignment")
+    values = [None if c is None else c.array for c in fresh]
+    _evaluate(context, program, leaves, al, values)
     for i, source in enumerate(seen.sources):
         chunk = version.chunks[source]
-        assert chunk is not None
-        chunk.device.copy(seen.show(i, chunk.array, chunk.device.xp), fresh[i].array, chunk.device)
+        if chunk is not None:
+            chunk.device.copy(seen.show(i, chunk.array, chunk.device.xp), values[i], chunk.device)
     for origin, array, device in _twins(seen, version.chunks, fresh=False):
-        device.copy(array, fresh[origin].array, device)
+        device.copy(array, values[origin], device)

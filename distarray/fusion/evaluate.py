@@ -85,10 +85,13 @@ def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
     """New chunks for one ufunc call on whole arrays of `layout`, in the calling thread: the shortest way."""
     operands = [a.version.chunks if hasattr(a, "version") else a for a in node.args]
     ufunc, kwargs, dtype = node.ufunc, node.kwargs, node.dtype
-    fresh = []
+    fresh: list[Any] = []
     if context.kind != "host":
         for i, (device_id, region) in enumerate(layout.chunks):
             device = context.by_id[device_id]
+            if device.process != context.process:
+                fresh.append(None)
+                continue
             with device.active():
                 chunk = device.empty(region.shape, dtype, ufunc.__name__)
                 args = [a[i].array if type(a) is list else a for a in operands]
@@ -99,7 +102,11 @@ def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
     notes.step = node
     with notes.listening_to(node.errors):
         for i, (device_id, region) in enumerate(layout.chunks):
-            chunk = context.by_id[device_id].empty(region.shape, dtype, ufunc.__name__)
+            device = context.by_id[device_id]
+            if device.process != context.process:
+                fresh.append(None)
+                continue
+            chunk = device.empty(region.shape, dtype, ufunc.__name__)
             ufunc(*[a[i].array if type(a) is list else a for a in operands], out=chunk.array, **kwargs)
             fresh.append(chunk)
     if notes.seen:

@@ -151,12 +151,7 @@ def matvec(
     axes: Any = None,
     axis: Any = None,
 ) -> Any:
-    """Products of matrices and vectors, as ``numpy.matvec``: leading axes broadcast. Parameters as for :func:`matmul`.
-
-    Notes
-    -----
-    Communication: as for :func:`matmul`.
-    """
+    """Products of matrices and vectors, as ``numpy.matvec``. Parameters, and communication, as for :func:`matmul`."""
     return _gufunc(np.matvec, x1, x2, out, casting, dtype, signature, axes, axis)
 
 
@@ -175,11 +170,8 @@ def vecmat(
     axes: Any = None,
     axis: Any = None,
 ) -> Any:
-    """Products of vectors, conjugated, and matrices, as ``numpy.vecmat``. Parameters as for :func:`matmul`.
-
-    Notes
-    -----
-    Communication: as for :func:`matmul`.
+    """Products of vectors, conjugated, and matrices, as ``numpy.vecmat``. Parameters, and communication, as for
+    :func:`matmul`.
     """
     return _gufunc(np.vecmat, x1, x2, out, casting, dtype, signature, axes, axis)
 

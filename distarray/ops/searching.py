@@ -150,10 +150,10 @@ def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> 
         return from_chunks(context, context.layout(index_map), places, call.dtype)
     partial_values = Operand(context.layout(index_map, Mode.of(call.mode)), arrays_of(values), found.dtype)
     best = redistribute(context, partial_values, context.layout(index_map), operation=name)
-    for value, top, position in zip(values, best, places, strict=True):
-        if value is not None and top is not None and position is not None:
-            with value.device.active():
-                _forget(value.device.lib, value.array, top.array, position.array)
+    for mine, top, position in zip(values, best, places, strict=True):
+        if mine is not None and top is not None and position is not None:
+            with mine.device.active():
+                _forget(mine.device.lib, mine.array, top.array, position.array)
     return from_chunks(context, context.layout(index_map, Mode.MIN), places, call.dtype)
 
 
@@ -215,7 +215,7 @@ class _Hits:
     def __init__(self, context: Context, a: DistributedArray, name: str) -> None:
         self.context = context
         self.shape = a.shape
-        flags = np.not_equal(a, 0) if a.dtype.kind != "b" else a
+        flags: Any = np.not_equal(a, 0) if a.dtype.kind != "b" else a
         found = flags._operand(name)
         if not found.layout.index_map.covers:
             found = covered(context, found, name)

@@ -18,6 +18,7 @@ from distarray.modes import Mode
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host
 from distarray.transfer.plan import Plan, plan
+from distarray.transfer.wire import Round
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -35,15 +36,19 @@ def planned(context: Context, source: Layout, target: Layout) -> Plan:
     return found  # type: ignore[no-any-return]
 
 
-def allocate(context: Context, layout: Layout, dtype: Any, fill: Mode | None = None, label: str = "") -> list[Chunk]:
-    """A chunk for each region of a layout: uninitialised, or filled with a mode's identity."""
-    chunks = []
+def allocate(
+    context: Context, layout: Layout, dtype: Any, fill: Mode | None = None, label: str = ""
+) -> list[Chunk | None]:
+    """A chunk for each region of a layout that this process owns (None for the others): uninitialised, or filled with a mode's identity."""
+    chunks: list[Chunk | None] = []
     for device_id, region in layout.chunks:
         device = context.by_id[device_id]
-        if fill is None:
+        if device.process != context.process:
+            chunks.append(None)
+        elif fill is None:
             chunks.append(device.empty(region.shape, dtype, label))
         else:
-            chunks.append(device.full(region.shape, dtype, fill.identity(dtype)))
+            chunks.append(device.full(region.shape, dtype, fill.identity(dtype), label))
     return chunks
 
 
@@ -79,16 +84,19 @@ def redistribute(
     itemsize = source.dtype.itemsize
     _enter(moves, itemsize, operation, explicit)
     fresh_chunks: list[Chunk | None] = []
-    for i, (device_id, region) in enumerate(target.chunks):
-        device = context.by_id[device_id]
-        if chunks is not None and i in moves.alias:
-            fresh_chunks.append(chunks[moves.alias[i]])
-        elif moves.fill is not None:
-            fresh_chunks.append(device.full(region.shape, source.dtype, moves.fill.identity(source.dtype)))
-        else:
-            fresh_chunks.append(device.empty(region.shape, source.dtype, operation))
+    with context.reporting():
+        for i, (device_id, region) in enumerate(target.chunks):
+            device = context.by_id[device_id]
+            if device.process != context.process:
+                fresh_chunks.append(None)
+            elif chunks is not None and i in moves.alias:
+                fresh_chunks.append(chunks[moves.alias[i]])
+            elif moves.fill is not None:
+                fresh_chunks.append(device.full(region.shape, source.dtype, moves.fill.identity(source.dtype), operation))
+            else:
+                fresh_chunks.append(device.empty(region.shape, source.dtype, operation))
     targets = [None if c is None else c.array for c in fresh_chunks]
-    _run(context, moves, source, targets, aliased=chunks is not None)
+    _run(context, moves, source, targets, operation, aliased=chunks is not None)
     return fresh_chunks
 
 
@@ -99,7 +107,7 @@ def copy_into(context: Context, source: Operand, target: Layout, arrays: Sequenc
     """
     moves = planned(context, source.layout, target)
     _enter(moves, source.dtype.itemsize, operation, explicit=False)
-    _run(context, moves, source, arrays, aliased=False)
+    _run(context, moves, source, arrays, operation, aliased=False)
 
 
 def _enter(moves: Plan, itemsize: int, operation: str, explicit: bool) -> None:
@@ -109,37 +117,94 @@ def _enter(moves: Plan, itemsize: int, operation: str, explicit: bool) -> None:
         note(second, 1, operation, explicit=explicit)
 
 
-def _run(context: Context, moves: Plan, source: Operand, targets: Sequence[Any], *, aliased: bool) -> None:
+def _run(
+    context: Context, moves: Plan, source: Operand, targets: Sequence[Any], operation: str, *, aliased: bool
+) -> None:
     src, dst = source.layout.chunks, moves.target.chunks
-    devices = context.by_id
+    devices, me = context.by_id, context.process
     itemsize = source.dtype.itemsize
+    arrived = _exchange_steps(context, moves, source, operation) if context.communicator is not None else {}
     work: dict[int, list[Callable[[], None]]] = {}
     total = 0
     if not aliased:
         for taker, giver in moves.alias.items():
             device = devices[dst[taker][0]]
-            work.setdefault(device.id, []).append(partial(device.copy, targets[taker], source.arrays[giver], device))
-            total += dst[taker][1].size * itemsize
-    for step in moves.steps:
+            if device.process == me:
+                task = partial(device.copy, targets[taker], source.arrays[giver], device)
+                work.setdefault(device.id, []).append(task)
+                total += dst[taker][1].size * itemsize
+    for number, step in enumerate(moves.steps):
         device = devices[dst[step.target][0]]
+        if device.process != me:
+            continue
         view = targets[step.target][step.key]
-        parts = [(devices[src[chunk][0]], source.arrays[chunk][key]) for chunk, key in step.sources]
+        parts = []
+        for turn, (chunk, key) in enumerate(step.sources):
+            if (number, turn) in arrived:
+                parts.append((device, arrived[number, turn]))
+            else:
+                parts.append((devices[src[chunk][0]], source.arrays[chunk][key]))
         task = partial(fold_into, device, view, parts, source.layout.mode, step.accumulate)
         work.setdefault(device.id, []).append(task)
         total += step.size * itemsize * len(parts)
-    with np.errstate(**_quiet()):
+    with np.errstate(**_quiet()), context.reporting():
         context.workers.run([partial(_all, tasks) for tasks in work.values()], total)
     if moves.forwards:
-        forwards: dict[int, list[Callable[[], None]]] = {}
+        _run_forwards(context, moves, source.dtype, targets, operation)
+
+
+def _run_forwards(context: Context, moves: Plan, dtype: Any, targets: Sequence[Any], operation: str) -> None:
+    dst, devices, me = moves.target.chunks, context.by_id, context.process
+    wire = None if context.communicator is None else Round(context)
+    slots = []
+    if wire is not None:
         for move in moves.forwards:
-            device = devices[dst[move.target][0]]
-            origin = devices[dst[move.origin][0]]
-            task = partial(
-                device.copy, targets[move.target][move.key], targets[move.origin][move.origin_key], origin
-            )
-            forwards.setdefault(device.id, []).append(task)
-            total += move.size * itemsize
-        context.workers.run([partial(_all, tasks) for tasks in forwards.values()], total)
+            sender, receiver = devices[dst[move.origin][0]].process, devices[dst[move.target][0]].process
+            data = targets[move.origin][move.origin_key] if sender == me else None
+            slots.append(wire.carry(sender, receiver, data, _shape(move.key), dtype))
+        wire.run(operation)
+    work: dict[int, list[Callable[[], None]]] = {}
+    total = 0
+    for number, move in enumerate(moves.forwards):
+        device = devices[dst[move.target][0]]
+        if device.process != me:
+            continue
+        origin = devices[dst[move.origin][0]]
+        if wire is not None and slots[number] >= 0:
+            part, origin = wire.received(slots[number]), device
+        else:
+            part = targets[move.origin][move.origin_key]
+        work.setdefault(device.id, []).append(partial(device.copy, targets[move.target][move.key], part, origin))
+        total += move.size * dtype.itemsize
+    with context.reporting():
+        context.workers.run([partial(_all, tasks) for tasks in work.values()], total)
+
+
+def _exchange_steps(context: Context, moves: Plan, source: Operand, operation: str) -> dict[tuple[int, int], Any]:
+    """Exchange what the first round moves between processes: (step, source number) → the piece that arrived."""
+    src, dst, devices, me = source.layout.chunks, moves.target.chunks, context.by_id, context.process
+    wire = Round(context)
+    slots: dict[tuple[int, int], int] = {}
+    needed = False
+    for number, step in enumerate(moves.steps):
+        receiver = devices[dst[step.target][0]].process
+        for turn, (chunk, key) in enumerate(step.sources):
+            sender = devices[src[chunk][0]].process
+            if sender == receiver:
+                continue
+            needed = True
+            data = source.arrays[chunk][key] if sender == me else None
+            slot = wire.carry(sender, receiver, data, _shape(step.key), source.dtype)
+            if slot >= 0:
+                slots[number, turn] = slot
+    if needed:
+        wire.run(operation)
+    return {place: wire.received(slot) for place, slot in slots.items()}
+
+
+def _shape(key: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape that a plan's key selects; its slices are canonical."""
+    return tuple(len(range(k.start, k.stop, k.step)) for k in key if k is not ...)
 
 
 def _quiet() -> dict[str, Any]:
@@ -238,22 +303,46 @@ def moved(storage: Storage, target: Layout, operation: str) -> Version:
 
 
 def gather_to_host(context: Context, source: Operand) -> Any:
-    """The global value as a NumPy array of the host; partial values are folded there, in chunk order."""
+    """The global value as a NumPy array of the host, on every process; partial values are folded there, in chunk order.
+
+    Between processes each element travels from its lowest holder (all holders, where they are partial) to every other
+    process, in one round.
+    """
     layout, dtype = source.layout, source.dtype
     index_map = layout.index_map
     out = np.empty(layout.shape, dtype)
     if layout.is_partial and not index_map.covers:
         out[...] = layout.mode.identity(dtype)
     note_to_host(out.nbytes)
+    pieces = []
     for cell in index_map.cells:
-        place = out[cell.region.key]
         for turn, chunk in enumerate(cell.holders if layout.is_partial else cell.holders[:1]):
             device_id, region = layout.chunks[chunk]
-            part = source.arrays[chunk][region.locate(cell.region).key]
+            pieces.append((cell.region, turn, context.by_id[device_id], chunk, region.locate(cell.region).key))
+    parts = [None if source.arrays[c] is None else source.arrays[c][key] for _, _, _, c, key in pieces]
+    if context.communicator is not None:
+        _exchange_pieces(context, pieces, parts, dtype)
+    with np.errstate(**_quiet()):
+        for (region, turn, device, _, _), part in zip(pieces, parts, strict=True):
             if context.kind != "host":
-                part = context.by_id[device_id].to_host(part)
+                owner = device if device.process == context.process else context.local_devices[0]
+                part = owner.to_host(part)
             if turn == 0:
-                place[...] = part
+                out[region.key] = part
             else:
-                combine(np, layout.mode, place, part)
+                combine(np, layout.mode, out[region.key], part)
     return out
+
+
+def _exchange_pieces(context: Context, pieces: Sequence[Any], parts: list[Any], dtype: Any) -> None:
+    """Give every process the parts that it lacks."""
+    wire = Round(context)
+    slots = [-1] * len(pieces)
+    for number, (region, _, device, _, _) in enumerate(pieces):
+        for receiver in range(context.process_count):
+            slot = wire.carry(device.process, receiver, parts[number], region.shape, dtype)
+            slots[number] = max(slots[number], slot)
+    wire.run("a value for Python")
+    for number, slot in enumerate(slots):
+        if slot >= 0:
+            parts[number] = wire.received(slot)

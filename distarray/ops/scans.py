@@ -1,0 +1,462 @@
+"""Scans: ``ufunc.accumulate`` and ``ufunc.reduceat`` of every binary ufunc, and the cumulative sums and products.
+
+They are apart from the reductions because their results are as large as the array, and stay where it is: along a split
+axis only one running slice passes from each device to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.array import DistributedArray
+from distarray.context import Context
+from distarray.devices import Chunk, Device
+from distarray.geometry import IndexMap, Range, Region
+from distarray.operators import same_context
+from distarray.ops._folds import NOTHING, Segment, carry, chain, local_reduce, run_tasks, ufunc_of, warning_once
+from distarray.ops._reduce import (
+    arrays_of,
+    check_out,
+    computed_in,
+    covered,
+    deliver,
+    in_blocks,
+    normalized,
+    place_operand,
+    small,
+)  # fmt: skip
+from distarray.ops.convert import asarray, from_chunks, place, resolve_layout
+from distarray.registry import METHODS, implements, method
+from distarray.storage import Operand
+from distarray.transfer.execute import redistribute
+
+__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
+
+
+class _Scan(NamedTuple):
+    """One call, checked."""
+
+    ufunc: np.ufunc
+    axis: int
+    dtype: Any
+    given: Any
+
+
+def _start(array: Any, out: Any) -> tuple[Context, DistributedArray, Any]:
+    """The context, the operand and the target of a ufunc's method."""
+    if isinstance(out, tuple):
+        (out,) = out
+    known = [item for item in (array, out) if isinstance(item, DistributedArray)]
+    context = same_context(known) if known else asarray(array)._context
+    return context, array if isinstance(array, DistributedArray) else place_operand(context, array), out
+
+
+def _checked(name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, *indices: Any) -> _Scan:
+    """The call, after NumPy itself has accepted or refused one like it."""
+    model = small(a.shape, a.dtype)
+    function = getattr(ufunc, name)
+    with np.errstate(all="ignore"):
+        result = function(model, *indices, axis=axis, dtype=dtype)
+        computed = result.dtype
+        if out is not None:
+            check_out(out)
+            function(model, *indices, axis=axis, dtype=dtype, out=np.zeros(result.shape, out.dtype))
+            if dtype is None:
+                computed = computed_in(ufunc, a.dtype, out.dtype)
+    (at,) = normalized(axis, a.ndim)
+    return _Scan(ufunc, at, computed, dtype)
+
+
+def _fits(name: str, out: Any, shape: tuple[int, ...]) -> None:
+    if out is not None and tuple(out.shape) != shape:
+        raise ValueError(
+            f"provided out has shape {tuple(out.shape)}, and the result of {name} has shape {shape}: pass an out= of that "
+            f"shape"
+        )
+
+
+# --- accumulate ---------------------------------------------------------------------------------------------------------
+
+
+@method("ufunc.accumulate")
+def accumulate(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+    """``ufunc.accumulate(array, axis, dtype, out)`` for any binary ufunc, with NumPy's bits.
+
+    Notes
+    -----
+    Communication: none where the axis is not split. Else one slice from each device to the next along the axis; where the
+    axis is strided over devices, the array is cut into blocks first.
+    """
+    context, a, out = _start(array, out)
+    call = _checked("accumulate", ufunc, a, axis, dtype, out)
+    _fits(f"{ufunc.__name__}.accumulate", out, a.shape)
+    return deliver(_accumulated(context, call, a), out)
+
+
+def _accumulated(context: Context, call: _Scan, a: DistributedArray) -> DistributedArray:
+    name = f"{call.ufunc.__name__}.accumulate"
+    with context.lock:
+        context.check()
+        if not a.size:
+            layout = resolve_layout(context, None, a.shape, itemsize=call.dtype.itemsize)
+            return place(context, np.empty(a.shape, call.dtype), layout)
+        found = _values(context, a, name)
+        if not _is_whole(found, call.axis) and chain(found.layout.index_map, call.axis) is None:
+            found, _ = in_blocks(context, found, None, call.axis, name)
+        if _is_whole(found, call.axis):
+            return _scan_lines(context, call, found, name)
+        return _scan_carried(context, call, found, name)
+
+
+def _values(context: Context, a: DistributedArray, name: str) -> Operand:
+    found = a._operand(name, partial_ok=True)
+    if not found.layout.index_map.covers:
+        return covered(context, found, name)
+    return a._operand(name)
+
+
+def _is_whole(found: Operand, axis: int) -> bool:
+    """Whether every chunk holds whole lines along an axis."""
+    return all(not region.size or region[axis].size == found.shape[axis] for _, region in found.layout.chunks)
+
+
+def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> DistributedArray:
+    """Every device scans its own lines."""
+    chunks: list[Chunk | None] = []
+    tasks: dict[int, list[Callable[[], None]]] = {}
+    nbytes = 0
+    for (device_id, region), array in zip(found.layout.chunks, found.arrays, strict=True):
+        device = context.by_id[device_id]
+        chunk = device.empty(region.shape, call.dtype, name)
+        chunks.append(chunk)
+        if region.size:
+            tasks.setdefault(device_id, []).append(partial(_scan_here, device, call, None, array, chunk.array))
+            nbytes += array.nbytes
+    run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "accumulate")
+    return from_chunks(context, found.layout, chunks, call.dtype)
+
+
+def _scan_carried(context: Context, call: _Scan, found: Operand, name: str) -> DistributedArray:
+    """The devices along the axis scan in turn, each from the last slice of the one before."""
+    parts = chain(found.layout.index_map, call.axis)
+    assert parts is not None
+    first = Range(0, 1, 1)
+    axis, shape = call.axis, found.shape
+    chains = []
+    homes: dict[int, list[Region]] = {}
+    done: dict[tuple[int, Region], Chunk] = {}
+    regions: dict[Segment, Region] = {}
+    for cell, segments in parts:
+        chains.append((Region((*cell[:axis], first, *cell[axis + 1 :])), segments))
+        for segment in segments:
+            whole = found.layout.chunks[segment.chunk][1]
+            key = Region([Range.from_slice(s, n) for s, n in zip(segment.key, whole.shape, strict=True)])
+            region = regions[segment] = whole.compose(key)
+            homes.setdefault(segment.device, []).append(region)
+            done[segment.device, region] = context.by_id[segment.device].empty(region.shape, call.dtype, name)
+
+    def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
+        array = found.arrays[segment.chunk][segment.key]
+        target = done[device.id, regions[segment]].array
+        with device.active():
+            _scan_here(device, call, before, array, target)
+            after[...] = target[(*(slice(None),) * axis, slice(-1, None))]
+
+    moving = (*shape[:axis], 1, *shape[axis + 1 :])
+    with warning_once("accumulate"):
+        carry(context, name, chains, moving, call.dtype, step)
+    index_map = IndexMap(shape, homes)
+    return from_chunks(context, context.layout(index_map), [done[row] for row in index_map.chunks], call.dtype)
+
+
+def _scan_here(device: Device, call: _Scan, before: Any, array: Any, out: Any) -> None:
+    """Scan a chunk into `out`, from a running slice `before` where there is one."""
+    lib, ufunc, axis = device.lib, ufunc_of(device, call.ufunc), call.axis
+    head = (slice(None),) * axis
+    with device.active():
+        if device.kind == "host" and before is None:
+            ufunc.accumulate(array, axis=axis, dtype=call.given, out=out)
+            return
+        types = call.ufunc.resolve_dtypes((call.dtype, array.dtype, None), reduction=True, casting="unsafe")
+        scans = {"add": "cumsum", "multiply": "cumprod"}
+        if types[1] == call.dtype and (device.kind == "host" or call.ufunc.__name__ in scans):
+            out[...] = array.astype(call.dtype)
+            if before is not None:
+                ufunc(before, out[(*head, slice(0, 1))], out=out[(*head, slice(0, 1))])
+            if device.kind == "host":
+                ufunc.accumulate(out, axis=axis, dtype=call.dtype, out=out)
+            else:
+                out[...] = getattr(lib, scans[call.ufunc.__name__])(out, axis=axis)
+            return
+        value = before
+        for i in range(array.shape[axis]):
+            key = (*head, slice(i, i + 1))
+            item = array[key]
+            value = item.astype(call.dtype) if value is None else ufunc(value, item).astype(call.dtype)
+            out[key] = value
+
+
+def _each(tasks: Sequence[Callable[[], None]]) -> None:
+    for task in tasks:
+        task()
+
+
+# --- cumulative functions -----------------------------------------------------------------------------------------------
+
+
+def _cumulated(ufunc: np.ufunc, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
+    array = asarray(a)
+    if axis is None and array.ndim != 1:
+        array, axis = METHODS["reshape"](array, (-1,)), 0
+    elif not array.ndim:
+        normal = np.empty(0)
+        np.cumsum(normal, axis=axis)
+        array = array._viewed(array._view_map().expand_dims(0))
+    return accumulate(ufunc, array, 0 if axis is None else axis, dtype, out)
+
+
+@method("cumsum")
+@implements(np.cumsum)
+def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Cumulative sum along an axis, or over the flattened array.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int, optional
+        Default: the array is taken as flat, in C order.
+    dtype : dtype, optional
+        Of the sums. Default: that of `a`; of shorter integers and bools, ``int64`` or ``uint64``.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: one slice from each device to the next along a split axis; with ``axis=None`` also what the reshape of
+    the array moves.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.cumsum(da.asarray([1, 2, 3, 4], layout=da.blocks(0))).get()
+    array([ 1,  3,  6, 10])
+    """
+    return _cumulated(np.add, a, axis, dtype, out)
+
+
+@method("cumprod")
+@implements(np.cumprod)
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Cumulative product along an axis; arguments as for :func:`cumsum`.
+
+    Notes
+    -----
+    Communication: as for :func:`cumsum`.
+    """
+    return _cumulated(np.multiply, a, axis, dtype, out)
+
+
+@implements(np.cumulative_sum)
+def cumulative_sum(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Any:
+    """Cumulative sum along an axis, as in the array API.
+
+    Parameters
+    ----------
+    x : array_like
+    axis : int, optional
+        May be left out for arrays of one axis.
+    dtype, out
+        As for :func:`cumsum`.
+    include_initial : bool, optional
+        Begin with the sum of no elements, 0.
+
+    Notes
+    -----
+    Communication: one slice from each device to the next along a split axis.
+    """
+    return _cumulative(np.add, x, axis, dtype, out, include_initial)
+
+
+@implements(np.cumulative_prod)
+def cumulative_prod(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+) -> Any:
+    """Cumulative product along an axis, as in the array API; arguments as for :func:`cumulative_sum`.
+
+    Notes
+    -----
+    Communication: as for :func:`cumulative_sum`.
+    """
+    return _cumulative(np.multiply, x, axis, dtype, out, include_initial)
+
+
+def _cumulative(ufunc: np.ufunc, x: Any, axis: Any, dtype: Any, out: Any, include_initial: bool) -> Any:
+    a = asarray(x)
+    if not a.ndim:
+        a = a._viewed(a._view_map().expand_dims(0))
+    if axis is None:
+        if a.ndim > 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    call = _checked("accumulate", ufunc, a, axis, dtype, out)
+    if not include_initial:
+        return accumulate(ufunc, a, axis, dtype, out)
+    at = call.axis
+    shape = (*a.shape[:at], a.shape[at] + 1, *a.shape[at + 1 :])
+    _fits(f"cumulative {ufunc.__name__}", out, shape)
+    context = a._context
+    if not a.size:
+        full = np.broadcast_to(np.full((), ufunc.identity, call.dtype), shape)
+        result = place(context, full, resolve_layout(context, None, shape, itemsize=call.dtype.itemsize))
+    else:
+        result = _after_initial(context, call, _accumulated(context, call, a), shape)
+    return deliver(result, out)
+
+
+def _after_initial(context: Context, call: _Scan, scan: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
+    """A scan moved on by one along its axis; who held the first slice also holds the initial one."""
+    at, head = call.axis, (slice(None),) * call.axis
+    found = scan._operand("accumulate")
+    homes: dict[int, list[Region]] = {device: [] for device in found.layout.devices}
+    chunks: dict[tuple[int, Region], Chunk] = {}
+    for (device_id, region), array in zip(found.layout.chunks, found.arrays, strict=True):
+        device, run = context.by_id[device_id], region[at]
+        if not region.size:
+            continue
+        leads = run.start == 0
+        moved = Range(0, 1, run.size + 1) if leads else Range.of(run.start + 1, run.step, run.size)
+        grown = Region((*region[:at], moved, *region[at + 1 :]))
+        chunk = device.empty(grown.shape, call.dtype, "accumulate")
+        device.copy(chunk.array[(*head, slice(1 if leads else 0, None))], array, device)
+        if leads:
+            device.fill(chunk.array[(*head, slice(0, 1))], call.ufunc.identity)
+        homes[device_id].append(grown)
+        chunks[device_id, grown] = chunk
+    index_map = IndexMap(shape, homes)
+    return from_chunks(context, context.layout(index_map), [chunks[row] for row in index_map.chunks], call.dtype)
+
+
+# --- reduceat -----------------------------------------------------------------------------------------------------------
+
+
+@method("ufunc.reduceat")
+def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+    """``ufunc.reduceat(array, indices, axis, dtype, out)`` for any binary ufunc.
+
+    Notes
+    -----
+    Communication: none where the axis is not split. Else each device takes an even share of the indices, and the slices
+    that it lacks for them move to it.
+    """
+    context, a, out = _start(array, out)
+    places = np.asarray(indices.get() if isinstance(indices, DistributedArray) else indices)
+    zeros = np.zeros([n and 1 for n in places.shape], places.dtype)
+    model_first = np.ones([1] * a.ndim, a.dtype)
+    ufunc.reduceat(model_first, zeros, axis=axis, dtype=dtype)
+    (at,) = normalized(axis, a.ndim)
+    n = a.shape[at]
+    for i in places.tolist():
+        if not 0 <= i < n:
+            raise IndexError(f"index {i} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+    call = _checked("reduceat", ufunc, a, axis, dtype, out, zeros)
+    shape = (*a.shape[:at], len(places), *a.shape[at + 1 :])
+    _fits(f"{ufunc.__name__}.reduceat", out, shape)
+    ends = [*places.tolist()[1:], n]
+    runs = [Range.of(low, 1, high - low if high > low else 1) for low, high in zip(places.tolist(), ends, strict=False)]
+    with context.lock:
+        context.check()
+        if not a.size or not runs:
+            layout = resolve_layout(context, None, shape, itemsize=call.dtype.itemsize)
+            return deliver(place(context, np.empty(shape, call.dtype), layout), out)
+        return deliver(_reduced_at(context, call, a, runs, shape), out)
+
+
+def _reduced_at(
+    context: Context, call: _Scan, a: DistributedArray, runs: list[Range], shape: tuple[int, ...]
+) -> DistributedArray:
+    name, at = f"{call.ufunc.__name__}.reduceat", call.axis
+    found = _values(context, a, name)
+    shares: list[tuple[int, Region, list[int], list[Range]]] = []  # device, result region, source chunks, their ranges
+    if _is_whole(found, at):
+        for i, (device_id, region) in enumerate(found.layout.chunks):
+            if region.size:
+                result = Region((*region[:at], Range.full(len(runs)), *region[at + 1 :]))
+                shares.append((device_id, result, [i], [region[at]]))
+    else:
+        found, shares = _dealt(context, found, at, runs, shape, name)
+    homes: dict[int, list[Region]] = {}
+    chunks: dict[tuple[int, Region], Chunk] = {}
+    tasks: dict[int, list[Callable[[], None]]] = {}
+    for device_id, result, sources, held in shares:
+        if result in homes.setdefault(device_id, []):
+            continue
+        homes[device_id].append(result)
+        device = context.by_id[device_id]
+        chunk = chunks[device_id, result] = device.empty(result.shape, call.dtype, name)
+        mine = [runs[i] for i in range(result[at].start, result[at].start + result[at].size)]
+        arrays = [found.arrays[i] for i in sources]
+        task = partial(_reduce_runs, device, call, arrays, held, mine, chunk.array)
+        tasks.setdefault(device_id, []).append(task)
+    nbytes = sum([array.nbytes for array in found.arrays if array is not None])
+    run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "reduceat")
+    index_map = IndexMap(shape, homes)
+    return from_chunks(context, context.layout(index_map), [chunks[row] for row in index_map.chunks], call.dtype)
+
+
+def _dealt(
+    context: Context, found: Operand, at: int, runs: list[Range], shape: tuple[int, ...], name: str
+) -> tuple[Operand, list[tuple[int, Region, list[int], list[Range]]]]:
+    """The operand moved so that each device holds all that an even share of the runs needs."""
+    ids = context.group.ids
+    bounds = [len(runs) * i // len(ids) for i in range(len(ids) + 1)]
+    full = Region.full(found.shape)
+    homes: dict[int, list[Region]] = {}
+    for k, device_id in enumerate(ids):
+        pieces: list[Range] = []
+        for run in sorted(set(runs[bounds[k] : bounds[k + 1]])):
+            if pieces and run.start <= pieces[-1].stop:
+                last = pieces[-1]
+                stop = last.stop if last.stop > run.stop else run.stop
+                pieces[-1] = Range.of(last.start, 1, stop - last.start)
+            else:
+                pieces.append(run)
+        homes[device_id] = [Region((*full[:at], piece, *full[at + 1 :])) for piece in pieces]
+    index_map = IndexMap(found.shape, homes)
+    layout = context.layout(index_map)
+    moved = Operand(layout, arrays_of(redistribute(context, found, layout, operation=name)), found.dtype)
+    shares = []
+    for k, device_id in enumerate(ids):
+        count = bounds[k + 1] - bounds[k]
+        if count:
+            result = Region((*full[:at], Range.of(bounds[k], 1, count), *full[at + 1 :]))
+            sources = list(index_map.chunk_ids(device_id))
+            shares.append((device_id, result, sources, [index_map.chunks[i][1][at] for i in sources]))
+    return moved, shares
+
+
+def _reduce_runs(
+    device: Device, call: _Scan, arrays: list[Any], held: list[Range], runs: list[Range], out: Any
+) -> None:
+    """Reduce each run of a share, which lies in one of the arrays held."""
+    head = (slice(None),) * call.axis
+    with device.active():
+        for i, run in enumerate(runs):
+            j = next(j for j, own in enumerate(held) if own.covers(run))
+            low = run.start - held[j].start
+            part = arrays[j][(*head, slice(low, low + run.size))]
+            target = out[(*head, slice(i, i + 1))]
+            if device.kind == "host":
+                call.ufunc.reduceat(part, [0], axis=call.axis, dtype=call.given, out=target)
+            else:
+                local_reduce(device, call.ufunc, part, target, (call.axis,), call.given, NOTHING, None)

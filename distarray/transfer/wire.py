@@ -1,0 +1,109 @@
+"""One round of messages between processes: every piece that one process has for another, packed in one message.
+
+Sender and receiver walk the same plan in the same order, so that a message needs no header: its pieces are where the
+plan says. Staging buffers hold what is in flight, and only that.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distarray.comm.base import Message, Signature
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["Round"]
+
+ALIGN = 16
+"""Pieces begin at multiples of this, so that every dtype can be read in place."""
+
+
+class Round:
+    """Collects the pieces of one round, then exchanges them.
+
+    Every process calls :meth:`carry` for the same pieces in the same order, for those of other processes too.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.rank = context.process
+        self._out: dict[int, list[Any]] = {}
+        self._in: dict[int, list[tuple[tuple[int, ...], Any]]] = {}
+        self._slots: list[tuple[int, int]] = []
+        self._received: dict[int, list[Any]] = {}
+
+    def carry(self, sender: int, receiver: int, array: Any, shape: tuple[int, ...], dtype: Any) -> int:
+        """One piece from process `sender` to process `receiver`; `array` is the data, in the sender.
+
+        Returns the number to ask :meth:`received` for, in the receiver; -1 elsewhere.
+        """
+        if sender == receiver:
+            return -1
+        if sender == self.rank:
+            self._out.setdefault(receiver, []).append(array)
+        elif receiver == self.rank:
+            pieces = self._in.setdefault(sender, [])
+            pieces.append((shape, dtype))
+            self._slots.append((sender, len(pieces) - 1))
+            return len(self._slots) - 1
+        return -1
+
+    def run(self, operation: str) -> None:
+        """Pack, exchange and unpack. Called by every process, also by those that have no piece in the round."""
+        communicator = self.context.communicator
+        assert communicator is not None
+        device = self.context.local_devices[0]
+        lib = device.lib
+        with device.active():
+            sends = []
+            for peer, arrays in sorted(self._out.items()):
+                staging = lib.empty(sum(_padded(a.nbytes) for a in arrays), np.uint8)
+                offset = 0
+                for array in arrays:
+                    _cut(staging, offset, array.shape, array.dtype)[...] = array
+                    offset += _padded(array.nbytes)
+                sends.append(Message(peer, staging))
+            receives = []
+            for peer, pieces in sorted(self._in.items()):
+                offset, places = 0, []
+                for shape, dtype in pieces:
+                    places.append(offset)
+                    offset += _padded(_nbytes(shape, dtype))
+                staging = lib.empty(offset, np.uint8)
+                receives.append(Message(peer, staging))
+                self._received[peer] = [
+                    _cut(staging, at, shape, dtype) for at, (shape, dtype) in zip(places, pieces, strict=True)
+                ]
+            communicator.exchange(sends, receives, Signature(operation, site=_site()))
+
+    def received(self, slot: int) -> Any:
+        """The array of a piece that arrived."""
+        sender, number = self._slots[slot]
+        return self._received[sender][number]
+
+
+def _nbytes(shape: tuple[int, ...], dtype: Any) -> int:
+    size = int(dtype.itemsize)
+    for n in shape:
+        size *= n
+    return size
+
+
+def _padded(nbytes: int) -> int:
+    return -(-nbytes // ALIGN) * ALIGN
+
+
+def _cut(staging: Any, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
+    return staging[offset : offset + _nbytes(shape, dtype)].view(dtype).reshape(shape)
+
+
+def _site() -> str:
+    """The caller's line, for messages about a communication that failed."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("distarray.", "numpy.")):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

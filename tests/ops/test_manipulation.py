@@ -1,0 +1,374 @@
+"""Views, reshapes, joins and the element-wise functions that are no ufuncs, against NumPy on random layouts and views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import distarray as da
+from conformance.checking import assert_same, both, check_invariants
+from conformance.contexts import context, examples
+from conformance.strategies import (
+    NUMPY,
+    arrays,
+    axes,
+    broadcastable,
+    device_counts,
+    dtypes,
+    layouts,
+    operands,
+    pairs,
+    scalars,
+    shapes,
+)
+from conformance.test_manipulation import factorings
+from distarray.ops import choosing, joining, manipulation, reshaping
+
+Call = Callable[[Any], Any]
+
+
+def views(data: st.DataObject, ndim: int) -> tuple[str, Call]:
+    """A function of NumPy that makes views, with arguments that may be wrong now and then."""
+    a = data.draw(st.integers(-ndim - 1, ndim))
+    b = data.draw(st.integers(-ndim - 1, ndim))
+    k = data.draw(st.integers(-5, 5))
+    cuts = data.draw(st.sampled_from([1, 2, 3, 0, [1, 2], [0, 3, 2], [-1], []]))
+    table: dict[str, Call] = {
+        "swapaxes": lambda x: np.swapaxes(x, a, b),
+        "moveaxis": lambda x: np.moveaxis(x, (a, b), (b, a)),
+        "rollaxis": lambda x: np.rollaxis(x, a, b),
+        "squeeze": lambda x: np.squeeze(x, a),
+        "expand_dims": lambda x: np.expand_dims(x, (a, b)),
+        "flip": lambda x: np.flip(x, a),
+        "flipud": np.flipud,
+        "fliplr": np.fliplr,
+        "rot90": lambda x: np.rot90(x, k, (a, b)),
+        "matrix_transpose": np.matrix_transpose,
+        "permute_dims": lambda x: np.permute_dims(x, [(i + k) % x.ndim for i in range(x.ndim)]),
+        "atleast_1d": np.atleast_1d,
+        "atleast_2d": np.atleast_2d,
+        "atleast_3d": np.atleast_3d,
+        "broadcast_to": lambda x: np.broadcast_to(x, (2, *x.shape)),
+        "unstack": lambda x: np.unstack(x, axis=a),
+        "split": lambda x: np.split(x, cuts, a),
+        "array_split": lambda x: np.array_split(x, cuts, a),
+        "hsplit": lambda x: np.hsplit(x, cuts),
+        "vsplit": lambda x: np.vsplit(x, cuts),
+        "dsplit": lambda x: np.dsplit(x, cuts),
+    }
+    name = data.draw(st.sampled_from(sorted(table)))
+    return name, table[name]
+
+
+def parts(found: Any) -> list[Any]:
+    return list(found) if isinstance(found, (tuple, list)) else [found]
+
+
+@examples(10)
+@given(data=st.data(), n=device_counts)
+def test_views_move_nothing_and_write_through(data: st.DataObject, n: int) -> None:
+    pair = data.draw(operands(n, dtype=data.draw(dtypes())))
+    with context(n):
+        pair.x.change_mode(None)
+        name, call = views(data, pair.ref.ndim)
+        pair.x._operand("test")  # folds partial values, which is not the view's doing
+        with da.no_implicit_communication():
+            try:
+                if not both(lambda: tuple(parts(call(pair.ref))), lambda: tuple(parts(call(pair.x)))):
+                    return
+            except da.ImplicitCommunicationError:
+                pytest.fail(f"{name} moves data")
+            got, ref = parts(call(pair.x)), parts(call(pair.ref))
+        one = np.ones((), pair.ref.dtype)
+        for x, a in zip(got, ref, strict=True):
+            if isinstance(a, np.generic):
+                continue
+            if not a.flags.writeable:
+                with pytest.raises(ValueError, match=r"read-only.*copy\(\)"):
+                    x[...] = one
+                continue
+            a[...] = one
+            x[...] = one
+        assert_same(pair.base_x, pair.base_ref)
+
+
+def test_broadcast_arrays(four: Any) -> None:
+    x, y = da.asarray(np.arange(3)), da.asarray(np.arange(2.0)[:, None])
+    for got, ref in zip(np.broadcast_arrays(x, y), np.broadcast_arrays(x.get(), y.get()), strict=True):
+        assert_same(got, ref)
+
+
+# --- reshape ----------------------------------------------------------------------------------------------------------
+
+
+@examples(8)
+@given(data=st.data(), n=device_counts)
+def test_reshape(data: st.DataObject, n: int) -> None:
+    """A view, a read-only copy or a copy, as NumPy has a view or a copy; in one move, without a whole array anywhere."""
+    pair = data.draw(operands(n, dtype=data.draw(dtypes())))
+    shape = data.draw(factorings(pair.ref.size))
+    order = data.draw(st.sampled_from(["C", "C", "F", "A"]))
+    with context(n):
+        pair.x._operand("test")
+        with da.ledger() as log:
+            got = np.reshape(pair.x, shape, order=order)
+        assert log.rounds <= 1
+        ref = np.reshape(pair.ref, shape, order=order)
+        assert_same(got, ref)
+        shared = np.may_share_memory(ref, pair.base_ref)
+        one = np.ones((), ref.dtype)
+        if got.writable:
+            got[...] = one
+            ref[...] = one
+            assert_same(got, ref)
+        else:
+            assert shared or not pair.x.writable
+            with pytest.raises(ValueError, match=r"copy\(\)"):
+                got[...] = one
+        assert_same(pair.base_x, pair.base_ref)
+        check_invariants(got)
+
+
+@examples(3)
+@given(data=st.data(), n=device_counts)
+def test_ravel_and_copies(data: st.DataObject, n: int) -> None:
+    pair = data.draw(operands(n, dtype="int32"))
+    order = data.draw(st.sampled_from("CFAK"))
+    shape = data.draw(factorings(pair.ref.size))
+    with context(n):
+        assert_same(np.ravel(pair.x, order), np.ravel(pair.ref, order))
+        for copy in (pair.x.flatten(), pair.x.reshape(shape, copy=True), np.reshape(pair.x, shape, copy=True)):
+            assert_same(copy, pair.ref.reshape(copy.shape))
+            copy[...] = 77
+        assert_same(pair.base_x, pair.base_ref)
+
+
+@examples(2)
+@given(data=st.data(), n=device_counts)
+def test_reshape_of_a_partial_that_leaves_elements_out(data: st.DataObject, n: int) -> None:
+    shape = data.draw(shapes(min_dims=1, max_dims=3))
+    a = data.draw(arrays(shape, "int64"))
+    key = tuple(slice(data.draw(st.integers(0, 2)), None, data.draw(st.integers(1, 2))) for _ in shape)
+    mode = data.draw(st.sampled_from(["sum", "max", "min", "prod"]))
+    with context(n):
+        x = da.distributed_array(a, {n - 1: key}, mode)
+        ref = np.full(shape, da.Mode.of(mode).identity(a.dtype))
+        ref[key] = a[key]
+        new = data.draw(factorings(a.size))
+        assert_same(x.reshape(new), ref.reshape(new))
+
+
+def test_reshape_keeps_every_device_small() -> None:
+    n = 1 << 16
+    with da.init(devices=4, kind="host", memory_limit=5 * n) as made:  # a float64 array of n is 2 n bytes a device
+        x = da.asarray(np.arange(float(n)).reshape(256, 256), layout=da.blocks(1))
+        with da.ledger() as log:
+            y = x.reshape(-1)
+        assert log.rounds == 1
+        assert log.bytes_moved == 8 * n * 3 // 4
+        assert not y.writable
+        assert max(d.peak for d in made.devices) <= 4 * n + 1024
+        assert np.array_equal(y.get(), np.arange(float(n)))
+
+
+@pytest.mark.parametrize("shape", [(5,), (-1, -1), (2, -1, 5), (-2, 6), (0, -1)])
+def test_reshape_refuses(shape: tuple[int, ...], four: Any) -> None:
+    both(lambda: np.arange(12).reshape(shape), lambda: da.asarray(np.arange(12)).reshape(shape))
+    with pytest.raises(ValueError, match="copy=None"):
+        da.asarray(np.arange(12).reshape(3, 4), layout=da.blocks(1)).reshape(12, copy=False)
+
+
+# --- joins ------------------------------------------------------------------------------------------------------------
+
+
+@examples(5)
+@given(data=st.data(), n=device_counts)
+def test_joins(data: st.DataObject, n: int) -> None:
+    name = data.draw(st.sampled_from(["vstack", "hstack", "dstack", "column_stack", "concatenate", "stack", "append",
+                                      "block"]))  # fmt: skip
+    shape = data.draw(shapes(min_dims=0, max_dims=3, max_size=80))
+    refs = [data.draw(arrays(shape, data.draw(dtypes()))) for _ in range(data.draw(st.integers(1, 3)))]
+    with context(n):
+        ours = [data.draw(pairs(a, n)).x for a in refs]
+        if name == "append":
+            axis = data.draw(st.sampled_from([None, 0, -1]))
+            both(lambda: np.append(refs[0], refs[-1], axis), lambda: np.append(ours[0], ours[-1], axis))
+        elif name == "block":
+            both(lambda: np.block([refs, refs[::-1]]), lambda: np.block([ours, ours[::-1]]))
+        elif name in ("concatenate", "stack"):
+            kw = {"dtype": data.draw(dtypes()), "casting": data.draw(st.sampled_from(["same_kind", "safe", "unsafe"]))}
+            tame = all(np.can_cast(a.dtype, kw["dtype"], "same_kind") for a in refs)
+            assume(tame or kw["casting"] != "unsafe")
+            both(lambda: getattr(np, name)(refs, **kw), lambda: getattr(np, name)(ours, **kw))
+        else:
+            both(lambda: getattr(np, name)(refs), lambda: getattr(np, name)(ours))
+
+
+@examples(3)
+@given(data=st.data(), n=device_counts)
+def test_concatenate_out(data: st.DataObject, n: int) -> None:
+    """The sources are read as they were before the first write, where they are views of the target too."""
+    length = data.draw(st.integers(1, 9))
+    cut = data.draw(st.integers(0, length))
+    pair = data.draw(operands(n, shape=(length, 2), dtype="int64"))
+    with context(n):
+        got = np.concatenate((pair.x[cut:], pair.x[:cut]), out=pair.x)
+        assert got is pair.x
+        pair.ref[...] = np.concatenate((pair.ref[cut:], pair.ref[:cut]))
+        assert_same(pair.x, pair.ref)
+        assert_same(pair.base_x, pair.base_ref)
+        both(lambda: np.concatenate([pair.ref], out=np.empty((1, 2))), lambda: np.concatenate([pair.x], out=pair.x[:0]))
+
+
+def test_concatenate_along_another_axis_moves_nothing(four: Any) -> None:
+    x = da.asarray(np.arange(24.0).reshape(4, 6), layout=da.blocks(1))
+    with da.no_implicit_communication():
+        y = np.concatenate([x, x + 1, x[:2]])
+        z = np.stack([x, x], axis=0)
+    assert [c.shape for c in y.all_chunks()[0]] == [(10, 2)]
+    assert np.array_equal(y.get(), np.concatenate([x.get(), x.get() + 1, x.get()[:2]]))
+    assert z.index_map[0] == [(slice(0, 2, 1), slice(0, 4, 1), slice(0, 2, 1))]
+
+
+def test_concatenate_sends_few_messages(four: Any) -> None:
+    x = da.asarray(np.arange(4000.0), layout=da.blocks(0))
+    with da.ledger() as log:
+        y = np.concatenate([x, x])
+    assert log.messages <= 2 * 4
+    assert y.devices == (0, 1, 2, 3)
+    assert log.bytes_moved <= y.nbytes
+
+
+@examples(5)
+@given(data=st.data(), n=device_counts)
+def test_repeat_tile_roll_pad(data: st.DataObject, n: int) -> None:
+    pair = data.draw(operands(n, dtype=data.draw(st.sampled_from(["int64", "float32", "bool"]))))
+    a, x = pair.ref, pair.x
+    ndim = a.ndim
+    name = data.draw(st.sampled_from(["repeat", "repeats", "tile", "roll", "pad"]))
+    with context(n):
+        if name == "repeat":
+            count, axis = data.draw(st.integers(0, 3)), data.draw(st.none() | st.integers(-ndim - 1, ndim))
+            both(lambda: np.repeat(a, count, axis), lambda: np.repeat(x, count, axis))
+        elif name == "repeats" and ndim:
+            axis = data.draw(axes(ndim))
+            counts = data.draw(st.lists(st.integers(0, 3), min_size=a.shape[axis], max_size=a.shape[axis]))
+            counts_x = da.asarray(np.array(counts, int)) if data.draw(st.booleans()) else counts
+            both(lambda: np.repeat(a, np.array(counts, int), axis), lambda: np.repeat(x, counts_x, axis))
+        elif name == "tile":
+            reps = data.draw(st.integers(0, 6) | st.lists(st.integers(0, 3), max_size=3))
+            both(lambda: np.tile(a, reps), lambda: np.tile(x, reps))
+        elif name == "roll":
+            axis = data.draw(st.none() | st.integers(-ndim - 1, ndim))
+            if ndim and data.draw(st.booleans()):
+                axis = tuple(data.draw(st.lists(axes(ndim), min_size=1, max_size=3)))
+            shift: Any = data.draw(st.integers(-9, 9))
+            if isinstance(axis, tuple):
+                shift = tuple(data.draw(st.integers(-9, 9)) for _ in axis)
+            if both(lambda: np.roll(a, shift, axis), lambda: np.roll(x, shift, axis)):
+                y = np.roll(x, shift, axis)
+                y[...] = 0
+                assert_same(x, a)
+        else:
+            width = data.draw(st.integers(0, 3) | st.tuples(st.integers(0, 2), st.integers(0, 2)))
+            kw = {"constant_values": data.draw(st.sampled_from([0, 1, (1, 0)]))} if data.draw(st.booleans()) else {}
+            both(lambda: np.pad(a, width, **kw), lambda: np.pad(x, width, **kw))
+
+
+# --- element-wise -----------------------------------------------------------------------------------------------------
+
+
+@examples(5)
+@given(data=st.data(), n=device_counts)
+def test_where_and_clip(data: st.DataObject, n: int) -> None:
+    dtype = data.draw(dtypes())
+    name = data.draw(st.sampled_from(["where", "clip"]))
+    refs: list[Any] = []
+    ours: list[Any] = []
+    with context(n):
+        for number, shape in enumerate(data.draw(broadcastable(3))):
+            if number and data.draw(st.sampled_from([False, False, True])):
+                refs.append(data.draw(scalars(dtype) | (st.none() if name == "clip" else st.nothing())))
+                ours.append(refs[-1])
+                continue
+            a = data.draw(arrays(shape, data.draw(st.sampled_from([dtype, dtype, np.dtype(bool), np.dtype("int16")]))))
+            refs.append(a)
+            ours.append(data.draw(pairs(a, n)).x)
+        f = getattr(np, name)
+        both(lambda: f(*refs), lambda: f(*ours))
+        both(lambda: f(*refs) + 1, lambda: f(*ours) + 1)
+
+
+@examples(3)
+@given(data=st.data(), n=device_counts)
+def test_round_and_parts(data: st.DataObject, n: int) -> None:
+    pair = data.draw(operands(n, dtype=data.draw(dtypes(NUMPY))))
+    a, x = pair.ref, pair.x
+    decimals = data.draw(st.integers(-2, 3))
+    with context(n):
+        assume(a.dtype.kind not in "iu" or decimals >= 0 or np.abs(a.astype(float)).max(initial=0) < 2**53)
+        both(lambda: np.round(a, decimals), lambda: np.round(x, decimals))
+        both(lambda: np.real(a), lambda: np.real(x))
+        both(lambda: np.imag(a), lambda: np.imag(x))
+        both(lambda: a.conj(), lambda: x.conj())
+        both(lambda: np.angle(a, deg=True), lambda: np.angle(x, deg=True), exact=False, ulps=4)
+        assert np.shape(x) == a.shape
+        assert np.ndim(x) == a.ndim
+        assert np.size(x) == a.size
+        assert np.iscomplexobj(x) == np.iscomplexobj(a)
+
+
+@examples(4)
+@given(data=st.data(), n=device_counts)
+def test_copyto_and_fill(data: st.DataObject, n: int) -> None:
+    pair = data.draw(operands(n, dtype=data.draw(dtypes())))
+    src = data.draw(arrays(pair.ref.shape[data.draw(st.integers(0, pair.ref.ndim)) :], data.draw(dtypes())))
+    mask = data.draw(arrays(pair.ref.shape, "bool"))
+    casting = data.draw(st.sampled_from(["same_kind", "safe"]))
+    with context(n):
+        source, chosen = data.draw(pairs(src, n)).x, data.draw(st.sampled_from([True, data.draw(pairs(mask, n)).x]))
+        where = True if chosen is True else mask
+        both(lambda: np.copyto(pair.ref, src, casting, where), lambda: np.copyto(pair.x, source, casting, chosen))
+        assert_same(pair.base_x, pair.base_ref)
+        one = np.ones((), pair.ref.dtype)[()]
+        pair.ref.fill(one)
+        pair.x.fill(one)
+        assert_same(pair.base_x, pair.base_ref)
+
+
+@examples(3)
+@given(data=st.data(), n=device_counts)
+def test_closeness(data: st.DataObject, n: int) -> None:
+    first, second = data.draw(broadcastable(2))
+    a = data.draw(arrays(first, data.draw(dtypes())))
+    b = data.draw(arrays(second, data.draw(dtypes())))
+    nan = data.draw(st.booleans())
+    with context(n):
+        x, y = data.draw(pairs(a, n)).x, data.draw(pairs(b, n)).x
+        both(lambda: np.isclose(a, b, equal_nan=nan), lambda: np.isclose(x, y, equal_nan=nan))
+        if "all" in da.ops.choosing.METHODS:
+            both(lambda: np.allclose(a, b, equal_nan=nan), lambda: np.allclose(x, y, equal_nan=nan))
+            both(lambda: np.array_equal(a, b, nan), lambda: np.array_equal(x, y, nan))
+            assert np.array_equal(x, a, equal_nan=a.dtype.kind in "fc")
+            both(lambda: np.array_equiv(a, b), lambda: np.array_equiv(x, y))
+
+
+@given(data=st.data(), n=device_counts)
+def test_every_name_takes_host_arrays(data: st.DataObject, n: int) -> None:
+    """The namespace's functions distribute what they are given."""
+    a = data.draw(arrays((2, 3), "float64"))
+    layout = data.draw(layouts(a.shape, n))
+    with context(n):
+        for x in (a, da.asarray(a, layout=layout)):
+            assert_same(manipulation.permute_dims(x, (1, 0)), a.T)
+            assert_same(reshaping.reshape(x, (3, 2)), a.reshape(3, 2))
+            assert_same(joining.concat([x, x], axis=1), np.concatenate([a, a], 1))
+            assert_same(choosing.where(a > 0, x, 0.0), np.where(a > 0, a, 0.0))
+            assert_same(choosing.clip(x, min=0.0), np.clip(a, 0.0, None))
+        assert math.prod(a.shape) == 6
