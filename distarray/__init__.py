@@ -1,15 +1,72 @@
-"""One logical array over many devices that behaves like a NumPy array."""
+"""One logical array over many devices that behaves like a NumPy array.
 
+Make one with :func:`asarray` or the creation functions; NumPy's functions dispatch to it. ``init`` chooses the devices,
+``blocks``, ``grid``, ``cyclic`` and ``replicated`` the layout, ``explain``, ``ledger`` and ``no_implicit_communication``
+show and bound what moves.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from distarray import errors, linalg
 from distarray.array import DistributedArray
 from distarray.context import Context, Group, init, ledger, no_implicit_communication
 from distarray.errors import *
 from distarray.geometry import IndexMap, Range, Region, blocks, cyclic, grid, make_2d_index_map, replicated
 from distarray.layout import Layout
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
-from distarray.ops import elementwise as _elementwise
-from distarray.ops import printing as _printing
-from distarray.ops import ufuncs as _ufuncs
-from distarray.ops.convert import asarray, distributed_array
+from distarray.ops import (
+    choosing,
+    chunks,
+    coordinates,
+    creation,
+    elementwise,
+    indexing,
+    info,
+    joining,
+    manipulation,
+    printing,
+    reductions,
+    reshaping,
+    scans,
+    searching,
+    taking,
+    ufuncs,
+)
+from distarray.ops import linalg as products
+from distarray.ops.choosing import *
+from distarray.ops.chunks import *
+from distarray.ops.convert import asarray, astype, copy, distributed_array
+from distarray.ops.coordinates import *
+from distarray.ops.creation import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, synchronize
 from distarray.ops.info import *
+from distarray.ops.info import __array_api_version__, __array_namespace_info__
+from distarray.ops.joining import *
+from distarray.ops.linalg import *
+from distarray.ops.manipulation import *
+from distarray.ops.reductions import *
+from distarray.ops.reshaping import *
+from distarray.ops.scans import *
+from distarray.ops.searching import *
+from distarray.ops.taking import *
+from distarray.transfer.ledger import Ledger, Move
+
+try:
+    __version__ = version("distarray")
+except PackageNotFoundError:  # used from a source tree that was not installed
+    __version__ = "0.0.0"
+
+_CHAPTERS = (
+    choosing, chunks, coordinates, creation, elementwise, info, joining, products, manipulation, reductions, reshaping,
+    scans, searching, taking,
+)  # fmt: skip
+
+__all__ = [
+    *errors.__all__,
+    *(name for chapter in _CHAPTERS for name in chapter.__all__),
+    "MAX", "MIN", "PROD", "REPLICA", "SUM", "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout",
+    "Ledger", "Mode", "Move", "Range", "Region", "asarray", "astype", "blocks", "copy", "cyclic", "distributed_array",
+    "explain", "grid", "init", "ledger", "linalg", "make_2d_index_map", "no_implicit_communication", "replicated",
+    "synchronize",
+]  # fmt: skip

@@ -244,6 +244,8 @@ class DistributedArray(Operators):
         storage = self._whole()
         with self._context.lock:
             index_map = storage.version.layout.index_map
+            if target is Mode.REPLICA:
+                index_map = index_map.completed()
             version = moved(storage, self._context.layout(index_map, target), "change_mode")
         return self._of_version(self._context, version)
 

@@ -116,11 +116,10 @@ def apply(
     operands = tuple([a._arg() if isinstance(a, Operators) else a for a in args])
     if checks != kwargs:
         probe(ufunc, operands, checks)
-    extra = None
-    if mask is not None:
-        initial = np.zeros((), probe(ufunc, operands, kwargs).dtype)[()] if target is None else target
-        extra = (_plain(mask), _plain(METHODS["as_operand"](context, initial, None)))
-    node = record(context, ufunc, operands, kwargs, shape, extra)
+    if mask is None:
+        node = record(context, ufunc, operands, kwargs, shape)
+    else:
+        node = _masked(context, ufunc, operands, kwargs, shape, mask, target)
     kind = type(known[0])
     if target is None:
         return cast("DistributedArray", kind)._of_node(node)
@@ -129,6 +128,22 @@ def apply(
 
         demand(node)
     return _store(cast("DistributedArray", kind)._of_node(node), target)
+
+
+def _masked(
+    context: Context, ufunc: np.ufunc, operands: Any, kwargs: dict[str, Any], shape: tuple[int, ...], mask: Any, target: Any
+) -> Node:
+    """A call with ``where=``: what stands where the mask is False is the target's, or zero where there is none."""
+    dtype = probe(ufunc, operands, kwargs).dtype
+    where = _plain(mask)
+    zero = np.zeros((), dtype)[()]
+    if target is None:
+        return record(context, ufunc, operands, kwargs, shape, (where, zero))
+    old = _plain(METHODS["as_operand"](context, target, ()))
+    if target.dtype == dtype:
+        return record(context, ufunc, operands, kwargs, shape, (where, old))
+    value = record(context, ufunc, operands, kwargs, shape, (where, zero))
+    return record(context, ASTYPE, (value,), {"dtype": target.dtype}, shape, (where, old))
 
 
 def _plain(item: Any) -> Any:
@@ -391,8 +406,7 @@ def _assigning(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
         def product(self: Any, other: Any) -> Any:
             if self._detached or not _takes(other):
                 return NotImplemented
-            self[...] = np.matmul(self, other)
-            return self
+            return np.matmul(self, other, out=self)
 
         return product
 

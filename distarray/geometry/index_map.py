@@ -303,6 +303,16 @@ class IndexMap:
             self._held = held
         return self._held[chunk]
 
+    def completed(self) -> IndexMap:
+        """This map, with what no chunk holds added to the first device; itself where it covers the shape."""
+        if self.covers or not self.devices:
+            return self
+        rest = [Region.full(self.shape)]
+        for _, region in self.chunks:
+            rest = [piece for whole in rest for piece in whole.difference(region)]
+        first = self.devices[0]
+        return IndexMap(self.shape, {d: (*self.regions(d), *(rest if d == first else ())) for d in self.devices})
+
     def to_dict(self) -> dict[int, list[tuple[slice, ...]]]:
         """The map as a plain dict of lists of slices, which `as_spec` reads back."""
         return {device: [region.slices for region in own] for device, own in self._regions.items()}

@@ -6,8 +6,7 @@ for ufuncs whose folds can't be taken apart, an order in which the devices along
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn_explicit
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSOCIATIVE", "NOTHING", "Segment", "carry", "chain", "fold_on", "given", "local_reduce", "run_tasks", "ufunc_of",
-    "warn_caller", "warning_once",
+    "warn_caller", "WarningOnce",
 ]  # fmt: skip
 
 NOTHING: Any = np._NoValue
@@ -59,22 +58,30 @@ def ufunc_of(device: Device, ufunc: np.ufunc) -> Any:
 
 def run_tasks(context: Context, tasks: Sequence[Callable[[], None]], nbytes: int, name: str) -> None:
     """Run one task for each device. Floating-point warnings come once each, from the caller's line, as NumPy's do."""
-    with warning_once(name):
+    with WarningOnce(name):
         context.workers.run(tasks, nbytes)
 
 
-@contextmanager
-def warning_once(name: str) -> Iterator[None]:
+class WarningOnce:
     """A block in which each floating-point condition that NumPy would warn about does so once, when the block ends."""
-    seen: dict[str, None] = {}
-    how: dict[str, Any] = {kind: "call" if value == "warn" else value for kind, value in np.geterr().items()}
-    if "call" not in how.values() or "call" in np.geterr().values() or "log" in np.geterr().values():
-        yield
-        return
-    with np.errstate(call=lambda condition, _: seen.setdefault(condition), **how):
-        yield
-    for condition in seen:
-        warn_caller(f"{condition} encountered in {name}")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seen: dict[str, None] = {}
+        errors: dict[str, Any] = dict(np.geterr())
+        if not {"call", "log", "print"} & set(errors.values()):
+            errors = {kind: "call" if how == "warn" else how for kind, how in errors.items()}
+            self.state = np.errstate(call=lambda condition, _: self.seen.setdefault(condition), **errors)
+        else:
+            self.state = np.errstate()
+
+    def __enter__(self) -> None:
+        self.state.__enter__()
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self.state.__exit__(kind, value, trace)
+        for condition in self.seen if kind is None else ():
+            warn_caller(f"{condition} encountered in {self.name}")
 
 
 def warn_caller(text: str) -> None:

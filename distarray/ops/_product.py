@@ -69,7 +69,10 @@ def contract(
     """
     if 0 in problem.sizes:
         empty = resolve_layout(context, None, problem.shape, itemsize=dtype.itemsize)
-        zeros = [context.by_id[d].full(region.shape, dtype, 0, name) for d, region in empty.chunks]
+        zeros = allocate(context, empty, dtype, label=name)
+        for chunk in zeros:
+            if chunk is not None:
+                chunk.device.fill(chunk.array, 0)
         return from_chunks(context, empty, zeros, dtype, detached=detached)
     with context.lock:
         context.check()
@@ -86,15 +89,18 @@ def contract(
         if todo is None:
             todo = cast("Contraction", context.layouts.remember(key, plan(problem, first.layout, second.layout, sizes)))
         layout = context.layout(todo.index_map, Mode.SUM if todo.partial else Mode.REPLICA)
-        chunks = allocate(context, layout, dtype, label=name)
+        with context.reporting():
+            chunks = allocate(context, layout, dtype, label=name)
         brought = [_bring(context, source, where, name) for source, where in zip((first, second), todo.bring)]
         tasks = [
             partial(_multiply, context.by_id[device], jobs, problem, (first, second), brought, chunks, dtype, conjugate)
             for device, jobs in todo.jobs
+            if context.by_id[device].process == context.process
         ]
         # BLAS multiplies about as many pairs in the time a core reads 2 bytes; NumPy's own loops are ten times slower
         weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
-        context.workers.run(tasks, todo.work * weight, blas=True)
+        with context.reporting():
+            context.workers.run(tasks, todo.work * weight, blas=True)
     return from_chunks(context, layout, chunks, dtype, detached=detached)
 
 
@@ -114,7 +120,7 @@ def _multiply(
     problem: Problem,
     sources: tuple[Operand, Operand],
     brought: Sequence[Sequence[Chunk | None]],
-    chunks: Sequence[Chunk],
+    chunks: Sequence[Chunk | None],
     dtype: Any,
     conjugate: bool,
 ) -> None:
@@ -130,6 +136,7 @@ def _multiply(
             if conjugate and dtype.kind == "c":
                 left = lib.conjugate(left)
             chunk = chunks[job.chunk]
+            assert chunk is not None
             shape = chunk.array.shape
             into = chunk.array.reshape((*shape[:batch], prod(shape[batch:m]), prod(shape[m:])))
             if not job.add:

@@ -28,12 +28,12 @@ from distarray.ops._folds import (
     ASSOCIATIVE,
     NOTHING,
     Segment,
+    WarningOnce,
     carry,
     chain,
     fold_on,
     local_reduce,
     run_tasks,
-    warning_once,
 )
 from distarray.ops.convert import asarray, from_chunks, place, resolve_layout
 from distarray.registry import method
@@ -438,7 +438,7 @@ def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> D
                 array, mask = more.array, None
             fold_on(device, call.ufunc, before, array, after, axis, call.given, mask)
 
-    with warning_once("reduce"):
+    with WarningOnce("reduce"):
         index_map, chunks = carry(context, name, segments, shape, call.dtype, step)
     result = from_chunks(context, context.layout(index_map), chunks, call.dtype)
     return result if call.keepdims else result._viewed(result._view_map().squeeze(axis))

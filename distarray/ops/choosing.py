@@ -4,6 +4,7 @@ They record the same expressions as ufuncs do, so that they align and fuse with 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -11,16 +12,15 @@ import numpy as np
 
 from distarray.array import DistributedArray
 from distarray.context import Context, current
-from distarray.devices import Chunk
 from distarray.errors import ReadOnlyError
 from distarray.fusion.expr import ASTYPE, Node, record
 from distarray.modes import Mode
 from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
-from distarray.ops.convert import as_operand, asarray, copy_array, from_chunks
+from distarray.ops.convert import as_operand, asarray, from_chunks
 from distarray.ops.creation import zeros_like
 from distarray.registry import METHODS, implements, method
 from distarray.storage import Operand
-from distarray.transfer.execute import resolved_operand
+from distarray.transfer.execute import allocate, resolved_operand
 
 __all__ = [
     "allclose", "angle", "around", "array_equal", "array_equiv", "clip", "copyto", "imag", "isclose", "real", "round", "where",
@@ -220,16 +220,33 @@ def clip(
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x = as_operand(_context_of((a, low, high)), a, ())
     if low is None and high is None:
-        return _given(copy_array(x), out)
+        return _given(cast("DistributedArray", np.positive(x)), out)
     kwargs = {} if dtype is None else {"dtype": np.dtype(dtype)}
     return _given(_recorded(np.clip, (x, low, high), **kwargs), out, casting)
+
+
+class _Rounding:
+    """``np.round`` of integers to tens or hundreds, which refuses an ``out=`` of their own dtype."""
+
+    __name__ = "around"
+
+    def __call__(self, a: Any, decimals: int, out: Any = None) -> Any:
+        if out is None:
+            return np.round(a, decimals)
+        np.copyto(out, np.round(a, decimals), casting="unsafe")
+        return out
+
+
+_ROUND_INTEGERS = _Rounding()
 
 
 @method("round")
 @implements(np.round, np.around)
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Elements rounded to a number of decimals, halves to even; recorded like a ufunc. Communication: none."""
-    return _given(_recorded(np.round, (a, decimals)), out)
+    x = as_operand(_context_of((a,)), a, ())
+    function = _ROUND_INTEGERS if x.dtype.kind in "iu" else np.around
+    return _given(_recorded(function, (x, operator.index(decimals))), out)
 
 
 around = round
@@ -245,13 +262,11 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
         keeps = storage.version.layout.mode is Mode.SUM
         source: Operand = resolved_operand(context, storage.version, x._view, name, partial_ok=keeps)
     dtype = np.empty(0, x.dtype).real.dtype
-    chunks: list[Chunk] = []
-    for (device_id, region), array in zip(source.layout.chunks, source.arrays, strict=True):
-        device = context.by_id[device_id]
-        chunk = device.empty(region.shape, dtype, name)
-        with device.active():
-            chunk.array[...] = getattr(array, name)
-        chunks.append(chunk)
+    chunks = allocate(context, source.layout, dtype, label=name)
+    for chunk, array in zip(chunks, source.arrays, strict=True):
+        if chunk is not None:
+            with chunk.device.active():
+                chunk.array[...] = getattr(array, name)
     return from_chunks(context, source.layout, chunks, dtype)
 
 

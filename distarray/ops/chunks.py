@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distarray.array import DistributedArray
-from distarray.devices import Chunk, Device
+from distarray.context import Context
+from distarray.devices import Device
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
-from distarray.geometry import IndexMap, Region
+from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
 from distarray.ops.convert import _check_dtype, as_operand, asarray, from_chunks
 from distarray.storage import Operand
-from distarray.transfer.execute import redistribute
+from distarray.transfer.execute import allocate, gather_to_host, redistribute
 
 __all__ = ["LocalChunk", "local_chunks", "map_chunks"]
 
@@ -131,18 +132,19 @@ def map_chunks(f: Callable[..., Any], x: Any, *others: Any, dtype: Any = None) -
     wanted = [i for i, (_, region) in enumerate(layout.chunks) if region.size] or list(range(len(layout.chunks)))
     results: dict[int, Any] = {}
     tasks = []
-    for device_id in layout.devices:
-        mine = [i for i in layout.index_map.chunk_ids(device_id) if i in set(wanted)]
-        tasks.append(partial(_called, f, context.by_id[device_id], layout, given, mine, results))
-    context.workers.run(tasks, array.nbytes * (1 + len(others)))
-    kind = _kind(layout, wanted, results, dtype, array.dtype)
-    chunks: list[Chunk] = []
-    for i, (device_id, region) in enumerate(layout.chunks):
-        device = context.by_id[device_id]
-        chunks.append(device.empty(region.shape, kind, "map_chunks"))
-        if i in results:
-            with device.active():
-                chunks[-1].array[...] = results.pop(i).astype(kind)
+    for device in context.local_devices:
+        mine = [i for i in layout.index_map.chunk_ids(device.id) if i in set(wanted)]
+        tasks.append(partial(_called, f, device, layout, given, mine, results))
+    with context.reporting():
+        context.workers.run(tasks, array.nbytes * (1 + len(others)))
+    kind = _kind(context, layout, results, dtype, array.dtype)
+    with context.reporting():
+        chunks = allocate(context, layout, kind, label="map_chunks")
+    for i, found in results.items():
+        if (chunk := chunks[i]) is not None:
+            with chunk.device.active():
+                chunk.array[...] = found.astype(kind)
+    results.clear()
     index_map = layout.index_map
     if index_map.is_disjoint or index_map.is_replicated:
         return from_chunks(context, layout, chunks, kind)
@@ -150,7 +152,8 @@ def map_chunks(f: Callable[..., Any], x: Any, *others: Any, dtype: Any = None) -
     regions: dict[int, list[Region]] = {device_id: [] for device_id in layout.devices}
     for device_id in layout.devices:
         for i, part in index_map.first_owned(device_id):
-            deciding[device_id, part] = chunks[i].array[layout.chunks[i][1].locate(part).key]
+            chunk = chunks[i]
+            deciding[device_id, part] = None if chunk is None else chunk.array[layout.chunks[i][1].locate(part).key]
             regions[device_id].append(part)
     first = context.layout(IndexMap(array.shape, regions))
     values = Operand(first, [deciding[chunk] for chunk in first.chunks], kind)
@@ -179,15 +182,42 @@ def _called(
         results[i] = found
 
 
-def _kind(layout: Layout, wanted: list[int], results: dict[int, Any], dtype: Any, fallback: Any) -> Any:
-    """The dtype of the result."""
+_NAMES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
+)
+"""The dtypes of chunks, by number: what processes tell each other."""
+
+
+def _kind(context: Context, layout: Layout, results: dict[int, Any], dtype: Any, fallback: Any) -> Any:
+    """The dtype of the result: what `f` returned for the first chunk, agreed between the processes."""
     if dtype is not None:
         return _check_dtype(dtype)
-    found = [results[i].dtype for i in wanted] or [fallback]
-    for i, other in zip(wanted, found, strict=False):
-        if other != found[0]:
+    found = {i: _check_dtype(results[i].dtype) for i in sorted(results)}
+    names = {i: kind.name for i, kind in found.items()}
+    if context.process_count > 1:
+        names = _told(context, layout, names)
+    first = names[min(names)] if names else fallback.name
+    for i, name in names.items():
+        if name != first:
             raise TypeError(
-                f"the function of map_chunks returned dtype {other} for {layout.chunks[i][1]} and {found[0]} for the first "
+                f"the function of map_chunks returned dtype {name} for {layout.chunks[i][1]} and {first} for the first "
                 f"chunk: pass dtype="
             )
-    return _check_dtype(found[0])
+    return next((kind for kind in found.values() if kind.name == first), None) or np.dtype(first)
+
+
+def _told(context: Context, layout: Layout, names: dict[int, str]) -> dict[int, str]:
+    """The names of all chunks, each sent by the process that holds it."""
+    count = len(layout.chunks)
+    regions: dict[int, list[Region]] = {device: [] for device in layout.devices}
+    for i, (device_id, _) in enumerate(layout.chunks):
+        regions[device_id].append(Region([Range.of(i, 1, 1)]))
+    spread = context.layout(IndexMap((count,), regions))
+    chunks = allocate(context, spread, np.dtype(np.int64), label="dtypes")
+    for i, chunk in enumerate(chunks):
+        if chunk is not None:
+            chunk.device.fill(chunk.array, _NAMES.index(names[i]) if i in names else -1)
+    values = Operand(spread, [None if c is None else c.array for c in chunks], np.dtype(np.int64))
+    codes = gather_to_host(context, values)
+    return {i: _NAMES[code] for i, code in enumerate(codes.tolist()) if code >= 0}

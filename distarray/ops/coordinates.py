@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array import DistributedArray
-from distarray.devices import Chunk, Device
+from distarray.devices import Device
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import Range, Region
@@ -18,6 +18,7 @@ from distarray.operators import broadcast_shape
 from distarray.ops.convert import _check_dtype, asarray, copy_array, from_chunks, resolve_layout
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.registry import implements
+from distarray.transfer.execute import allocate
 
 __all__ = ["eye", "fromfunction", "identity", "meshgrid", "tri", "tril", "triu"]
 
@@ -105,14 +106,14 @@ def _triangle(m: Any, k: int, lower: bool, name: str) -> DistributedArray:
     if x.ndim == 1:
         x = x._viewed(x._view_map().broadcast_to((x.shape[0], x.shape[0])))
     context, source = x._context, x._operand(name)
-    chunks: list[Chunk] = []
-    for (device_id, region), array in zip(source.layout.chunks, source.arrays, strict=True):
-        device = context.by_id[device_id]
-        chunk = device.empty(region.shape, x.dtype, name)
+    chunks = allocate(context, source.layout, x.dtype, label=name)
+    for chunk, (_, region), array in zip(chunks, source.layout.chunks, source.arrays, strict=True):
+        if chunk is None:
+            continue
+        device = chunk.device
         with device.active():
             below = _below(device.lib, Region(region[-2:]), k)
             chunk.array[...] = device.lib.where(below if lower else ~below, array, x.dtype.type(0))
-        chunks.append(chunk)
     return from_chunks(context, source.layout, chunks, x.dtype)
 
 
@@ -176,8 +177,8 @@ def fromfunction(
             )
         return found
 
-    first = context.by_id[target.devices[0]]
-    with first.active():
+    first = context.local_devices[0]
+    with context.reporting(), first.active():
         result = _check_dtype(values(first, Region([Range.full(min(n, 1)) for n in shape])).dtype)
 
     def make(device: Device, region: Region, out: Any) -> None:

@@ -22,6 +22,8 @@ from distarray.operators import PYTHON_SCALARS, broadcast_shape
 from distarray.ops.convert import _check_dtype, asarray, from_chunks, resolve_layout
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.registry import implements
+from distarray.storage import operand
+from distarray.transfer.execute import allocate
 
 __all__ = [
     "arange", "empty", "empty_like", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like",
@@ -36,8 +38,7 @@ def _uninitialised(context: Context, target: Layout, dtype: Any) -> DistributedA
     """Memory as it is, except where copies of an element overlap: those have to be equal."""
     if not target.index_map.is_disjoint:
         return _filled(context, target, dtype, dtype.type(0), "empty")
-    chunks = [context.by_id[d].empty(region.shape, dtype, "empty") for d, region in target.chunks]
-    return from_chunks(context, target, chunks, dtype)
+    return from_chunks(context, target, allocate(context, target, dtype, label="empty"), dtype)
 
 
 # --- constant values --------------------------------------------------------------------------------------------------
@@ -154,8 +155,7 @@ def _like(a: Any, dtype: Any, shape: Any, layout: Any, device: Any) -> tuple[Con
     dtype = _check_dtype(a.dtype if dtype is None else dtype)
     shape = a.shape if shape is None else as_shape(shape)
     if layout is None and shape == a.shape and group_ids(context, device) == context.group.ids:
-        storage = a._own()
-        seen = context.layouts.visible(storage.version.layout, a._view_map())
+        seen = operand(context, a._own().version, a._view)
         if seen is not None and seen.layout.index_map.covers:
             return context, context.layout(seen.layout.index_map), dtype
     return context, resolve_layout(context, layout, shape, device=device, itemsize=dtype.itemsize), dtype

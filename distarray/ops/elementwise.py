@@ -21,7 +21,7 @@ negative nextafter not_equal positive pow power rad2deg radians reciprocal remai
 spacing sqrt square subtract tan tanh true_divide trunc
 """.split()
 
-__all__ = ["NAMES", *NAMES]
+__all__ = [*NAMES]
 
 
 def _arrays(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from distarray.geometry import Range, Region
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.ops.convert import from_chunks, resolve_layout
+from distarray.transfer.execute import allocate
 
 __all__ = ["Maker", "as_shape", "generate", "indices_of", "placement"]
 
@@ -50,33 +51,30 @@ def generate(
 
     With `by_cell`, the holders of an element all compute it as part of the same region: the bits may depend on the cut.
     """
+    # an array whose chunks are partial values, of which only one may count
     single = layout.mode in (Mode.SUM, Mode.PROD) and not layout.index_map.is_disjoint
-    chunks: list[Chunk] = []
+    chunks: list[Chunk | None] = allocate(context, layout, dtype, layout.mode if single else None, label)
     tasks: list[Callable[[], None]] = []
     for device_id in layout.devices:
         device = context.by_id[device_id]
         parts: list[tuple[Region, Any]] = []
-        own = layout.index_map.chunk_ids(device_id)
-        for i in own:
-            region = layout.chunks[i][1]
-            if single:
-                chunks.append(device.full(region.shape, dtype, layout.mode.identity(dtype), label))
-            else:
-                chunks.append(device.empty(region.shape, dtype, label))
-                if by_cell and not layout.index_map.is_disjoint:
-                    cells = [cell for _, cell in layout.index_map.query_cells(region)]
-                    parts += [(cell, chunks[-1].array[region.locate(cell).key]) for cell in cells]
-                else:
-                    parts.append((region, chunks[-1].array))
+        whole = [(i, layout.chunks[i][1]) for i in layout.index_map.chunk_ids(device_id)]
         if single:
-            for i, part in layout.index_map.first_owned(device_id):
-                parts.append((part, chunks[i].array[layout.chunks[i][1].locate(part).key]))
+            whole = list(layout.index_map.first_owned(device_id))
+        elif by_cell and not layout.index_map.is_disjoint:
+            whole = [(i, cell) for i, region in whole for _, cell in layout.index_map.query_cells(region)]
+        for i, part in whole:
+            if (chunk := chunks[i]) is not None:
+                parts.append((part, chunk.array[layout.chunks[i][1].locate(part).key]))
         tasks.append(partial(_make_all, device, parts, make))
-    context.workers.run(tasks, sum(c.nbytes for c in chunks))
+    with context.reporting():
+        context.workers.run(tasks, sum(c.nbytes for c in chunks if c is not None))
     return from_chunks(context, layout, chunks, dtype)
 
 
 def _make_all(device: Device, parts: Sequence[tuple[Region, Any]], make: Maker) -> None:
+    if not parts:
+        return
     with device.active():
         for region, out in parts:
             if region.size:

@@ -16,6 +16,7 @@ from distarray.context import Context, current
 from distarray.devices import Chunk
 from distarray.errors import ReadOnlyError, UnsupportedError
 from distarray.fusion.demand import write
+from distarray.fusion.expr import Leaf
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.operators import PYTHON_SCALARS, same_context
@@ -24,8 +25,8 @@ from distarray.ops.generate import generate
 from distarray.ops.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims
 from distarray.ops.reshaping import reshape
 from distarray.registry import implements, method
-from distarray.storage import Operand
-from distarray.transfer.execute import allocate, gather_to_host, redistribute
+from distarray.storage import Operand, operand
+from distarray.transfer.execute import allocate, copy_into, gather_to_host, redistribute
 
 __all__ = [
     "append", "block", "column_stack", "concat", "concatenate", "dstack", "hstack", "pad", "repeat", "roll", "stack", "tile",
@@ -63,19 +64,34 @@ def _target(context: Context, shape: tuple[int, ...], sources: Sequence[Distribu
 
 def _seen(x: DistributedArray) -> IndexMap | None:
     """The index map that an array shows; None where partial values stand in the way."""
-    storage = x._own()
-    seen = x._context.layouts.visible(storage.version.layout, x._view_map())
+    seen = operand(x._context, x._own().version, x._view)
     return None if seen is None else seen.layout.index_map
 
 
-def assemble(target: DistributedArray, pieces: Iterable[Piece]) -> DistributedArray:
-    """Write each piece into its part of `target`; all sources are read as they were before the first write."""
-    storage, whole = target._own(), target._view_map()
-    held = [(whole.index((*key, ...)), source._arg()) for key, source in pieces]
-    for view, source in held:
-        if 0 not in view.shape:
-            plain = None if view.is_identity and view.base == storage.version.layout.shape else view
-            write(storage, plain, source)
+def assemble(target: DistributedArray, pieces: Iterable[Piece], *, fresh: bool = True) -> DistributedArray:
+    """Write each piece into its part of `target`; all sources are read as they were before the first write.
+
+    Whole values go straight to their place; `fresh` says that nothing else reads the target's memory. Recorded
+    expressions, partial values and other dtypes are evaluated into it.
+    """
+    context, storage, whole = target._context, target._own(), target._view_map()
+    held = [(whole.index((*key, ...)), source, source._arg()) for key, source in pieces]
+    with context.lock:
+        for view, source, argument in held:
+            if 0 in view.shape:
+                continue
+            version = storage.version
+            seen = context.layouts.visible(version.layout, view)
+            found = None
+            if fresh and seen is not None and not seen.twins and type(argument) is Leaf and source.dtype == target.dtype:
+                found = operand(context, argument.version, argument.view)
+            if found is not None and seen is not None and not found.layout.is_partial:
+                chunks = [version.chunks[i] for i in seen.sources]
+                places = [None if c is None else seen.show(i, c.array, c.device.xp) for i, c in enumerate(chunks)]
+                copy_into(context, found, seen.layout, places, operation="a join")
+            else:
+                plain = None if view.is_identity and view.base == version.layout.shape else view
+                write(storage, plain, argument)
     return target
 
 
@@ -171,7 +187,7 @@ def concatenate(
     if isinstance(out, DistributedArray):
         if not out._writable:
             raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
-        return assemble(out, pieces)
+        return assemble(out, pieces, fresh=False)
     out[...] = assemble(_fresh(context, _target(context, shape, sources, kind, axis), kind), pieces).get()
     return out
 
@@ -327,7 +343,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> DistributedArray:
         moved = redistribute(context, source, target, operation="repeat")
         source = Operand(target, [None if c is None else c.array for c in moved], source.dtype)
     shape = (*x.shape[:axis], whole[-1], *x.shape[axis + 1 :])
-    made: dict[tuple[int, Region], Chunk] = {}
+    made: dict[tuple[int, Region], Chunk | None] = {}
     regions: dict[int, list[Region]] = {device: [] for device in source.layout.devices}
     for (device_id, region), array in zip(source.layout.chunks, source.arrays, strict=True):
         r = region[axis]
@@ -335,12 +351,15 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> DistributedArray:
         grown = Region((*region[:axis], Range.of(low, 1, high - low), *region[axis + 1 :]))
         if (device_id, grown) in made:
             continue
+        regions[device_id].append(grown)
+        made[device_id, grown] = None
         device = context.by_id[device_id]
-        chunk = device.empty(grown.shape, x.dtype, "repeat")
-        with device.active():
+        if device.process != context.process:
+            continue
+        with context.reporting(), device.active():
+            chunk = device.empty(grown.shape, x.dtype, "repeat")
             chunk.array[...] = device.lib.repeat(array, counts[r.start : r.start + r.size], axis)
         made[device_id, grown] = chunk
-        regions[device_id].append(grown)
     layout = context.layout(IndexMap(shape, regions))
     return from_chunks(context, layout, [made[key] for key in layout.chunks], x.dtype)
 

@@ -17,9 +17,9 @@ from distarray.ops.generate import as_shape
 from distarray.registry import implements, method
 
 __all__ = [
-    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "dsplit", "expand_dims",
-    "flip", "fliplr", "flipud", "hsplit", "matrix_transpose", "moveaxis", "permute_dims", "rollaxis", "rot90", "split",
-    "squeeze", "swapaxes", "transpose", "unstack", "vsplit",
+    "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
+    "dsplit", "expand_dims", "flip", "fliplr", "flipud", "hsplit", "matrix_transpose", "moveaxis", "permute_dims",
+    "rollaxis", "rot90", "split", "squeeze", "swapaxes", "transpose", "unstack", "vsplit",
 ]  # fmt: skip
 
 
@@ -213,6 +213,11 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[DistributedArray,
     arrays = [asarray(a) for a in args]
     shape = broadcast_shape(*[x.shape for x in arrays]) if arrays else ()
     return tuple([x if x.shape == shape else broadcast_to(x, shape) for x in arrays])
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that shapes broadcast to. Communication: none."""
+    return np.broadcast_shapes(*shapes)
 
 
 # --- flipped ----------------------------------------------------------------------------------------------------------

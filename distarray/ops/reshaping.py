@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from distarray.array import DistributedArray
-from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
 from distarray.ops.convert import asarray, copy_array, from_chunks
 from distarray.registry import implements, method
-from distarray.transfer.execute import copy_into
+from distarray.transfer.execute import allocate, copy_into
 
 __all__ = ["ravel", "reshape"]
 
@@ -27,7 +26,7 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     ----------
     a : array_like
     shape : int or sequence of int
-        One length may be -1: it follows from the others.
+        One length may be negative, -1: it follows from the others.
     order : {"C", "F", "A"}
         In which order elements are read and put.
     copy : bool, optional
@@ -75,7 +74,7 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
         )
     result = _copied(x, new)
     if not copy:
-        result._writable = not _is_view(x, new)
+        result._writable = not x.size or not _is_view(x, new)
     return result
 
 
@@ -129,7 +128,7 @@ def _resolved(x: DistributedArray, shape: Any) -> tuple[int, ...]:
     if len(negative) > 1:
         raise ValueError(f"can only specify one unknown dimension: got {tuple(wanted)}")
     if negative:
-        if wanted[negative[0]] != -1 or not known or x.size % known:
+        if not known or x.size % known:
             raise ValueError(f"{problem}: the array has shape {x.shape}; pass a shape with as many elements")
         wanted[negative[0]] = x.size // known
     elif known != x.size:
@@ -144,7 +143,9 @@ def _view(x: DistributedArray, new: tuple[int, ...]) -> ViewMap | None:
         return view
     if [n for n in x.shape if n != 1] == [n for n in new if n != 1]:
         return view.squeeze().expand_dims(tuple(axis for axis, n in enumerate(new) if n == 1))
-    if view.is_identity and reshape_map(x._own().version.layout.index_map, new) is not None:
+    index_map = x._own().version.layout.index_map
+    # an index map with gaps changes when partial values are resolved, and a view must outlive that
+    if view.is_identity and index_map.covers and reshape_map(index_map, new) is not None:
         return ViewMap.identity(new)
     return None
 
@@ -176,38 +177,33 @@ def _copied(x: DistributedArray, new: tuple[int, ...]) -> DistributedArray:
     layout, old = source.layout, x.shape
     same = reshape_map(layout.index_map, new)
     if same is not None:
-        kept: list[Chunk] = []
-        for (device_id, region), array in zip(same.chunks, source.arrays, strict=True):
-            device = context.by_id[device_id]
-            kept.append(device.empty(region.shape, x.dtype, "reshape"))
-            device.copy(kept[-1].array.reshape(array.shape), array, device)
-        return from_chunks(context, context.layout(same, layout.mode), kept, x.dtype)
+        reshaped = context.layout(same, layout.mode)
+        kept = allocate(context, reshaped, x.dtype, label="reshape")
+        for chunk, array in zip(kept, source.arrays, strict=True):
+            if chunk is not None:
+                chunk.device.copy(chunk.array.reshape(array.shape), array, chunk.device)
+        return from_chunks(context, reshaped, kept, x.dtype)
     devices = layout.devices
     if not x.size:
         target = context.layout(blocks(0).resolve(new, devices))
-        chunks = [context.by_id[d].empty(region.shape, x.dtype, "reshape") for d, region in target.chunks]
-        return from_chunks(context, target, chunks, x.dtype)
+        return from_chunks(context, target, allocate(context, target, x.dtype, label="reshape"), x.dtype)
     rows = new[0] if new and new[0] >= len(devices) else x.size
     each, more = divmod(rows, len(devices))
     bounds = [(i * each + min(i, more)) * (x.size // rows) for i in range(len(devices) + 1)]
     regions: dict[int, list[Region]] = dict(zip(devices, flat_blocks(new, bounds), strict=True))
     target = context.layout(IndexMap(new, regions))
-    made = {}
-    chunks = []
-    for device_id, region in target.chunks:
-        chunk = context.by_id[device_id].empty(region.shape, x.dtype, "reshape")
-        if layout.is_partial and not layout.index_map.covers:
-            chunk.device.fill(chunk.array, layout.mode.identity(x.dtype))
-        chunks.append(chunk)
-        made[device_id, region] = chunk.array.reshape(-1)
+    fill = layout.mode if layout.is_partial and not layout.index_map.covers else None
+    with context.reporting():
+        chunks = allocate(context, target, x.dtype, fill, "reshape")
+    made = dict(zip(target.chunks, [None if c is None else c.array.reshape(-1) for c in chunks], strict=True))
     # each new chunk is an interval of the flat array, which the old shape cuts into boxes
     order = [(device_id, region) for device_id in devices for region in regions[device_id]]
     intervals = flat_blocks(old, [0, *accumulate(region.size for _, region in order)])
     places: dict[tuple[int, Region], Any] = {}
     for (device_id, region), boxes in zip(order, intervals, strict=True):
-        at = 0
+        at, flat = 0, made[device_id, region]
         for box in boxes:
-            places[device_id, box] = made[device_id, region][at : at + box.size].reshape(box.shape)
+            places[device_id, box] = None if flat is None else flat[at : at + box.size].reshape(box.shape)
             at += box.size
     held: dict[int, list[Region]] = {device_id: [] for device_id in devices}
     for device_id, box in places:

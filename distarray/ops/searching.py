@@ -138,12 +138,12 @@ def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> 
     tasks: dict[int, list[Any]] = {}
     for device_id, part in index_map.chunks:
         device = context.by_id[device_id]
-        value, position = device.empty(part.shape, found.dtype, name), device.empty(part.shape, call.dtype, name)
+        best_here, place_here = device.empty(part.shape, found.dtype, name), device.empty(part.shape, call.dtype, name)
         own = [(found.arrays[p.chunk], found.layout.chunks[p.chunk][1]) for p in pieces[device_id, part]]
-        task = partial(_find_here, device, name, call, own, found.shape, value.array, position.array)
+        task = partial(_find_here, device, name, call, own, found.shape, best_here.array, place_here.array)
         tasks.setdefault(device_id, []).append(task)
-        values.append(value)
-        places.append(position)
+        values.append(best_here)
+        places.append(place_here)
     nbytes = sum([array.nbytes for array in found.arrays if array is not None])
     context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
     if alone or index_map.is_disjoint:
@@ -153,7 +153,7 @@ def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> 
     for mine, top, position in zip(values, best, places, strict=True):
         if mine is not None and top is not None and position is not None:
             with mine.device.active():
-                _forget(mine.device.lib, mine.array, top.array, position.array)
+                position.array[...] = _kept(mine.device.lib, mine.array, top.array, position.array)
     return from_chunks(context, context.layout(index_map, Mode.MIN), places, call.dtype)
 
 
@@ -182,11 +182,8 @@ def _find_here(
                 values[...], places[...] = value, at
                 continue
             top = ufunc_of(device, call.ufunc)(values, value)
-            _forget(lib, values, top, places)
-            at = at.astype(places.dtype)
-            _forget(lib, value, top, at)
+            places[...] = lib.minimum(_kept(lib, values, top, places), _kept(lib, value, top, at))
             values[...] = top
-            lib.minimum(places, at, out=places)
 
 
 def _flat(lib: Any, at: Any, region: Region, shape: tuple[int, ...]) -> Any:
@@ -198,12 +195,12 @@ def _flat(lib: Any, at: Any, region: Region, shape: tuple[int, ...]) -> Any:
     return result
 
 
-def _forget(lib: Any, value: Any, top: Any, places: Any) -> None:
-    """Move positions of values that are not the best behind all others."""
+def _kept(lib: Any, value: Any, top: Any, places: Any) -> Any:
+    """The positions of values that are the best; those of others move behind all."""
     same = value == top
     if value.dtype.kind not in "biu":
         same = same | ((value != value) & (top != top))
-    places[...] = lib.where(same, places, _FAR)
+    return lib.where(same, places, _FAR)
 
 
 # --- where something is true --------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, probe, record
 from distarray.operators import apply
 from distarray.ops.convert import from_chunks
-from distarray.registry import FUNCTIONS, method
+from distarray.registry import FUNCTIONS, METHODS, method
 
 __all__: list[str] = []
 
@@ -34,6 +34,19 @@ def call(ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, wher
             kwargs["out"] = out[0]
         return implementation(*inputs, **kwargs)
     return apply(ufunc, inputs, out, where, **kwargs)
+
+
+@method("ufunc.outer")
+def outer(ufunc: np.ufunc, a: Any, b: Any, /, **kwargs: Any) -> Any:
+    """``ufunc.outer(a, b)``: every element of `a` with every one of `b`. Communication: what broadcasting needs."""
+    if ufunc.nin != 2 or ufunc.signature is not None:
+        raise ValueError("outer product only supported for binary functions")
+    context = next(x for x in (a, b) if isinstance(x, DistributedArray))._context
+    first, second = (METHODS["as_operand"](context, x, None) for x in (a, b))
+    if isinstance(first, DistributedArray) and isinstance(second, DistributedArray):
+        view = first._view_map()
+        first = first._viewed(view.expand_dims(tuple(range(first.ndim, first.ndim + second.ndim))))
+    return call(ufunc, first, second, **kwargs)
 
 
 @method("several")

@@ -257,7 +257,7 @@ def resolve(context: Context, version: Version, operation: str, *, explicit: boo
     layout = version.layout
     if not layout.is_partial:
         return
-    target = context.layout(layout.index_map)
+    target = context.layout(layout.index_map.completed())
     arrays = [None if c is None else c.array for c in version.chunks]
     fresh = redistribute(
         context,

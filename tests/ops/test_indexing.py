@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import distarray as da
 import distarray.ops.indexing
-import distarray.ops.taking  # noqa: F401
+import distarray.ops.taking
 from conformance import strategies as sts
 from conformance.checking import assert_same, both, check_invariants
 from conformance.contexts import context, examples

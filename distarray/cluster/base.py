@@ -1,0 +1,168 @@
+"""What a launch environment tells a process: which rank it is, of how many, and where rank 0 can be met.
+
+One adapter for each launcher, all behind `Launcher`; `distarray.cluster.detect` asks them in this order and takes the
+first that is complete:
+
+1. explicit: DISTARRAY_RANK and its like, which a person set for this program and nobody else reads;
+2. torchrun: its workers may themselves run under Slurm or MPI, once a node, and are what counts;
+3. Open MPI: ``mpirun`` inside a Slurm job starts its daemons by ``srun``, whose variables the ranks inherit;
+4. Slurm: before PMI, because ``srun --mpi=pmi2`` sets both, and Slurm also knows the hosts. It steps back where the PMI
+   variables give other numbers: then ``mpiexec`` of MPICH runs inside Slurm's step;
+5. PMI: MPICH, Intel MPI, Cray and MVAPICH.
+
+A launcher that is there only in part is passed over for one that is complete, and is an error when none is: a guess would
+start n groups of one process. Where there is nothing at all, the program is one process. Nothing here talks to anyone:
+the environment is read and that is all. This file and the adapters import only errors and the standard library.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from ..errors import DeviceError, RendezvousError
+
+__all__ = ["Launch", "Launcher", "check_devices", "local_device"]
+
+
+class Launch(NamedTuple):
+    """How this process was started.
+
+    Attributes
+    ----------
+    launcher : str
+        "none" for a single process, else the adapter's name.
+    rank, size : int
+        This process's number and how many there are.
+    local_rank : int or None
+        Its number among those on its host; None where the launcher does not say.
+    host : str or None
+    port : int or None
+        Where rank 0 serves the rendezvous store; None where MPI does the bootstrap or the defaults hold.
+    """
+
+    launcher: str
+    rank: int
+    size: int
+    local_rank: int | None
+    host: str | None = None
+    port: int | None = None
+
+
+class Launcher(abc.ABC):
+    """Reads one launcher's variables. Subclasses give five short methods and the variables that they need."""
+
+    name: ClassVar[str]
+    #: Without all of these the launch cannot be understood.
+    needs: ClassVar[tuple[str, ...]]
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+
+    @abc.abstractmethod
+    def is_present(self) -> bool:
+        """Whether this launcher started this process, as far as can be seen: some of its variables may be missing."""
+
+    @abc.abstractmethod
+    def rank(self) -> int:
+        """This process's number."""
+
+    @abc.abstractmethod
+    def size(self) -> int:
+        """How many processes were started."""
+
+    @abc.abstractmethod
+    def local_rank(self) -> int | None:
+        """This process's number among those on its host, or None."""
+
+    @abc.abstractmethod
+    def address(self) -> tuple[str | None, int | None]:
+        """Host and port at which rank 0 can be met; None for what the launcher does not say."""
+
+    def missing(self) -> list[str]:
+        """Those of the needed variables that are not set."""
+        return [variable for variable in self.needs if not self.environ.get(variable)]
+
+    def launch(self) -> Launch:
+        """All of it, checked. DISTARRAY_HOST and DISTARRAY_PORT take precedence over what the launcher says."""
+        rank, size, local = self.rank(), self.size(), self.local_rank()
+        if not 0 <= rank < size:
+            raise RendezvousError(
+                f"{self.name} says that this is rank {rank} of {size}, but ranks are 0 to size - 1; "
+                f"see {' and '.join(self.needs)}"
+            )
+        host, port = self.address()
+        if self.environ.get("DISTARRAY_PORT"):
+            port = self.integer("DISTARRAY_PORT", 0, 65535)
+        return Launch(self.name, rank, size, local, self.environ.get("DISTARRAY_HOST") or host, port)
+
+    def integer(self, variable: str, least: int = 0, most: int = 1 << 31) -> int:
+        """A variable's value as a number; RendezvousError names the variable and what it holds."""
+        text = self.environ.get(variable, "")
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
+        if not least <= value <= most:
+            raise RendezvousError(
+                f"{variable}={text!r} (launcher {self.name}), but a whole number from {least} is needed; "
+                "set it, or unset it where this process was not launched so"
+            )
+        return value
+
+    def first_of(self, *variables: str) -> int | None:
+        """The value of the first variable that is set; None where none is."""
+        return next((self.integer(variable) for variable in variables if self.environ.get(variable)), None)
+
+
+def local_device(launch: Launch, visible: int) -> int:
+    """Which of the visible GPUs this process takes.
+
+    The only one, where exactly one is visible (Slurm's ``--gpus-per-task``, Dask and Ray hide the others); else the one
+    of the local rank, counted round where there are fewer GPUs than local ranks. `check_devices` then finds out
+    whether two processes took the same.
+
+    Raises
+    ------
+    DeviceError
+        With no GPU visible, or with several where the launcher did not say which local rank this is.
+    """
+    if visible < 1:
+        raise DeviceError(
+            f"rank {launch.rank} sees no GPU; check CUDA_VISIBLE_DEVICES and what the launcher gives each process, "
+            "or use kind='host'"
+        )
+    if visible == 1 or launch.size == 1:
+        return 0
+    if launch.local_rank is None:
+        raise DeviceError(
+            f"rank {launch.rank} sees {visible} GPUs, and the launcher ({launch.launcher}) does not say which process of "
+            "its host this is; set DISTARRAY_LOCAL_RANK, or make one GPU visible to each process (CUDA_VISIBLE_DEVICES)"
+        )
+    return launch.local_rank % visible
+
+
+def check_devices(gathered: Sequence[tuple[str, str]]) -> None:
+    """Refuse two processes on one GPU, which NCCL does not support and on which it may hang.
+
+    Parameters
+    ----------
+    gathered : sequence of (host, uuid)
+        What each rank uses, in rank order, gathered by the caller. An empty uuid is a process without a GPU.
+
+    Raises
+    ------
+    DeviceError
+        Names both ranks, the host and the GPU.
+    """
+    seen: dict[tuple[str, str], int] = {}
+    for rank, (host, uuid) in enumerate(gathered):
+        if not uuid:
+            continue
+        first = seen.setdefault((host, uuid), rank)
+        if first != rank:
+            raise DeviceError(
+                f"ranks {first} and {rank} both use GPU {uuid} of host {host}, but each process needs its own; start at "
+                "most as many processes on a host as it has GPUs, or make another visible to each (CUDA_VISIBLE_DEVICES)"
+            )

@@ -1,0 +1,308 @@
+"""What a process group may be given as an array, and what is checked before anything is sent.
+
+NumPy and CuPy arrays are taken as they are. Anything else that can show its memory is viewed without a copy: DLPack
+(PyTorch, JAX), ``__cuda_array_interface__`` (Numba), the buffer protocol (``bytearray``, ``array.array``). A wrong
+argument that is found here costs an exception on one process; found later it is a hang, or another array's memory
+overwritten.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+__all__ = [
+    "DTYPES",
+    "OPERATIONS",
+    "Order",
+    "View",
+    "as_view",
+    "check_count",
+    "check_leading",
+    "check_operation",
+    "check_pair",
+    "check_peer",
+    "device_array",
+    "host_array",
+    "in_c_order",
+]
+
+Order = Literal["C", "F", "both"]
+
+OPERATIONS = ("sum", "prod", "min", "max", "avg")
+"""The reductions: over processes, element by element."""
+
+DTYPES = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128".split()
+)
+"""Names of the data types that every method takes."""
+
+
+class View(NamedTuple):
+    """An array of the group's library over the memory that the user gave, with what the checks need to know of it."""
+
+    array: Any
+    name: str
+    dtype: np.dtype[Any]
+    size: int
+    shape: tuple[int, ...]
+    order: Order
+
+    @property
+    def flat(self) -> Any:
+        """The elements in memory order, as a 1-d array over the same memory."""
+        return (self.array.T if self.order == "F" else self.array).reshape(-1)
+
+
+# ---- foreign arrays
+
+
+def host_array(value: Any, name: str, *, write: bool) -> np.ndarray[Any, Any]:
+    """A NumPy array over the memory of `value`, without a copy.
+
+    Raises
+    ------
+    TypeError
+        Not an array, or one whose memory is not on the host.
+    ValueError
+        `write` and the memory is read-only.
+    """
+    if isinstance(value, np.ndarray):
+        array: np.ndarray[Any, Any] = value
+    else:
+        array = _foreign_host(value, name)
+    if write and (not array.flags.writeable or _is_jax(value)):
+        raise ValueError(
+            f"{name} is a read-only {type(value).__name__}, and the result must be written into it; "
+            "pass an array that may be written, such as numpy.empty(shape, dtype)"
+        )
+    return array
+
+
+def _foreign_host(value: Any, name: str) -> np.ndarray[Any, Any]:
+    if isinstance(value, (np.generic, int, float, complex, bool, str, list, tuple)) or value is None:
+        raise _not_an_array(value, name)
+    if _on_gpu(value):
+        raise TypeError(
+            f"{name} is a {type(value).__name__} on a GPU, and this group works on host memory; "
+            'make the group with init_process_group(..., backend="nccl") or pass a copy on the host'
+        )
+    if _is_jax(value):
+        return np.asarray(value)  # a view on the CPU; brings bfloat16 along
+    if hasattr(value, "__dlpack__"):
+        integers = _torch_bfloat16(value)
+        try:
+            if integers is not None:
+                return np.from_dlpack(integers).view(_bfloat16())
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise TypeError(
+                f"{name} is a {type(value).__name__} that does not share its memory: {error}; "
+                "pass a plain array (for PyTorch: tensor.detach())"
+            ) from error
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        raise _not_an_array(value, name) from None
+
+
+def device_array(value: Any, name: str, device: int, *, write: bool) -> Any:
+    """A CuPy array over the memory of `value`, on GPU `device`, without a copy. The GPU and stream must be current.
+
+    Raises
+    ------
+    TypeError
+        Not an array, or one whose memory is not on a GPU.
+    ValueError
+        The memory is on another GPU, or `write` and it is read-only.
+    """
+    import cupy
+
+    array = value if isinstance(value, cupy.ndarray) else _foreign_device(value, name, cupy)
+    found = int(array.device.id)
+    if found != device:
+        raise ValueError(
+            f"{name} is on GPU {found}, but this group's communicator is bound to GPU {device}, which was current when "
+            f"it was made; copy the array there, or make the group under cupy.cuda.Device({found})"
+        )
+    if write and _is_jax(value):
+        raise ValueError(f"{name} is a JAX array, which may not be written; pass a CuPy array or a torch tensor")
+    return array
+
+
+def _foreign_device(value: Any, name: str, cupy: Any) -> Any:
+    if not _on_gpu(value):
+        if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__"):
+            raise TypeError(
+                f'{name} is a {type(value).__name__} in host memory, and backend "nccl" moves GPU memory; '
+                'pass cupy.asarray(x), or make the group with backend="mpi"'
+            )
+        raise _not_an_array(value, name)
+    integers = _torch_bfloat16(value)
+    try:
+        if integers is not None:
+            return cupy.from_dlpack(integers).view(_bfloat16())
+        if hasattr(value, "__dlpack__"):
+            return cupy.from_dlpack(value)
+        return cupy.asarray(value)  # __cuda_array_interface__
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise TypeError(
+            f"{name} is a {type(value).__name__} that does not share its memory: {error}; "
+            "pass a plain array (for PyTorch: tensor.detach())"
+        ) from error
+
+
+def _not_an_array(value: Any, name: str) -> TypeError:
+    return TypeError(
+        f"{name} is a {type(value).__name__}; an array is needed: NumPy, CuPy, PyTorch, JAX, or anything with DLPack, "
+        "__cuda_array_interface__ or the buffer protocol, such as numpy.asarray(x)"
+    )
+
+
+def _on_gpu(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return False
+    if hasattr(value, "__dlpack_device__"):
+        return int(value.__dlpack_device__()[0]) in (2, 13)  # kDLCUDA, kDLCUDAManaged
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def _is_jax(value: Any) -> bool:
+    return type(value).__module__.split(".")[0] in ("jax", "jaxlib")
+
+
+def _torch_bfloat16(value: Any) -> Any:
+    """A bfloat16 torch tensor as int16, which every library's DLPack takes; None for anything else."""
+    if type(value).__module__.split(".")[0] != "torch" or str(value.dtype) != "torch.bfloat16":
+        return None
+    import torch
+
+    return value.detach().view(torch.int16)
+
+
+def _bfloat16() -> np.dtype[Any]:
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+# ---- checks
+
+
+def as_view(array: Any, name: str) -> View:
+    """The view of a NumPy or CuPy array, once its data type and contiguity are known to be good.
+
+    Raises
+    ------
+    TypeError
+        A data type that cannot be moved.
+    ValueError
+        Not contiguous.
+    """
+    dtype = array.dtype
+    if dtype.name not in DTYPES or not dtype.isnative:
+        raise TypeError(
+            f"{name} has dtype {dtype!r}; needed is a native bool, integer, float, bfloat16 or complex type: "
+            "use x.astype(...), or x.view('uint8') to move the bytes as they are"
+        )
+    flags = array.flags
+    in_c, in_f = bool(flags.c_contiguous), bool(flags.f_contiguous)
+    if not (in_c or in_f):
+        raise ValueError(
+            f"{name} of shape {tuple(array.shape)} is neither C- nor F-contiguous (strides {tuple(array.strides)}); "
+            "pass a contiguous array: x.copy() to send, a fresh one to receive into"
+        )
+    order: Order = "both" if in_c and in_f else "C" if in_c else "F"
+    return View(array, name, dtype, int(array.size), tuple(array.shape), order)
+
+
+def check_operation(op: Any, dtype: np.dtype[Any]) -> None:
+    """Refuses a reduction that does not exist, or has no meaning for the data type."""
+    if op not in OPERATIONS:
+        raise ValueError(f"Unknown op {op!r}; the reductions are {', '.join(map(repr, OPERATIONS))}")
+    if dtype.kind == "c" and op not in ("sum", "avg"):
+        reason = "complex numbers have no order" if op != "prod" else "NCCL has no complex product"
+        raise ValueError(
+            f"op {op!r} does not work on {dtype.name}: {reason}; only 'sum' and 'avg' do. "
+            "Use all_gather and reduce the gathered array"
+        )
+    if dtype.kind == "b" and op == "avg":
+        raise ValueError("op 'avg' does not work on bool: a mean of truth values is not one; use x.astype('float32')")
+
+
+def check_pair(src: View, dst: View, count: int | None = None) -> None:
+    """Refuses an input and an output that do not go together element by element.
+
+    With `count`, only that they have one data type and do not overlap: sizes are the caller's to check.
+    """
+    if src.dtype != dst.dtype:
+        raise ValueError(
+            f"{src.name} has dtype {src.dtype.name} and {dst.name} has {dst.dtype.name}; they must be equal: "
+            f"use {src.name}.astype({dst.dtype.name!r})"
+        )
+    if count is None:
+        if src.size != dst.size:
+            raise ValueError(
+                f"{src.name} has {src.size} elements (shape {src.shape}) and {dst.name} has {dst.size} (shape "
+                f"{dst.shape}); they must be equal"
+            )
+        if src.order != dst.order and "both" not in (src.order, dst.order):
+            raise ValueError(
+                f"{src.name} is {src.order}-contiguous and {dst.name} is {dst.order}-contiguous: elements travel in memory "
+                "order and would be permuted; give both the same order"
+            )
+        if src.shape != dst.shape and "F" in (src.order, dst.order):
+            raise ValueError(
+                f"{src.name} has shape {src.shape} and {dst.name} {dst.shape}: different shapes need C-contiguous arrays"
+            )
+
+
+def in_c_order(view: View) -> View:
+    """Refuses an F-contiguous array where its first axis is cut by process."""
+    if view.order == "F":
+        raise ValueError(
+            f"{view.name} of shape {view.shape} is F-contiguous, but its parts along the first axis must be contiguous; "
+            f"use numpy.ascontiguousarray({view.name})"
+        )
+    return view
+
+
+def check_leading(view: View, n: int, operation: str) -> View:
+    """Refuses an array that has not one part along its first axis for each process."""
+    if not view.shape or view.shape[0] != n:
+        raise ValueError(
+            f"{operation} requires {view.name} to have {n} elements in its first dimension, one for each process; "
+            f"found shape {view.shape}"
+        )
+    return in_c_order(view)
+
+
+def check_count(count: Any, **needed: tuple[View, int]) -> int:
+    """`count` as an int, once each array holds that many elements times its factor (``in_array=(view, n)``)."""
+    try:
+        value = operator.index(count)
+    except TypeError:
+        raise TypeError(f"count must be an integer, not {type(count).__name__}") from None
+    if value < 0:
+        raise ValueError(f"count must not be negative, but is {value}")
+    for view, factor in needed.values():
+        if view.size < value * factor:
+            times = f" × {factor} processes" if factor != 1 else ""
+            raise ValueError(
+                f"count = {value}{times} needs {value * factor} elements in {view.name}, which has {view.size} (shape "
+                f"{view.shape})"
+            )
+    return value
+
+
+def check_peer(value: Any, name: str, size: int) -> int:
+    """A root's or peer's rank as an int, once it is one."""
+    try:
+        rank = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
+    if not 0 <= rank < size:
+        raise ValueError(f"{name} = {rank} is not a rank of this group of {size}; ranks are 0 to {size - 1}")
+    return rank

@@ -1,0 +1,295 @@
+"""How the processes of an MPI communicator wait for messages, and how they find out why one does not come.
+
+Waits spin for 50 µs, yield while the bytes could still be on their way, then sleep for a part of the time they have
+waited, 1 ms at most, so that two processes on one core make way for each other. Whoever waits also reads what
+`_mpi_control` brings, asks the others where they are when it takes long, and judges from their answers.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError
+from . import _mpi_verdict as verdict
+from ._mpi_control import TEXT, Control, Status, Tags
+from ._mpi_exit import GRAVEYARD
+from ._record import Bytes, Call, Recorder
+from .base import Signature
+
+__all__ = ["Channel", "Pending"]
+
+SPIN = 50e-6
+"""Seconds a wait spins: what a small message between two idle cores takes, several times over."""
+SLOWEST = 1e9
+"""Bytes a second that memory moves at least: a wait yields, but does not sleep, for as long as its bytes need."""
+SLEEP = 50e-6, 1e-3
+"""The first sleep and the longest."""
+LISTEN = 2e-3
+"""Seconds between looks at control messages."""
+ASK = 0.5
+"""Seconds after which a wait asks the others where they are."""
+SETTLE = 0.25
+"""Seconds that data may still be under way from a peer that said it has sent it."""
+SEGMENT = 1 << 30
+"""Bytes of the longest MPI message: libraries before MPI-4 count in 31 bits."""
+
+
+class Pending:
+    """One MPI message under way."""
+
+    __slots__ = ("buffer", "done", "peer", "receiving", "request")
+
+    def __init__(self, request: Any, peer: int, buffer: Any, receiving: bool) -> None:
+        self.request = request
+        self.peer = peer
+        self.buffer = buffer
+        self.receiving = receiving
+        self.done = False
+
+
+class Channel:
+    """Messages between the processes of one MPI communicator, and the failure that ended it, if one did."""
+
+    def __init__(self, mpi: Any, comm: Any, deadline: float) -> None:
+        comm.Set_errhandler(mpi.ERRORS_RETURN)
+        self._mpi = mpi
+        self._comm = comm
+        self.deadline = deadline
+        self.sequence = 0
+        self.rank, self.size = int(comm.Get_rank()), int(comm.Get_size())
+        self.hosts = ["?"] * self.size
+        self.record = Recorder(self.rank, self.size)
+        self._tags = Tags(int(comm.Get_attr(mpi.TAG_UB) or 32767))
+        self._control = Control(mpi, comm)
+        self._status = mpi.Status()
+        self._failure: tuple[type[CommunicationError], str] | None = None
+        self._statuses: dict[int, Status] = {}
+        self._left: dict[int, tuple[str, float]] = {}
+        self._goodbyes: dict[int, bool] = {}
+        self._lost: set[int] = set()
+
+    def _begin(self, kind: str, signature: Signature) -> Call:
+        call = self.record.begin(self.sequence, kind, signature)
+        self.sequence += 1
+        if self._statuses:
+            self._statuses = {}
+        try:
+            if self._failure is None:
+                self._listen(call, [])
+            self._check()
+        except BaseException as error:
+            call.finish(f"failed with {type(error).__name__}")
+            raise
+        return call
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            kind, text = self._failure
+            raise kind(text)
+
+    def _post(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, slot: int) -> None:
+        tag = self._tags.tag(slot, call.sequence, call.signature.operation)
+        try:
+            start = self._comm.Irecv if receiving else self._comm.Isend
+            pending.append(Pending(start([buffer, self._mpi.BYTE], peer, tag), peer, buffer, receiving))
+        except self._mpi.Exception as error:
+            self._translate(call, error, peer)
+
+    def _segments(self, call: Call, pending: list[Pending], peer: int, view: Bytes, receiving: bool) -> None:
+        """A message in pieces that MPI can count. Their number is part of the tag: both sides cut alike or don't meet."""
+        count = -(-view.size // SEGMENT)
+        slot = Tags.EXCHANGE + (count - 1) % 3
+        for start in range(0, view.size, SEGMENT):
+            self._post(call, pending, peer, view[start : start + SEGMENT], receiving, slot)
+
+    def _copy_own(self, call: Call, pending: list[Pending], mine: Bytes | None, own: Bytes | None) -> None:
+        sent, wanted = (0 if view is None else view.size for view in (mine, own))
+        if sent != wanted:
+            self._fail(
+                CollectiveMismatchError, f"rank {self.rank} sends itself {sent} bytes and receives {wanted} in {call}; they "
+                "must be equal.",
+            )  # fmt: skip
+        if mine is not None and own is not None:
+            np.copyto(own, mine)
+
+    # How it waits
+
+    def _complete(self, call: Call, pending: list[Pending], first: int = 0, listening: bool = True) -> None:
+        """Wait for all messages from `first` on. One after the other: MPI moves them all whichever is asked about."""
+        clock = time.perf_counter
+        start = clock()
+        spin, ask = start + SPIN, start + min(ASK, self.deadline / 4)
+        last = start + self.deadline - min(1.0, self.deadline / 8)  # a last question, and time for the answers
+        drowsy, listen = 0.0, start + LISTEN
+        for item in pending[first:]:
+            while not item.done:
+                try:
+                    if item.request.Test(self._status):
+                        self._received(call, item)
+                        break
+                except self._mpi.Exception as error:
+                    self._translate(call, error, item.peer)
+                now = clock()
+                if now < spin:
+                    continue
+                if now >= listen:
+                    listen = now + LISTEN
+                    waiting = self._sweep(call, pending)
+                    if listening:
+                        self._listen(call, waiting)
+                        self._judge(call, waiting)
+                        if now >= ask:
+                            ask = last if ask < last else start + 1e9
+                            for peer in range(self.size):
+                                if peer != self.rank:
+                                    self._control.send(peer, "where", **Status.of(call, waiting))
+                    if waiting and now - start >= self.deadline:
+                        self._late(call, waiting)
+                if not drowsy:
+                    drowsy = start + 4 * SPIN + sum(len(one.buffer) for one in pending[first:]) / SLOWEST
+                if now < drowsy:
+                    os.sched_yield()
+                else:
+                    time.sleep(min(max((now - start) / 4, SLEEP[0]), SLEEP[1]))
+
+    def _received(self, call: Call, item: Pending) -> None:
+        item.done = True
+        if item.receiving and (count := self._status.Get_count(self._mpi.BYTE)) != len(item.buffer):
+            self._sizes_differ(
+                call, item.peer, f"sent {count} bytes where rank {self.rank} receives {len(item.buffer)}"
+            )
+
+    def _sizes_differ(self, call: Call, peer: int, what: str) -> NoReturn:
+        self._fail(
+            CollectiveMismatchError, f"rank {peer} (host {self.hosts[peer]}) {what}, in {call}. Both must plan the same "
+            "moves: look for metadata (shape, dtype, layout) that depends on the rank."
+        )  # fmt: skip
+
+    def _sweep(self, call: Call, pending: list[Pending]) -> list[int]:
+        """Test every message; the peers of those that are still under way."""
+        for item in pending:
+            try:
+                if not item.done and item.request.Test(self._status):
+                    self._received(call, item)
+            except self._mpi.Exception as error:
+                self._translate(call, error, item.peer)
+        return sorted({item.peer for item in pending if not item.done})
+
+    def _listen(self, call: Call, waiting: list[int]) -> None:
+        """Read the control messages that are there, answer questions, and raise if one says that a process failed."""
+        try:
+            while (received := self._control.receive()) is not None:
+                peer, message = received
+                about, text = message["about"], str(message.get("text", ""))
+                if about in ("where", "here"):
+                    self._statuses[peer] = Status(message, time.perf_counter())
+                    if about == "where":
+                        self._control.send(peer, "here", **Status.of(call, waiting))
+                elif about in ("left", "bye"):
+                    self._note_left(peer, message)
+                elif self._failure is not None:
+                    continue
+                elif about == "error":
+                    where = f"rank {peer} (host {self.hosts[peer]})"
+                    self._failure = (
+                        RemoteError,
+                        f"{where} failed inside an operation with {text}. This rank was at {call}.",
+                    )
+                elif about == "failed":
+                    self._lost.update(int(rank) for rank in message["lost"])
+                    self._failure = verdict.told(self.rank, peer, message, call)
+        except self._mpi.Exception as error:
+            self._translate(call, error, None)
+        self._check()
+
+    def _note_left(self, peer: int, message: dict[str, Any]) -> None:
+        self._left.setdefault(peer, (str(message["text"]), time.perf_counter()))
+        if message["about"] == "bye":
+            self._goodbyes[peer] = bool(message["clean"])
+
+    def _judge(self, call: Call, waiting: list[int]) -> None:
+        """Whether what the others said proves already that what this rank waits for will never come."""
+        if not waiting:
+            return
+        now = time.perf_counter()
+        for peer, status in self._statuses.items():
+            ahead = peer in waiting and status.sequence > call.sequence and now - status.seen > SETTLE
+            if ahead or status.differs(call):
+                what = "it passed that call without this rank's message" if ahead else "the calls differ"
+                self._fail(CollectiveMismatchError, verdict.mismatch(self.rank, str(call), peer, status.text, what))
+        gone = [peer for peer in waiting if peer in self._left and now - self._left[peer][1] > SETTLE]
+        if gone:
+            said = "; ".join(f"rank {peer} (host {self.hosts[peer]}) {self._left[peer][0]}" for peer in gone)
+            self._fail(PeerLostError, verdict.left(self.rank, call, said), lost=gone)
+
+    def _late(self, call: Call, waiting: list[int]) -> NoReturn:
+        """The deadline has passed: say who is missing, or who is elsewhere."""
+        call.finish("timed out")
+        known = self._statuses
+        silent = verdict.silent(waiting, known, self.rank)
+        for peer in silent:  # data of a later call says that it passed this one
+            if self._comm.Iprobe(peer, self._mpi.ANY_TAG, self._status) and (tag := int(self._status.Get_tag())) & 7:
+                at = self._tags.sequence(tag, call.sequence)
+                if at > call.sequence:
+                    text = verdict.mismatch(
+                        self.rank, str(call), peer, f"call {at}", "it has sent data of that call already"
+                    )
+                    self._fail(CollectiveMismatchError, text)
+        self.record.dump(f"rank {self.rank} (host {self.hosts[self.rank]}) timed out in {call}")
+        ring = self.record.format(last=8)
+        if silent:
+            names = ", ".join(f"rank {peer} (host {self.hosts[peer]})" for peer in silent)
+            self._fail(PeerLostError, verdict.late(self.rank, call, self.deadline, names, ring), lost=silent)
+        peer = waiting[0]
+        said = known[peer].text if peer in known else str(call)
+        what = f"each waits for the other, and after {self.deadline:g} s nothing has come"
+        self._fail(CollectiveMismatchError, f"{verdict.mismatch(self.rank, str(call), peer, said, what)}\n{ring}")
+
+    # How it fails
+
+    def _translate(self, call: Call, error: Any, peer: int | None) -> NoReturn:
+        """An error of the MPI library, as what it means."""
+        mpi, kind = self._mpi, error.Get_error_class()
+        if kind == mpi.ERR_TRUNCATE and peer is not None:
+            self._sizes_differ(call, peer, f"sent more bytes than rank {self.rank} receives")
+        lost = verdict.failed_ranks(mpi, self._comm) if kind in verdict.failure_classes(mpi) else []
+        lost = lost or ([] if peer is None else [peer])
+        names = ", ".join(f"rank {one} (host {self.hosts[one]})" for one in lost) or "a process"
+        self._fail(
+            PeerLostError, f"{names} was lost: MPI says '{error}', in {call}. Go on with shrink(survivors), or a new job.",
+            lost=lost,
+        )  # fmt: skip
+
+    def _fail(self, kind: type[CommunicationError], text: str, lost: Sequence[int] = ()) -> NoReturn:
+        """Give the communicator up, tell the others so that they don't wait for their own deadlines, and raise."""
+        if self._failure is None:
+            self._failure = kind, text
+            self._lost.update(lost)
+            short = text.partition("\n")[0][:TEXT]
+            self._tell("failed", type=kind.__name__, text=short, lost=sorted(self._lost)[:256])
+        raise kind(text)
+
+    def _broke(self, call: Call, pending: list[Pending], error: BaseException) -> None:
+        """After any error in a call (an interrupt too): what is under way lives on, and the communicator is given up."""
+        if not call.end:
+            call.finish(f"failed with {type(error).__name__}")
+        GRAVEYARD.extend(item for item in pending if not item.done)
+        if self._failure is None:
+            self._failed_here(error)
+
+    def _failed_here(self, error: BaseException) -> None:
+        """This process failed by itself: tell the others."""
+        text = f"{type(error).__name__}: {error}"[:TEXT]
+        if self._failure is None:
+            self._failure = RemoteError, f"this communicator is given up since this rank itself failed with {text}"
+            self._tell("error", text=text)
+
+    def _tell(self, about: str, **content: Any) -> None:
+        for peer in range(self.size):
+            if peer != self.rank:
+                self._control.send(peer, about, **content)

@@ -1,0 +1,294 @@
+"""Host arrays between processes, through mpi4py: non-blocking point-to-point messages, each wait with a deadline.
+
+No MPI collective is called once the communicator stands: one that a lost process never joins can't be cancelled, and
+can't say who is missing. How a wait goes on and what ends it is in `_mpi_channel`; how the process ends, in `_mpi_exit`.
+
+After the first error the communicator is given up: every later call raises the same, and `shrink` gives a new one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError
+from . import _mpi_verdict as verdict
+from ._mpi_control import TEXT, Control, Status, Tags, alive
+from ._mpi_exit import GRAVEYARD, forget, load_mpi, register
+from ._record import Bytes, Call, Recorder, byte_views, collective_deadline, debug_mode, fingerprint
+from .base import Communicator, Message, Signature
+from .deadlines import seconds
+
+__all__ = ["MpiCommunicator"]
+
+FRAME = 256
+"""Bytes of the first message of an all-gather; longer payloads send the rest in a second one."""
+DEBUG_FRAME = 1024
+
+
+class MpiCommunicator(Channel, Communicator):
+    """The processes of an MPI communicator.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Intracomm, optional
+        Whose processes; ``MPI.COMM_WORLD``. It is duplicated: messages here never meet the caller's.
+    deadline : float, optional
+        Seconds that a call waits; ``DISTARRAY_TIMEOUT``, by default 120.
+
+    Attributes
+    ----------
+    hosts : list of str
+        The host of each rank.
+    record : Recorder
+        This rank's last 64 calls.
+
+    Raises
+    ------
+    UnsupportedError
+        mpi4py or an MPI library is missing.
+    PeerLostError
+        A process did not come to form the communicator.
+    """
+
+    def __init__(self, comm: Any = None, deadline: float | None = None, *, duplicate: bool = True) -> None:
+        mpi = load_mpi()
+        limit = collective_deadline() if deadline is None else seconds(deadline)
+        if duplicate:
+            comm = duplicated(mpi.COMM_WORLD if comm is None else comm, limit)
+        super().__init__(mpi, comm, limit)
+        self._debug = debug_mode()
+        self._closed = False
+        self._shrinks: dict[tuple[int, ...], int] = {}
+        self._pids = [0] * self.size
+        me = f"{os.getpid()}\0{socket.gethostname()}".encode()
+        for rank, payload in enumerate(self.all_gather(me, Signature("form the communicator"))):
+            pid, _, host = payload.decode(errors="replace").partition("\0")
+            self._pids[rank], self.hosts[rank] = int(pid), host
+        register(self)
+
+    # The calls
+
+    def exchange(self, sends: Sequence[Message], receives: Sequence[Message], signature: Signature) -> None:
+        outgoing = byte_views(sends, self.size, receiving=False)
+        incoming = byte_views(receives, self.size, receiving=True)
+        call = self._start("exchange", signature)
+        pending: list[Pending] = []
+        try:
+            mine, own = outgoing.pop(self.rank, None), incoming.pop(self.rank, None)
+            for peer, view in incoming.items():
+                if view.size:
+                    self._segments(call, pending, peer, view, True)
+            for peer, view in outgoing.items():
+                if view.size:
+                    self._segments(call, pending, peer, view, False)
+            if mine is not None or own is not None:
+                self._copy_own(call, pending, mine, own)
+            self._complete(call, pending)
+        except BaseException as error:
+            self._broke(call, pending, error)
+            raise
+        call.finish()
+
+    def all_gather(self, payload: bytes, signature: Signature) -> list[bytes]:
+        call = self._start("all_gather", signature)
+        pending: list[Pending] = []
+        try:
+            return self._gather(call, pending, bytes(payload))
+        except BaseException as error:
+            self._broke(call, pending, error)
+            raise
+
+    def barrier(self, signature: Signature) -> None:
+        call = self._start("barrier", signature)
+        pending: list[Pending] = []
+        try:
+            step = 1
+            while step < self.size:  # dissemination: after k steps each has heard of 2**k
+                first = len(pending)
+                self._post(call, pending, (self.rank - step) % self.size, bytearray(1), True, Tags.GATHER)
+                self._post(call, pending, (self.rank + step) % self.size, b"b", False, Tags.GATHER)
+                self._complete(call, pending, first)
+                step *= 2
+        except BaseException as error:
+            self._broke(call, pending, error)
+            raise
+        call.finish()
+
+    def report(self, error: BaseException) -> None:
+        self._failed_here(error)
+
+    def abort(self, reason: str) -> None:
+        text = f"rank {self.rank} gave this communicator up: {reason or 'no reason was given'}."
+        self._failure = PeerLostError, f"{text} Go on with shrink(survivors) of it, or a new one."
+        self._tell("left", text=f"aborted the communicator ({reason})"[:TEXT], clean=False)
+
+    def shrink(self, survivors: Sequence[int]) -> MpiCommunicator:
+        chosen = tuple(sorted(set(survivors)))
+        if self.rank not in chosen or not 0 <= chosen[0] <= chosen[-1] < self.size:
+            raise PeerLostError(
+                f"rank {self.rank} of {self.size} called shrink with survivors {list(survivors)}; the survivors, and only "
+                "they, call it, with the same list."
+            )
+        turn = self._shrinks[chosen] = self._shrinks.get(chosen, -1) + 1
+        call = self.record.begin(turn, "shrink", Signature(f"shrink to ranks {list(chosen)}"))
+        pending: list[Pending] = []
+        try:  # first see that all of them are there: the creation that follows can't be given up half way
+            for peer in chosen:
+                if peer != self.rank:
+                    self._post(call, pending, peer, bytearray(1), True, Tags.SHRINK)
+                    self._post(call, pending, peer, b"s", False, Tags.SHRINK)
+            self._complete(call, pending, listening=False)
+            created = self._created(chosen, call)
+        except BaseException as error:
+            self._broke(call, pending, error)
+            raise
+        call.finish()
+        return MpiCommunicator(created, self.deadline, duplicate=False)
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        if self._failure is None:
+            self.barrier(Signature("close"))
+            if self._control.settle():
+                forget(self)
+                self._comm.Free()
+        self._closed = True
+        self._failure = self._failure or (PeerLostError, f"rank {self.rank} closed this communicator; make a new one.")
+
+    # How they are made
+
+    def _start(self, kind: str, signature: Signature) -> Call:
+        call = self._begin(kind, signature)
+        if self._debug and self.size > 1:
+            self._compare(call)
+        return call
+
+    def _gather(self, call: Call, pending: list[Pending], payload: bytes) -> list[bytes]:
+        others = [(self.rank + step) % self.size for step in range(1, self.size)]
+        head = (len(payload).to_bytes(8, "little") + payload[: FRAME - 8]).ljust(FRAME, b"\0")
+        frames = {peer: bytearray(FRAME) for peer in others}
+        for peer in others:
+            self._post(call, pending, peer, frames[peer], True, Tags.GATHER)
+        for peer in others:
+            self._post(call, pending, peer, head, False, Tags.GATHER)
+        self._complete(call, pending)
+        lengths = {peer: int.from_bytes(frames[peer][:8], "little") for peer in others}
+        rests = {peer: np.empty(max(lengths[peer] - FRAME + 8, 0), np.uint8) for peer in others}
+        first = len(pending)
+        for peer, rest in rests.items():
+            for start in range(0, rest.size, SEGMENT):
+                self._post(call, pending, peer, rest[start : start + SEGMENT], True, Tags.REST)
+        mine = np.frombuffer(payload, np.uint8)[FRAME - 8 :]
+        for peer in others:
+            for start in range(0, mine.size, SEGMENT):
+                self._post(call, pending, peer, mine[start : start + SEGMENT], False, Tags.REST)
+        self._complete(call, pending, first)
+        call.finish()
+        gathered = {peer: bytes(frames[peer][8:][: lengths[peer]]) + rests[peer].tobytes() for peer in others}
+        gathered[self.rank] = payload
+        return [gathered[rank] for rank in range(self.size)]
+
+    def _compare(self, call: Call) -> None:
+        """Debug mode: every rank shows what it is about to do; the first that differs from rank 0 is named."""
+        text = str(call).encode()[: DEBUG_FRAME - 16]
+        mine = (fingerprint(call.sequence, call.kind, call.signature) + text).ljust(DEBUG_FRAME, b"\0")
+        frames = [bytearray(mine) for _ in range(self.size)]
+        shown = Call(call.sequence, call.kind, Signature("compare", call.signature.detail, call.signature.site))
+        pending: list[Pending] = []
+        for peer in range(self.size):
+            if peer != self.rank:
+                self._post(shown, pending, peer, frames[peer], True, Tags.DEBUG)
+                self._post(shown, pending, peer, mine, False, Tags.DEBUG)
+        try:
+            self._complete(shown, pending)
+        except BaseException as error:
+            self._broke(call, pending, error)
+            raise
+        for rank, frame in enumerate(frames):
+            if frame[:16] != frames[0][:16]:
+                said = [bytes(one[16:]).rstrip(b"\0").decode(errors="replace") for one in (frames[0], frame)]
+                self._fail(
+                    CollectiveMismatchError, verdict.mismatch(rank, said[1], 0, said[0], "their fingerprints differ")
+                )
+
+    def _created(self, chosen: tuple[int, ...], call: Call) -> Any:
+        """The survivors' MPI communicator. MPI creates it in one blocking call: on a thread, to be left at the deadline."""
+        made: list[Any] = []
+
+        def create() -> None:
+            try:
+                made.append(self._comm.Create_group(self._comm.Get_group().Incl(list(chosen)), 0))
+            except self._mpi.Exception as error:
+                made.append(error)
+
+        if self._mpi.Query_thread() == self._mpi.THREAD_MULTIPLE:
+            thread = threading.Thread(target=create, name="distarray-shrink", daemon=True)
+            thread.start()
+            thread.join(self.deadline)
+        else:
+            create()
+        if not made or isinstance(made[0], Exception):
+            if not made:
+                GRAVEYARD.append(made)
+            why = made[0] if made else f"it took more than {self.deadline:g} s"
+            raise PeerLostError(
+                f"shrink to ranks {list(chosen)} failed: {why}; agree on the survivors again, and retry."
+            )
+        return made[0]
+
+    # How it ends
+
+    def farewell(self, text: str) -> None:
+        """Tell the peers that this process has come to its end; called by the exit handler."""
+        self._tell("bye", text=text[:TEXT], clean=self._failure is None)
+
+    def leave(self) -> bool:
+        """Wait until the peers that are not lost have come to their end too; whether MPI may be finalized."""
+        start = time.monotonic()
+        pause = SLEEP[0]
+        while True:
+            waiting = [
+                p for p in range(self.size) if p not in self._goodbyes and p not in self._lost and p != self.rank
+            ]
+            for peer in waiting:
+                try:
+                    while (received := self._control.receive(peer)) is not None:
+                        if received[1]["about"] in ("left", "bye"):
+                            self._note_left(*received)
+                        elif received[1]["about"] != "here":
+                            self._failure = self._failure or (PeerLostError, "another rank failed")
+                except self._mpi.Exception:
+                    self._lost.add(peer)
+            healthy = self._failure is None and all(self._goodbyes.values()) and not self._lost
+            if all(peer in self._goodbyes or peer in self._lost for peer in waiting) and self._control.settle():
+                return healthy
+            spent = time.monotonic() - start
+            stopped = [p for p in waiting if self.hosts[p] == self.hosts[self.rank] and not alive(self._pids[p])]
+            if spent > self.deadline * (10 if healthy and not stopped else 1) or (not waiting and spent > 1):
+                self._control.bury()
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, 10e-3)
+
+
+def duplicated(source: Any, deadline: float) -> Any:
+    """A duplicate, whose messages never meet the caller's. The others are waited for with the deadline."""
+    due = time.monotonic() + deadline
+    comm, request = source.Idup()
+    while not request.Test():
+        if time.monotonic() > due:
+            GRAVEYARD.append((comm, request))
+            raise PeerLostError(
+                f"a process of {source.Get_size()} did not come to form the communicator within {deadline:g} s; every "
+                "process must make it. Look for one that failed at its start, or raise DISTARRAY_TIMEOUT."
+            )
+        time.sleep(SLEEP[0])
+    return comm

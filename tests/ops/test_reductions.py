@@ -1,0 +1,248 @@
+"""Reductions against NumPy: what they hold, what they move, and what they refuse."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import distarray as da
+from conformance.checking import both, check_invariants
+from conformance.contexts import context, examples
+from conformance.strategies import arrays, axes, axis_sets, device_counts, dtypes, pairs, shapes
+
+ORDERED = (np.subtract, np.divide, np.floor_divide, np.power, np.copysign, np.fmod, np.left_shift, np.lcm)
+ANY_ORDER = (
+    np.fmax, np.fmin, np.bitwise_or, np.bitwise_and, np.bitwise_xor, np.logical_xor, np.gcd, np.logaddexp, np.hypot,
+)  # fmt: skip
+PARTIAL = {np.add: "SUM", np.multiply: "PROD", np.maximum: "MAX", np.minimum: "MIN"}
+
+
+def same(x, ref):
+    """Whether the values are equal; fetched, since NumPy's comparisons of whole arrays don't dispatch."""
+    return np.array_equal(np.asarray(x), ref)
+
+
+def near(x, ref):
+    """Whether the values are equal but for rounding."""
+    return np.allclose(np.asarray(x), ref)
+
+
+@pytest.mark.parametrize("ufunc", ORDERED, ids=lambda u: u.__name__)
+@given(data=st.data(), n=device_counts)
+@examples(0.5)
+def test_ordered_folds_have_numpys_bits(ufunc, data, n):
+    a = data.draw(arrays(data.draw(shapes(max_size=120)), data.draw(dtypes())))
+    axis = data.draw(axis_sets(a.ndim)) if a.ndim == 0 else data.draw(axes(a.ndim))
+    kw = {"axis": axis, "keepdims": data.draw(st.booleans())}
+    if data.draw(st.booleans()):
+        kw["initial"] = 1
+    with context(n):
+        x = data.draw(pairs(a, n)).x
+        if "initial" in kw and data.draw(st.booleans()):
+            kw["where"] = data.draw(arrays(a.shape, bool))
+        both(lambda: ufunc.reduce(a, **kw), lambda: ufunc.reduce(x, **kw), zero_sign=ufunc is not np.lcm)
+
+
+@pytest.mark.parametrize("ufunc", ANY_ORDER, ids=lambda u: u.__name__)
+@given(data=st.data(), n=device_counts)
+@examples(0.5)
+def test_folds_over_several_axes(ufunc, data, n):
+    a = data.draw(arrays(data.draw(shapes(max_dims=3, max_size=100)), data.draw(dtypes())))
+    rounded = ufunc in (np.logaddexp, np.hypot)
+    kw = {"axis": data.draw(axis_sets(a.ndim)), "keepdims": data.draw(st.booleans())}
+    with context(n):
+        x = data.draw(pairs(a, n)).x
+        if data.draw(st.booleans()):
+            kw["initial"] = 1
+            kw["where"] = data.draw(arrays(a.shape, bool))
+        compare = {"exact": not rounded, "ulps": 64.0 * max(a.size, 1), "zero_sign": False}
+        both(lambda: ufunc.reduce(a, **kw), lambda: ufunc.reduce(x, **kw), **compare)
+
+
+@given(data=st.data(), n=device_counts)
+@examples(2)
+def test_partial_results_are_what_they_say(data, n):
+    """Chunks of every result fit their regions, replicas are equal to the bit, partial values fold to the value."""
+    a = data.draw(arrays(data.draw(shapes(max_size=150)), data.draw(dtypes()), extreme=False, top=2))
+    name = data.draw(st.sampled_from(["sum", "max", "min", "any", "all", "count_nonzero"]))
+    axis = data.draw(axis_sets(a.ndim))
+    with context(n):
+        x = data.draw(pairs(a, n)).x
+        if a.size or name in ("sum", "any", "all", "count_nonzero"):
+            check_invariants(getattr(np, name)(x, axis=axis))
+
+
+@pytest.mark.parametrize("ufunc", PARTIAL, ids=lambda u: u.__name__)
+def test_split_axes_leave_partial_results_and_move_nothing(ufunc):
+    a = np.arange(1.0, 25.0).reshape(6, 4)
+    with context(3):
+        x = da.asarray(a, layout=da.blocks(0))
+        with da.no_implicit_communication():
+            kept, gone = ufunc.reduce(x, axis=1), ufunc.reduce(x, axis=0)
+            part = ufunc.reduce(x, axis=0, where=a > 2, initial=1)
+        assert kept.mode is da.REPLICA
+        assert gone.mode.name == PARTIAL[ufunc] == part.mode.name
+        assert same(kept, ufunc.reduce(a, axis=1))
+        assert near(gone, ufunc.reduce(a, axis=0))
+        assert near(part, ufunc.reduce(a, axis=0, where=a > 2, initial=1))
+
+
+@pytest.mark.parametrize("n", [2, 4, 7])
+def test_bytes_of_a_sum_along_the_split_axis(n):
+    """(n - 1) times the result up, and no more than that down."""
+    a = np.arange(n * 30 * 50.0).reshape(n * 30, 50)
+    with context(n):
+        x = da.asarray(a, layout=da.blocks(0))
+        with da.ledger() as log:
+            y = x.sum(axis=0)
+        assert log.bytes_moved == 0
+        with da.ledger() as log:
+            z = y.change_mode("replica")
+        assert log.bytes_moved == 2 * (n - 1) * y.nbytes
+        assert log.rounds == 2
+        assert near(z, a.sum(axis=0))
+
+
+def test_replicated_arrays_reduce_everywhere():
+    with context(4):
+        x = da.asarray(np.linspace(0, 1, 999).reshape(3, 333), layout=da.replicated())
+        with da.no_implicit_communication():
+            y = x.sum()
+            z = np.mean(x, axis=1)
+        assert y.mode is z.mode is da.REPLICA
+        assert y.devices == (0, 1, 2, 3)
+        check_invariants(y)
+
+
+def test_partial_operands_reduce_without_resolving():
+    with context(3):
+        a = np.arange(12).reshape(3, 4)
+        x = da.asarray(a, layout=da.replicated()).change_mode("sum")
+        y = da.asarray(a, layout=da.replicated()).change_mode("max")
+        small = da.asarray(np.full((3, 4), 100, np.int8), layout=da.replicated()).change_mode("sum")
+        with da.no_implicit_communication():
+            assert x.sum(axis=0).mode is da.SUM
+            assert y.max(axis=1).mode is da.MAX
+        assert same(x.sum(axis=0), a.sum(axis=0))
+        assert same(y.max(axis=1), a.max(axis=1))
+        assert int(small.sum()) == 1200
+
+
+def test_partial_values_that_wrap_are_resolved_before_they_widen():
+    with context(2):
+        x = da.distributed_array(np.array([100, 100], np.int8), {0: slice(None), 1: slice(None)}, "sum")
+        for chunk in x.all_chunks().values():
+            chunk[0][...] = 100
+        assert int(x.sum()) == 2 * -56
+        assert int(x.sum(dtype=np.int8)) == np.int8(2 * -56)
+
+
+def test_elements_that_no_device_holds_are_identities():
+    with context(2):
+        for mode, ufunc in (("sum", np.add), ("prod", np.multiply), ("max", np.maximum)):
+            x = da.distributed_array(np.array([[1.0, 2], [3, 4]]), {1: (slice(None), 0)}, mode)
+            a = x.get()
+            assert same(ufunc.reduce(x, axis=0), ufunc.reduce(a, axis=0))
+            assert float(ufunc.reduce(x, axis=None)) == ufunc.reduce(a, axis=None)
+            with np.errstate(invalid="ignore"):
+                last, ref = np.subtract.reduce(x[:, 1]), np.subtract.reduce(a[:, 1])
+            assert np.array_equal(last.get(), ref, equal_nan=True)
+
+
+@given(data=st.data(), n=device_counts)
+def test_negative_zero(data, n):
+    """NumPy's sums begin with 0.0, unless told otherwise."""
+    shape = data.draw(shapes(max_size=60))
+    axis = data.draw(axis_sets(len(shape)))
+    kw = {"axis": axis}
+    if data.draw(st.booleans()):
+        kw["initial"] = data.draw(st.sampled_from([-0.0, 0.0, None]))
+    a = np.full(shape, -0.0)
+    with context(n):
+        x = data.draw(pairs(a, n)).x
+        both(lambda: np.add.reduce(a, **kw), lambda: np.add.reduce(x, **kw))
+
+
+@given(data=st.data(), n=device_counts)
+def test_ptp_var_with_mean_and_correction(data, n):
+    a = data.draw(arrays(data.draw(shapes(max_dims=3, max_size=80)), "float64", extreme=False))
+    axis = data.draw(axis_sets(a.ndim))
+    with context(n):
+        x = data.draw(pairs(a, n)).x
+        both(lambda: np.ptp(a, axis=axis), lambda: np.ptp(x, axis=axis))
+        loose = {"exact": False, "ulps": 2.0**20, "scale": 100.0}
+        if a.size:
+            mean = a.mean(axis=axis, keepdims=True)
+            both(lambda: np.var(a, axis=axis, mean=mean), lambda: np.var(x, axis=axis, mean=mean), **loose)
+            both(lambda: np.std(a, axis=axis, correction=1), lambda: np.std(x, axis=axis, correction=1), **loose)
+        with pytest.raises(ValueError, match="simultaneously"):
+            np.var(x, ddof=1, correction=1)
+
+
+def test_warnings_come_once_from_the_callers_line():
+    with context(2):
+        x = da.asarray(np.array([1e308, 1e308, 1e308, 1e308]), layout=da.blocks(0))
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            x.sum()
+        assert [(str(w.message), w.filename) for w in seen] == [("overflow encountered in reduce", __file__)]
+        with pytest.warns(RuntimeWarning, match="Mean of empty slice"), np.errstate(invalid="ignore"):
+            assert np.isnan(np.mean(da.asarray(np.zeros((0, 3))), axis=0).get()).all()
+        with pytest.warns(RuntimeWarning, match="Degrees of freedom"), np.errstate(all="ignore"):
+            np.var(x[:1], ddof=1).get()
+        with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+            x.sum()
+
+
+def test_results_without_axes_are_scalars_that_rebind():
+    with context(2):
+        for y in (da.asarray([1, 2]).sum(), np.mean(da.asarray([1.0])), np.argmax(da.asarray([1.0]))):
+            z = y
+            z += 1
+            assert z is not y
+            assert z.get() == y.get() + 1
+
+
+def test_refusals():
+    with context(2):
+        x = da.asarray(np.ones((2, 3)), layout=da.blocks(0))
+        for call, kind, text in (
+            (lambda: np.maximum.reduce(x[:0], axis=0), ValueError, "zero-size array to reduction operation maximum"),
+            (lambda: np.subtract.reduce(x, axis=(0, 1)), ValueError, "not reorderable"),
+            (lambda: x.sum(axis=2), np.exceptions.AxisError, "out of bounds"),
+            (lambda: x.sum(axis=(0, 0)), ValueError, "duplicate"),
+            (lambda: x.max(where=[True, False, True]), ValueError, "does not have an identity"),
+            (lambda: x.sum(where=[1, 0, 1]), TypeError, "safe"),
+            (lambda: x.sum(where=np.ones((4, 2, 3), bool)), ValueError, "broadcast"),
+            (lambda: x.sum(axis=0, out=np.zeros(2)), ValueError, "pass an out="),
+            (lambda: x.sum(axis=0, out=[0, 0, 0]), TypeError, "arr"),
+            (lambda: np.negative.reduce(x), ValueError, "binary"),
+            (lambda: np.divmod.reduce(x), ValueError, "single value"),
+            (lambda: np.argmax(x[:0]), ValueError, "empty sequence"),
+        ):
+            with pytest.raises(kind, match=text):
+                call()
+
+
+@given(data=st.data(), n=device_counts)
+def test_out_and_where_of_every_kind(data, n):
+    a = data.draw(arrays(data.draw(shapes(min_dims=1, max_dims=3, max_size=80)), "float64", extreme=False))
+    axis = data.draw(axes(a.ndim))
+    ufunc = data.draw(st.sampled_from([np.add, np.subtract, np.maximum]))
+    shape = tuple(np.delete(a.shape, axis))
+    with context(n):
+        x = data.draw(pairs(a, n)).x
+        mask = data.draw(arrays(a.shape, bool))
+        out, ref = data.draw(pairs(np.zeros(shape), n, partial=False)), np.zeros(shape)
+        where = data.draw(pairs(mask, n)).x if data.draw(st.booleans()) else mask
+        kw = {"axis": axis, "initial": 0.5}
+        ufunc.reduce(a, where=mask, out=ref, **kw)
+        assert ufunc.reduce(x, where=where, out=out.x, **kw) is out.x
+        assert near(out.x, ref)
+        host = np.zeros(shape)
+        assert ufunc.reduce(x, where=where, out=host, **kw) is host
+        assert near(host, ref)

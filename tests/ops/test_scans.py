@@ -1,0 +1,109 @@
+"""Scans against NumPy: bit for bit, and one slice for each border between devices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import distarray as da
+from conformance.checking import both, check_invariants
+from conformance.contexts import context, examples
+from conformance.strategies import arrays, axes, device_counts, dtypes, pairs, shapes
+
+
+def same(x, ref):
+    """Whether the values are equal; fetched, since NumPy's comparisons of whole arrays don't dispatch."""
+    return np.array_equal(np.asarray(x), ref)
+
+UFUNCS = (np.add, np.multiply, np.maximum, np.subtract, np.divide, np.logaddexp, np.bitwise_xor, np.power, np.logical_or)
+
+
+@pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda u: u.__name__)
+@given(data=st.data(), n=device_counts)
+def test_accumulate(ufunc, data, n):
+    a = data.draw(arrays(data.draw(shapes(min_dims=1, max_size=120)), data.draw(dtypes()), top=2))
+    kw = {"axis": data.draw(axes(a.ndim))}
+    if data.draw(st.booleans()) and a.dtype.kind in "biu" and ufunc in (np.add, np.multiply, np.subtract):
+        kw["dtype"] = data.draw(st.sampled_from([np.int16, np.float64]))
+    with context(n):
+        x = data.draw(pairs(a, n)).x
+        got = []
+
+        def ours():
+            got.append(ufunc.accumulate(x, **kw))
+            return got[0]
+
+        if both(lambda: ufunc.accumulate(a, **kw), ours):
+            check_invariants(got[0])
+
+
+@given(data=st.data(), n=device_counts)
+@examples(3)
+def test_reduceat(data, n):
+    ufunc = data.draw(st.sampled_from([np.add, np.multiply, np.maximum, np.subtract, np.gcd]))
+    a = data.draw(arrays(data.draw(shapes(min_dims=1, max_size=100)), data.draw(dtypes()), extreme=False, top=2))
+    axis = data.draw(axes(a.ndim))
+    size = a.shape[axis]
+    indices = data.draw(st.lists(st.integers(0, max(size - 1, 0)), max_size=6))
+    if data.draw(st.booleans()):
+        indices = sorted(set(indices))
+    indices = np.array(indices, int) if indices or data.draw(st.booleans()) else indices
+    with context(n):
+        x = data.draw(pairs(a, n)).x
+        loose = {"exact": False, "ulps": 64.0, "scale": 200.0}
+        both(lambda: ufunc.reduceat(a, indices, axis), lambda: ufunc.reduceat(x, indices, axis), **loose)
+
+
+@given(data=st.data(), n=device_counts)
+@examples(2)
+def test_cumulative_functions(data, n):
+    a = data.draw(arrays(data.draw(shapes(max_dims=3, max_size=80)), data.draw(dtypes()), extreme=False, top=2))
+    name = data.draw(st.sampled_from(["cumsum", "cumprod", "cumulative_sum", "cumulative_prod"]))
+    kw = {}
+    if a.ndim != 1 or data.draw(st.booleans()):
+        kw["axis"] = data.draw(axes(a.ndim)) if a.ndim else None
+    if name.startswith("cumulative"):
+        kw["include_initial"] = data.draw(st.booleans())
+    with context(n):
+        x = data.draw(pairs(a, n)).x
+        call = getattr(np, name)
+        both(lambda: call(a, **kw), lambda: call(x, **kw))
+
+
+def test_flat_scans_and_out():
+    a = np.arange(12).reshape(3, 4)
+    with context(3):
+        x = da.asarray(a, layout=da.blocks(0))
+        assert same(np.cumsum(x), np.cumsum(a))
+        out, host = da.asarray(np.zeros((3, 4)), layout=da.blocks(1)), np.zeros((3, 4))
+        assert np.add.accumulate(x, out=out) is out
+        assert np.cumsum(x, axis=0, out=host) is host
+        assert same(out, np.cumsum(a, axis=0))
+        assert same(host, np.cumsum(a, axis=0))
+        with pytest.raises(ValueError, match="pass an out="):
+            np.add.accumulate(x, out=np.zeros(3))
+        with pytest.raises(IndexError, match="out-of-bounds"):
+            np.add.reduceat(x, [0, 3])
+        with pytest.raises(TypeError):
+            np.add.accumulate(da.asarray(1.0))
+        with pytest.raises(ValueError, match="axis"):
+            np.cumulative_sum(x)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_one_slice_a_border(n):
+    a = np.random.default_rng(0).normal(size=(8 * n, 50))
+    with context(n):
+        x = da.asarray(a, layout=da.blocks(0))
+        with da.no_implicit_communication():
+            across = np.add.accumulate(x, axis=1)
+        with da.ledger() as log:
+            along = np.add.accumulate(x, axis=0)
+        assert log.bytes_moved == (n - 1) * 50 * 8
+        assert along.layout == across.layout == x.layout
+        assert same(along, np.cumsum(a, axis=0))
+        assert same(across, np.cumsum(a, axis=1))
+        with da.no_implicit_communication():
+            np.add.reduceat(x, [0, 3, 9], axis=1)
