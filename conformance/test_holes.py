@@ -162,9 +162,11 @@ def test_11_functions_of_the_index_see_global_indices():
 
 
 def test_12_no_numpy_function_gathers_in_silence():
-    """Each either has an implementation or raises TypeError: a plain NumPy array never comes back."""
+    """Each either has an implementation or raises TypeError: a plain NumPy array never comes back, except from the
+    functions that are asked to make one."""
     x = spread(SQUARE + 1)
     wrong = []
+    conversions = {"array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "require"}
     for function in np.testing.overrides.get_overridable_numpy_array_functions():
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -174,7 +176,7 @@ def test_12_no_numpy_function_gathers_in_silence():
                 continue
         parts = result if isinstance(result, tuple) else (result,)
         wrong += [function.__name__ for part in parts if isinstance(part, np.ndarray) and part.size > 1]
-    assert not wrong
+    assert not set(wrong) - conversions
 
 
 def test_12_an_unsupported_function_is_named():

@@ -13,7 +13,7 @@ import numpy as np
 
 from distarray.errors import UnsupportedError
 from distarray.fusion.demand import demand, write
-from distarray.fusion.expr import Leaf, Node, forced
+from distarray.fusion.expr import Leaf, Node, forced, warn_complex
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -344,7 +344,10 @@ class DistributedArray(Operators):
         if not _is_basic(key):
             METHODS["setitem"](self, key, value)
             return
-        self._assign(self._view_map().index(key), value)
+        view = self._view_map().index(key)
+        if not view.shape and getattr(value, "ndim", 0) != 0 and not _has_ellipsis(key):
+            raise ValueError("setting an array element with a sequence.")
+        self._assign(view, value)
 
     def _assign(self, view: ViewMap, value: Any) -> None:
         """Write `value`, broadcast to the view's shape, into a view of this array's storage."""
@@ -361,6 +364,8 @@ class DistributedArray(Operators):
                 array = array[0, ...]
             if array.shape != view.shape and not _fits(array.shape, view.shape):
                 raise ValueError(f"could not broadcast input array from shape {array.shape} into shape {view.shape}")
+            if array._dtype.kind == "c" and self._dtype.kind not in "cb":
+                warn_complex()
             source = array._arg()
         plain = None if view.is_identity and view.base == storage.version.layout.shape else view
         write(storage, plain, source)
@@ -482,6 +487,6 @@ def _delegate(name: str) -> Any:
 
 for _name in (
     """sum prod min max any all mean var std argmin argmax dot transpose reshape ravel flatten squeeze swapaxes astype copy
-    conj conjugate clip fill take to_device __dlpack__ __dlpack_device__""".split()
+    conj conjugate clip fill take to_device cumsum cumprod nonzero __dlpack__ __dlpack_device__""".split()
 ):
     setattr(DistributedArray, _name, _delegate(_name))

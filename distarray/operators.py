@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from distarray.array import DistributedArray
     from distarray.context import Context
 
-__all__ = ["Operators", "apply", "astype_node", "broadcast_shape", "same_context"]
+__all__ = ["Operators", "apply", "astype_node", "broadcast_shape", "known", "same_context"]
 
 PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -75,8 +75,8 @@ def apply(
     kwargs.pop("order", None)
     if kwargs.get("signature") is None:
         kwargs.pop("signature", None)
-    known = [a for a in (*inputs, *(out or ()), where) if isinstance(a, Operators)]
-    context = same_context(cast("list[DistributedArray]", known))
+    ours = [a for a in (*inputs, *(out or ()), where) if isinstance(a, Operators)]
+    context = same_context(cast("list[DistributedArray]", ours))
     args: list[Any] = []
     arrays: list[DistributedArray] = []
     for item in inputs:
@@ -91,15 +91,28 @@ def apply(
         args.append(array)
     if out is not None and all(o is None for o in out):
         out = None
-    shape = broadcast_shape(*(a._shape for a in arrays)) if arrays else ()
+    shapes = [a._shape for a in arrays]
     mask = None
     if where is not True:
         mask = METHODS["as_operand"](context, where, None)
-        mask = mask if isinstance(mask, np.generic) else mask
         if not isinstance(mask, np.generic):
-            shape = broadcast_shape(shape, mask._shape)
+            shapes.append(mask._shape)
+    # NumPy speaks of dtypes before shapes
+    checks = dict(kwargs)
     if out is not None:
-        _check_out(ufunc, out, shape)
+        for target in out:
+            if target is not None and not isinstance(target, (Operators, np.ndarray)):
+                raise TypeError(f"return arrays must be of ArrayType, and out= got {type(target).__name__}")
+        dummies = tuple(None if o is None else np.empty(0, o.dtype) for o in out)
+        checks["out"] = dummies if ufunc.nout > 1 else dummies[0]
+    if mask is not None:
+        checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)
+    operands = tuple([a._arg() if isinstance(a, Operators) else a for a in args])
+    if checks != kwargs or len(set(shapes)) > 1:
+        probe(ufunc, operands, checks)
+    shape = broadcast_shape(*shapes) if shapes else ()
+    if out is not None:
+        _check_out(out, shape)
         shape = next(o.shape for o in out if o is not None)
     if ufunc.nout > 1:
         return _several(context, ufunc, args, out, mask, shape, kwargs)
@@ -108,19 +121,11 @@ def apply(
         if partial is not None:
             return partial
     target = None if out is None else out[0]
-    checks = dict(kwargs)
-    if target is not None:
-        checks["out"] = np.empty(0, target.dtype)
-    if mask is not None:
-        checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)
-    operands = tuple([a._arg() if isinstance(a, Operators) else a for a in args])
-    if checks != kwargs:
-        probe(ufunc, operands, checks)
     if mask is None:
         node = record(context, ufunc, operands, kwargs, shape)
     else:
         node = _masked(context, ufunc, operands, kwargs, shape, mask, target)
-    kind = type(known[0])
+    kind = type(ours[0])
     if target is None:
         return cast("DistributedArray", kind)._of_node(node)
     if forced(node):
@@ -150,12 +155,10 @@ def _plain(item: Any) -> Any:
     return item._arg() if isinstance(item, Operators) else item
 
 
-def _check_out(ufunc: np.ufunc, out: tuple[Any, ...], shape: tuple[int, ...]) -> None:
+def _check_out(out: tuple[Any, ...], shape: tuple[int, ...]) -> None:
     for target in out:
         if target is None:
             continue
-        if not isinstance(target, (Operators, np.ndarray)):
-            raise TypeError(f"return arrays must be of ArrayType, and out= of {ufunc.__name__} got {type(target).__name__}")
         if broadcast_shape(target.shape, shape) != target.shape:
             raise ValueError(
                 f"non-broadcastable output operand with shape {target.shape} doesn't match the broadcast shape {shape}"
@@ -258,15 +261,17 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         if other._context is not array._context:
             same_context((array, other))
         if other._shape != shape:
-            shape = broadcast_shape(left._shape, right._shape)
+            shape = _broadcast(ufunc, left, right)
         storage = other._storage
         if storage is not None and storage.version.layout.is_partial:
             return apply(ufunc, (left, right))
         second = other._arg()
     elif kind in PYTHON_SCALARS or isinstance(other, np.generic):
         second = other
-    elif _takes(other):
+    elif known(other):
         return apply(ufunc, (left, right))
+    elif _takes(other):
+        return ufunc(left, right)
     else:
         return NotImplemented
     context = array._context
@@ -279,19 +284,33 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
     return type(array)._of_node(node)
 
 
-def _takes(other: Any) -> bool:
-    """Whether an operator works with an object of this kind, by NEP 13's rules."""
+def _broadcast(ufunc: np.ufunc, left: Any, right: Any) -> tuple[int, ...]:
+    """The operands' common shape; where there is none, NumPy's error, of dtypes before that of shapes."""
+    try:
+        return broadcast_shape(left._shape, right._shape)
+    except ValueError:
+        probe(ufunc, (left._arg(), right._arg()), {})
+        raise
+
+
+def known(other: Any) -> bool:
+    """Whether an object is an operand by itself: an array of ours or NumPy's or CuPy's, a scalar, nested lists."""
     if isinstance(other, (np.ndarray, np.generic, Operators, *PYTHON_SCALARS, list, tuple)):
         return True
     return METHODS["is_foreign_array"](other)  # type: ignore[no-any-return]
+
+
+def _takes(other: Any) -> bool:
+    """Whether an operator goes on to the ufunc, by NEP 13: with known operands, and those with a protocol of their own."""
+    return known(other) or getattr(type(other), "__array_ufunc__", None) is not None
 
 
 def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     """``array op= other``."""
     if array._detached:
         return apply(ufunc, (array, other))
-    if not _takes(other):
-        return NotImplemented
+    if not known(other):
+        return ufunc(array, other, out=array) if _takes(other) else NotImplemented
     if not array._writable:
         raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; write to x.copy()")
     context = array._context
@@ -301,6 +320,8 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
         second = METHODS["as_operand"](context, other, array._shape)
         if isinstance(second, Operators):
             shape = cast("DistributedArray", second)._shape
+            if shape != array._shape:
+                probe(ufunc, (array._arg(), _plain(second)), {"out": np.empty(0, array._dtype)})
             if shape != array._shape and broadcast_shape(array._shape, shape) != array._shape:
                 raise ValueError(
                     f"non-broadcastable output operand with shape {array._shape} doesn't match the broadcast shape "

@@ -315,7 +315,10 @@ def _described(error: BaseException) -> bytes:
 def _key(key: str) -> bytes:
     if not isinstance(key, str):
         raise TypeError(f"key {key!r} is {type(key).__name__}, but str is needed; pass such as 'nccl/0'")
-    data = key.encode(errors="surrogatepass")
+    try:
+        data = key.encode()
+    except UnicodeEncodeError as error:
+        raise RendezvousError(f"key {key!r} cannot be encoded as UTF-8 ({error.reason}); pass ordinary text") from error
     if len(data) > MAX_KEY:
         raise RendezvousError(f"a key of {len(data)} bytes, but at most {MAX_KEY} are taken; shorten {key[:40]!r}...")
     return data

@@ -35,15 +35,15 @@ def fold(op: str, parts: Sequence[Array], out: Array) -> None:
     function = {"sum": np.add, "avg": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[op]
     if dtype.kind == "b":
         function = np.logical_or if op in ("sum", "max") else np.logical_and
-    if dtype.itemsize == 2 and dtype.kind not in "iu":  # float16 and bfloat16: round once, at the end
-        wide = parts[0].astype(np.float32)
-        for part in parts[1:]:
-            function(wide, part.astype(np.float32), out=wide)
-        if op == "avg":
-            wide /= np.float32(len(parts))
-        out[...] = wide
-        return
     with np.errstate(all="ignore"):
+        if dtype.itemsize == 2 and dtype.kind not in "iu":  # float16 and bfloat16: round once, at the end
+            wide = parts[0].astype(np.float32)
+            for part in parts[1:]:
+                function(wide, part.astype(np.float32), out=wide)
+            if op == "avg":
+                wide /= np.float32(len(parts))
+            out[...] = wide
+            return
         if len(parts) == 1:
             out[...] = parts[0]
         elif not any(np.may_share_memory(out, part) for part in parts[2:]):
@@ -81,7 +81,7 @@ class MpiGroup(ProcessGroup):
         self._wire.close()
 
     def _abandon(self, error: BaseException) -> None:
-        self._wire.abort(f"this process left with {type(error).__name__}: {error}")
+        self._wire.report(error)
 
     # ---- collectives
 

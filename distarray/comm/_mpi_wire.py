@@ -7,22 +7,25 @@ kept for good and the wire is given up.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import CollectiveMismatchError, CommunicationError, PeerLostError
+from ..errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError, UnsupportedError
+from ._mpi_exit import GRAVEYARD, forget, load_mpi, register
 from ._record import Recorder
 from .base import Signature
-from .deadlines import collective_timeout
+from .deadlines import bootstrap_timeout, collective_timeout
+from .mpi import duplicated
 
 __all__ = ["MpiWire", "connect_mpi"]
 
 TAGS = (
     "mail", "control", "all_reduce", "reduce", "broadcast", "reduce_scatter", "all_gather", "send", "send_recv", "scatter",
-    "gather", "all_to_all", "sparse",
+    "gather", "all_to_all", "sparse", "left",
 )  # fmt: skip
 TAG = {name: number for number, name in enumerate(TAGS, 1)}
 PIECE = 1 << 30
@@ -46,13 +49,13 @@ def connect_mpi(n_devices: int, rank: int, deadline: float) -> MpiWire:
         The processes are not those that MPI started.
     """
     try:
-        from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # mpi4py raises RuntimeError where it finds no MPI library
+        mpi = load_mpi()
+    except UnsupportedError as error:
         raise RuntimeError(
-            f"mpi4py cannot be used ({type(error).__name__}: {error}), and MPI was asked for; pip install 'distarray[mpi]' "
+            f"{error.__cause__ or error}: mpi4py cannot be used, and MPI was asked for; pip install 'distarray[mpi]' "
             'beside an MPI library (pip install mpich), or use backend="nccl" without use_mpi=True'
         ) from error
-    world = MPI.COMM_WORLD
+    world = mpi.COMM_WORLD
     if world.Get_size() != n_devices:
         raise ValueError(
             f"n_devices = {n_devices}, but MPI started {world.Get_size()} process(es); start the program with "
@@ -63,7 +66,9 @@ def connect_mpi(n_devices: int, rank: int, deadline: float) -> MpiWire:
             f"rank = {rank}, but this process is rank {world.Get_rank()} of MPI.COMM_WORLD; pass "
             f"rank={world.Get_rank()} (MPI.COMM_WORLD.Get_rank())"
         )
-    return MpiWire(MPI, world.Dup(), deadline)
+    wire = MpiWire(mpi, duplicated(world, bootstrap_timeout()), deadline)
+    register(wire)
+    return wire
 
 
 class MpiWire:
@@ -90,7 +95,7 @@ class MpiWire:
         self.record = Recorder(self.rank, self.size)
         self._broken = ""
         self._closed = False
-        self._kept: list[Any] = []  # requests and buffers of calls that timed out, and posted mail on its way
+        self._mail: list[tuple[Any, bytes]] = []  # posted, and perhaps still on its way
         self.hosts = [self.rank_name(i, "") for i in range(self.size)]
         names = self.all_gather(mpi.Get_processor_name().encode()[:255], Signature("init_process_group"))
         self.hosts = [self.rank_name(i, name.decode(errors="replace")) for i, name in enumerate(names)]
@@ -124,9 +129,8 @@ class MpiWire:
     def post(self, peer: int, payload: bytes, tag: str = "mail") -> None:
         """Send bytes without waiting for the peer."""
         self._usable()
-        self._kept = [entry for entry in self._kept if not (entry[0] == "mail" and entry[1].Test())]
-        request = self._comm.Isend([payload, self._mpi.BYTE], peer, TAG[tag])
-        self._kept.append(("mail", request, payload))
+        self._mail = [entry for entry in self._mail if not entry[0].Test()]
+        self._mail.append((self._comm.Isend([payload, self._mpi.BYTE], peer, TAG[tag]), payload))
 
     def fetch(self, peer: int, operation: str = "sparse", tag: str = "mail") -> bytes:
         """The next bytes that `peer` posted."""
@@ -170,6 +174,17 @@ class MpiWire:
         """Wait until every process has come here."""
         self.all_gather(b"", signature)
 
+    def report(self, error: BaseException) -> None:
+        """Tell the others that this process failed: those that wait for it raise RemoteError. Never raises."""
+        if self._broken or self._closed:
+            return
+        text = f"{type(error).__name__}: {error}"[:2000]
+        with contextlib.suppress(self._mpi.Exception):
+            for peer in range(self.size):
+                if peer != self.rank:
+                    self.post(peer, text.encode(), "left")
+        self._broken = f"this process itself failed with {text}"
+
     def abort(self, reason: str) -> None:
         """Give the wire up without waiting for anyone."""
         self._broken = self._broken or reason
@@ -179,17 +194,26 @@ class MpiWire:
         if self._closed:
             return
         self._closed = True
-        if self._broken or self._mpi.Is_finalized():
+        if self._broken:
+            GRAVEYARD.append((self._comm, self._mail))
             return
         try:
-            for kind, request, _ in self._kept:
-                if kind == "mail":
-                    self._poll(request.Test, lambda: [], 0, "stop", None)
+            for request, _ in self._mail:
+                self._poll(request.Test, lambda: [], 0, "stop", None)
             done = self._comm.Ibarrier()
-            self._poll(done.Test, lambda: [], 0, "stop", None)
+            self._poll(done.Test, lambda: [], 0, "stop", done)
         except CommunicationError:
             return  # someone did not come: leave the communicator to the end of the process
         self._comm.Free()
+        forget(self)
+
+    def farewell(self, text: str) -> None:
+        """The process comes to its end; `close` says so."""
+
+    def leave(self) -> bool:
+        """Whether MPI may be finalized."""
+        self.close()
+        return not self._broken
 
     # ---- waiting
 
@@ -240,11 +264,11 @@ class MpiWire:
                 if now - start > self.deadline:
                     raise self._lost(silent(), operation)
         except self._mpi.Exception as error:
-            self._kept.append(("abandoned", keep, None))
+            GRAVEYARD.append((self._comm, keep))
             self._broken = f"MPI failed in {operation!r}: {error}"
             raise PeerLostError(f"{operation!r} failed in MPI: {error}; a process has probably died") from error
         except CommunicationError:
-            self._kept.append(("abandoned", keep, None))
+            GRAVEYARD.append((self._comm, keep))
             raise
 
     def _compare(self, silent: list[int], tag: int, operation: str, suspects: dict[int, float]) -> None:
@@ -254,7 +278,14 @@ class MpiWire:
             status = self._mpi.Status()
             if not self._comm.Iprobe(peer, self._mpi.ANY_TAG, status) or status.Get_tag() == tag:
                 suspects.pop(peer, None)
-            elif now - suspects.setdefault(peer, now) > SURE:
+            elif now - suspects.setdefault(peer, now) <= SURE:
+                continue
+            elif status.Get_tag() == TAG["left"]:
+                payload = bytearray(status.Get_count(self._mpi.BYTE))
+                self._comm.Recv([payload, self._mpi.BYTE], peer, TAG["left"])
+                self._broken = f"{self.hosts[peer]} failed with {payload.decode(errors='replace')}"
+                raise RemoteError(f"{self._broken}, while rank {self.rank} waited for it in {operation!r}")
+            else:
                 raise self._mismatch(peer, TAGS[status.Get_tag() - 1], operation)
 
     def _mismatch(self, peer: int, theirs: str, ours: str) -> CollectiveMismatchError:

@@ -13,15 +13,16 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from ..errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError
+from ..errors import CollectiveMismatchError, PeerLostError
 from . import _mpi_verdict as verdict
-from ._mpi_control import TEXT, Control, Status, Tags, alive
+from ._mpi_channel import SLEEP, Channel, Pending
+from ._mpi_control import TEXT, Tags, alive
 from ._mpi_exit import GRAVEYARD, forget, load_mpi, register
-from ._record import Bytes, Call, Recorder, byte_views, collective_deadline, debug_mode, fingerprint
+from ._record import Call, byte_views, collective_deadline, debug_mode, fingerprint
 from .base import Communicator, Message, Signature
 from .deadlines import seconds
 
@@ -83,11 +84,9 @@ class MpiCommunicator(Channel, Communicator):
         try:
             mine, own = outgoing.pop(self.rank, None), incoming.pop(self.rank, None)
             for peer, view in incoming.items():
-                if view.size:
-                    self._segments(call, pending, peer, view, True)
+                self._segments(call, pending, peer, view, True)
             for peer, view in outgoing.items():
-                if view.size:
-                    self._segments(call, pending, peer, view, False)
+                self._segments(call, pending, peer, view, False)
             if mine is not None or own is not None:
                 self._copy_own(call, pending, mine, own)
             self._complete(call, pending)
@@ -184,12 +183,10 @@ class MpiCommunicator(Channel, Communicator):
         rests = {peer: np.empty(max(lengths[peer] - FRAME + 8, 0), np.uint8) for peer in others}
         first = len(pending)
         for peer, rest in rests.items():
-            for start in range(0, rest.size, SEGMENT):
-                self._post(call, pending, peer, rest[start : start + SEGMENT], True, Tags.REST)
+            self._segments(call, pending, peer, rest, True, Tags.REST)
         mine = np.frombuffer(payload, np.uint8)[FRAME - 8 :]
         for peer in others:
-            for start in range(0, mine.size, SEGMENT):
-                self._post(call, pending, peer, mine[start : start + SEGMENT], False, Tags.REST)
+            self._segments(call, pending, peer, mine, False, Tags.REST)
         self._complete(call, pending, first)
         call.finish()
         gathered = {peer: bytes(frames[peer][8:][: lengths[peer]]) + rests[peer].tobytes() for peer in others}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..errors import DeviceError
 from .base import Chunk, Device, as_int
 from .cuda import CudaDevice, CudaRuntime
-from .gpus import cupy_available, gpu_count, gpu_report, no_gpu
+from .gpus import cupy_available, from_dlpack, gpu_count, gpu_report, no_gpu
 from .host import HostDevice
 from .pool import HostPool
 from .workers import INLINE_BYTES, Workers, cpu_count
@@ -23,6 +23,7 @@ __all__ = [
     "Workers",
     "cpu_count",
     "cupy_available",
+    "from_dlpack",
     "gpu_count",
     "make_devices",
 ]

@@ -5,7 +5,11 @@ Apart from cuda.py, so that asking costs no more than it must: programs without 
 
 from __future__ import annotations
 
-__all__ = ["cupy_available", "gpu_count", "gpu_report", "no_gpu"]
+from typing import Any
+
+import numpy as np
+
+__all__ = ["cupy_available", "from_dlpack", "gpu_count", "gpu_report", "no_gpu"]
 
 
 def gpu_report() -> tuple[int, str]:
@@ -50,3 +54,13 @@ def no_gpu(reason: str) -> str:
         f"no CUDA device can be used: {reason}; install CuPy for your CUDA version, as in "
         "pip install 'distarray[cuda12]', on a machine with an NVIDIA GPU and driver, or use kind='host'"
     )
+
+
+def from_dlpack(obj: Any) -> Any:
+    """A NumPy or CuPy array of an object with DLPack, by where its memory is; no copy."""
+    kind, _ = obj.__dlpack_device__()
+    if int(kind) in (1, 3):
+        return np.from_dlpack(obj)
+    import cupy
+
+    return cupy.from_dlpack(obj)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.errors import UnsupportedError
+from distarray.fusion.expr import real_part
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -149,7 +150,7 @@ def _run(
     steps = program.steps
     kind, value = program.result
     if kind != "step":
-        source = operands[value] if kind == "leaf" else value
+        source = real_part(operands[value] if kind == "leaf" else value, out.dtype)
         if notes is not None:
             np.copyto(out, source, casting="unsafe")
         else:
@@ -169,6 +170,7 @@ def _run(
             result = _call_other(lib, step, args, into)
         done.append(result)
     if done[last] is not out:
+        done[last] = real_part(done[last], out.dtype)
         if notes is not None:
             np.copyto(out, done[last], casting="unsafe")
         else:

@@ -9,6 +9,7 @@ not change what the expression reads.
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,12 +37,28 @@ def empty_of(dtype: Any) -> Any:
     return found
 
 
+def warn_complex() -> None:
+    """NumPy's warning where an imaginary part is dropped, at the caller's line."""
+    file, line, names = call_site()
+    registry = names.setdefault("__warningregistry__", {})
+    text = "Casting complex values to real discards the imaginary part"
+    warnings.warn_explicit(text, np.exceptions.ComplexWarning, file, line, names.get("__name__"), registry)
+
+
+def real_part(array: Any, dtype: Any) -> Any:
+    """`array`, or its real part where `dtype` has no room for more: the warning was given at the call."""
+    if dtype.kind not in "cb" and getattr(array, "dtype", dtype).kind == "c":
+        return array.real
+    return array
+
+
 class Cast:
     """A conversion to another dtype, in the place of a ufunc."""
 
     __name__ = "astype"
 
     def __call__(self, array: Any, *, dtype: Any, out: Any = None, where: Any = True) -> Any:
+        array = real_part(array, dtype)
         if out is None:
             return np.asarray(array).astype(dtype)
         np.copyto(out, array, casting="unsafe", where=where)

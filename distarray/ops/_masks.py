@@ -39,6 +39,14 @@ def check_mask(mask_shape: tuple[int, ...], shape: tuple[int, ...], first: int =
             )
 
 
+def check_dimensions(ndim: int) -> None:
+    """Raise NumPy's TypeError unless a value may stand for the elements of a mask of all axes, given alone."""
+    if ndim > 1:
+        raise TypeError(
+            f"NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has {ndim} dimensions"
+        )
+
+
 def place_like(x: DistributedArray, value: Any, axes: Sequence[int]) -> DistributedArray:
     """A host array on the devices of `x`, cut as `x` is along the axes that its own stand for. Nothing moves between
     devices: every process has the value."""
@@ -271,11 +279,8 @@ def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True)
     trailing = x.shape[mask.ndim :]
     with context.lock:
         if not isinstance(value, np.generic):
-            if only and not trailing and value.ndim > 1:
-                raise TypeError(
-                    "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has "
-                    f"{value.ndim} dimensions"
-                )
+            if only and not trailing:
+                check_dimensions(value.ndim)
             given = value.shape
             while value.ndim > len(trailing) and value.shape[0] == 1:
                 value = value[0, ...]

@@ -9,8 +9,9 @@ import numpy as np
 
 from distarray.array import DistributedArray
 from distarray.context import Context, current, group_ids
-from distarray.devices import Chunk
+from distarray.devices import Chunk, from_dlpack
 from distarray.errors import CoverageError, LayoutError, UnsupportedError
+from distarray.fusion.expr import warn_complex
 from distarray.geometry import as_spec, blocks, replicated
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -158,7 +159,7 @@ def _host_or_device_array(obj: Any, dtype: Any) -> Any:
         return obj if dtype is None else obj.astype(dtype, copy=False)
     if not isinstance(obj, (np.ndarray, np.generic, list, tuple, *PYTHON_SCALARS)) and not hasattr(obj, "__array__"):
         if hasattr(obj, "__dlpack__"):
-            obj = _from_dlpack(obj)
+            obj = from_dlpack(obj)
             if is_cupy(obj):
                 return obj if dtype is None else obj.astype(dtype, copy=False)
         elif not isinstance(obj, Sequence):
@@ -183,15 +184,6 @@ def _nested(obj: Any) -> Any:
 def is_cupy(obj: Any) -> bool:
     """Whether an object is a CuPy array, without importing CuPy."""
     return type(obj).__module__.partition(".")[0] == "cupy" and hasattr(obj, "data") and hasattr(obj, "shape")
-
-
-def _from_dlpack(obj: Any) -> Any:
-    kind, _ = obj.__dlpack_device__()
-    if int(kind) in (1, 3):
-        return np.from_dlpack(obj)
-    import cupy
-
-    return cupy.from_dlpack(obj)
 
 
 def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
@@ -332,6 +324,8 @@ def astype(x: Any, dtype: Any, /, order: str = "K", casting: str = "unsafe", *, 
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
     if target == x.dtype:
         return copy_array(x) if copy else x
+    if x.dtype.kind == "c" and target.kind not in "cb":
+        warn_complex()
     return DistributedArray._of_node(astype_node(x, target))
 
 

@@ -286,7 +286,10 @@ def arange(
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars: pass scalar bounds")
         dtype = np.result_type(np.intp, *[np.asarray(value).dtype for value in (start, stop, step)])
     dtype = _check_dtype(dtype)
-    n, second = _length(start, stop, step)
+    try:
+        n, second = _length(start, stop, step)
+    except OverflowError:
+        raise ValueError("Maximum allowed size exceeded: pass bounds that fit the dtype") from None
     if dtype.kind == "b" and n > 2:
         raise TypeError(
             "arange() is only supported for booleans when the result has at most length 2: use an integer dtype"

@@ -28,7 +28,7 @@ from distarray.ops._gather import (
     split_target,
     upload,
 )
-from distarray.ops._masks import check_mask, mask_read, mask_write, mismatch, nothing
+from distarray.ops._masks import check_dimensions, check_mask, mask_read, mask_write, mismatch, nothing
 from distarray.ops.convert import copy_array, from_chunks, is_cupy, place, resolve_layout
 from distarray.registry import method
 from distarray.storage import writable_chunks
@@ -170,7 +170,10 @@ def setitem(x: DistributedArray, key: Any, value: Any) -> None:
     if not has_arrays(items):
         x._assign(x._view_map().index(tuple(items)), value)
         return
-    store(x, split_key(x, items), value_of(x, value), "assignment")
+    given = value_of(x, value)
+    if not x.ndim and len(items) == 1 and not isinstance(given, np.generic):
+        check_dimensions(given.ndim)
+    store(x, split_key(x, items), given, "assignment")
 
 
 def store(x: DistributedArray, fancy: Fancy, value: Any, operation: str) -> None:

@@ -84,10 +84,12 @@ def _fits(name: str, out: Any, shape: tuple[int, ...]) -> None:
 
 @method("ufunc.accumulate")
 def accumulate(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
-    """``ufunc.accumulate(array, axis, dtype, out)`` for any binary ufunc, with NumPy's bits.
+    """``ufunc.accumulate(array, axis, dtype, out)`` for any binary ufunc, element after element as NumPy does.
 
     Notes
     -----
+    On host devices the bits are NumPy's, but for complex products, which NumPy rounds by how an array lies in memory.
+
     Communication: none where the axis is not split. Else one slice from each device to the next along the axis; where the
     axis is strided over devices, the array is cut into blocks first.
     """
@@ -134,7 +136,8 @@ def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> Dis
         chunk = device.empty(region.shape, call.dtype, name)
         chunks.append(chunk)
         if region.size:
-            tasks.setdefault(device_id, []).append(partial(_scan_here, device, call, region[call.axis].size, None, array, chunk.array))
+            task = partial(_scan_here, device, call, region[call.axis].size, None, array, chunk.array)
+            tasks.setdefault(device_id, []).append(task)
             nbytes += array.nbytes
     run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "accumulate")
     return from_chunks(context, found.layout, chunks, call.dtype)

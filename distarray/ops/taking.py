@@ -121,9 +121,10 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     where = None if axis is None else _axis(axis, x.ndim) if x.ndim or axis not in (0, -1) else 0
     host = _host_indices(indices)
     size = x.size if where is None or not x.ndim else x.shape[where]
-    if host.size and not size:
+    rest = 1 if where is None else math.prod(n for a, n in enumerate(x.shape) if a != where)
+    if host.size and not size and (rest or mode == "raise"):
         raise IndexError("cannot do a non-empty take from an empty axes.")
-    chosen = _moded(host, size, where or 0, mode) if host.size else host
+    chosen = _moded(host, size, where or 0, mode) if size else host
     single = not chosen.ndim
     flat = chosen.reshape(-1)
     if where is None or not x.ndim:

