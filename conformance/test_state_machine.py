@@ -119,6 +119,8 @@ class Programs(RuleBasedStateMachine):
         if p.ref.dtype.kind in "iub" and q.ref.dtype.kind == "f":
             return  # float to int is undefined out of range
         key = data.draw(basic_indices(p.ref.shape))
+        key = key if isinstance(key, tuple) else (key,)
+        key = key if Ellipsis in key else (*key, ...)  # whether one element takes an array of one depends on NumPy's age
         source = q.ref.copy()  # NumPy's own copy through overlap is correct too; the model should not depend on it
         both(lambda: p.ref.__setitem__(key, source), lambda: p.x.__setitem__(key, q.x))
 

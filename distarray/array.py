@@ -270,7 +270,7 @@ class DistributedArray(Operators):
         return self._of_version(self._context, version)
 
     def all_chunks(self) -> dict[int, list[Any]]:
-        """Device id → its chunks, live NumPy or CuPy arrays in the order of ``index_map``.
+        """Device id → its chunks, for the devices of this process: live NumPy or CuPy arrays in the order of ``index_map``.
 
         Writing to them writes the array. From then on expressions that read the array are evaluated at once.
         """
@@ -286,8 +286,9 @@ class DistributedArray(Operators):
                 assert found is not None
             chunks: dict[int, list[Any]] = {device: [] for device in found.layout.devices}
             for (device, _), array in zip(found.layout.chunks, found.arrays, strict=True):
-                chunks[device].append(array)
-            return chunks
+                if array is not None:
+                    chunks[device].append(array)
+            return {d: own for d, own in chunks.items() if self._context.by_id[d].process == self._context.process}
 
     def get(self) -> Any:
         """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder."""

@@ -6,6 +6,7 @@ function uses the context variable, else the process's default, which is made at
 
 from __future__ import annotations
 
+import json
 import operator
 import os
 import threading
@@ -15,8 +16,8 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from distarray.comm.base import Communicator
-from distarray.devices import Device, Workers, make_devices
+from distarray.comm.base import Communicator, Signature
+from distarray.devices import Device, RemoteDevice, Workers, make_devices
 from distarray.errors import DeviceError, ForkError
 from distarray.geometry import IndexMap
 from distarray.layout import Layout, LayoutTable
@@ -26,7 +27,7 @@ from distarray.transfer.ledger import Ledger, Watch, watching
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Context", "Group", "current", "init", "ledger", "no_implicit_communication", "scoped"]
+__all__ = ["Context", "Group", "current", "init", "join", "ledger", "no_implicit_communication", "scoped"]
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -206,6 +207,51 @@ def _make(devices: int | None, kind: str | None, memory_limit: int | None, eager
     if eager is None:
         eager = os.environ.get("DISTARRAY_EAGER", "0") not in ("", "0")
     return Context(make_devices(kind, devices, memory_limit), eager=eager)
+
+
+def join(
+    communicator: Communicator,
+    devices: int = 1,
+    kind: str = "host",
+    *,
+    ordinals: Sequence[int] | None = None,
+    memory_limit: int | None = None,
+    eager: bool = False,
+) -> Context:
+    """The context of one process of a group: its own devices, and those of the others by id.
+
+    Called by every process of the communicator. Device ids count through the processes in rank order. What plans depend
+    on (counts, kind, version, eager) is compared, so that processes that would plan differently never start.
+
+    Parameters
+    ----------
+    communicator : Communicator
+    devices : int
+        How many devices this process owns; processes may own different numbers.
+
+    Raises
+    ------
+    DeviceError
+        Processes disagree on the kind of devices or on the settings.
+    """
+    said = json.dumps({"devices": devices, "kind": kind, "eager": eager, "small": Context.SMALL})
+    answers = [json.loads(a) for a in communicator.all_gather(said.encode(), Signature("join"))]
+    mine = answers[communicator.rank]
+    for rank, answer in enumerate(answers):
+        for key in ("kind", "eager", "small"):
+            if answer[key] != mine[key]:
+                raise DeviceError(
+                    f"process {rank} has {key}={answer[key]!r} and process {communicator.rank} has {mine[key]!r}: start "
+                    f"all processes with the same settings"
+                )
+    everyone: list[Device] = []
+    for rank, answer in enumerate(answers):
+        first = len(everyone)
+        if rank == communicator.rank:
+            everyone += make_devices(kind, devices, memory_limit, ordinals, first_id=first, process=rank)
+        else:
+            everyone += [RemoteDevice(first + i, kind, process=rank) for i in range(answer["devices"])]
+    return Context(everyone, eager=eager, communicator=communicator)
 
 
 def current() -> Context:

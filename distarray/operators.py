@@ -231,9 +231,12 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
         if any(lo.index_map != layouts[0].index_map for lo in layouts):
             return None
         dtype = probe(ufunc, tuple([a._arg() if isinstance(a, Operators) else a for a in args]), {}).dtype
-        chunks = []
+        chunks: list[Any] = []
         for i, (device_id, region) in enumerate(layouts[0].chunks):
             device = context.by_id[device_id]
+            if device.process != context.process:
+                chunks.append(None)
+                continue
             chunk = device.empty(region.shape, dtype, ufunc.__name__)
             with device.active(), np.errstate(all="ignore"):
                 call = getattr(device.lib, ufunc.__name__)

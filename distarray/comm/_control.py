@@ -124,7 +124,9 @@ class StoreControl:
         wanted = [self.members[rank] for rank in survivors]
         agreed = self.store.agree_survivors(self.epoch + 1, self.deadline)
         if agreed != wanted:
-            raise PeerLostError(f"shrink to store ranks {wanted}, but those that live agreed on {agreed}; shrink to these")
+            raise PeerLostError(
+                f"shrink to store ranks {wanted}, but those that live agreed on {agreed}; shrink to these"
+            )
         return StoreControl(self.store, wanted, self.deadline, self.epoch + 1)
 
     def close(self) -> None:

@@ -143,7 +143,7 @@ class Channel:
                         self._received(call, item)
                         break
                 except self._mpi.Exception as error:
-                    self._translate(call, error, item.peer)
+                    self._translate(call, error, item.peer, item)
                 now = clock()
                 if now < spin:
                     continue
@@ -187,7 +187,7 @@ class Channel:
                 if not item.done and item.request.Test(self._status):
                     self._received(call, item)
             except self._mpi.Exception as error:
-                self._translate(call, error, item.peer)
+                self._translate(call, error, item.peer, item)
         return sorted({item.peer for item in pending if not item.done})
 
     def _listen(self, call: Call, waiting: list[int]) -> None:
@@ -262,11 +262,13 @@ class Channel:
 
     # How it fails
 
-    def _translate(self, call: Call, error: Any, peer: int | None) -> NoReturn:
+    def _translate(self, call: Call, error: Any, peer: int | None, item: Pending | None = None) -> NoReturn:
         """An error of the MPI library, as what it means."""
         mpi, kind = self._mpi, error.Get_error_class()
-        if kind == mpi.ERR_TRUNCATE and peer is not None:
-            self._sizes_differ(call, peer, f"sent more bytes than rank {self.rank} receives")
+        if kind == mpi.ERR_TRUNCATE and item is not None:
+            item.done = True
+            wanted = f"more than the {len(item.buffer)} bytes that rank {self.rank} receives"
+            self._sizes_differ(call, item.peer, f"sent {wanted}")
         lost = verdict.failed_ranks(mpi, self._comm) if kind in verdict.failure_classes(mpi) else []
         lost = lost or ([] if peer is None else [peer])
         names = ", ".join(f"rank {one} (host {self.hosts[one]})" for one in lost) or "a process"

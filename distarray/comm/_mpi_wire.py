@@ -199,9 +199,9 @@ class MpiWire:
             return
         try:
             for request, _ in self._mail:
-                self._poll(request.Test, lambda: [], 0, "stop", None)
+                self._poll(request.Test, list, 0, "stop", None)
             done = self._comm.Ibarrier()
-            self._poll(done.Test, lambda: [], 0, "stop", done)
+            self._poll(done.Test, list, 0, "stop", done)
         except CommunicationError:
             return  # someone did not come: leave the communicator to the end of the process
         self._comm.Free()
@@ -318,4 +318,3 @@ def _pieces(array: Any) -> list[Any]:
     if data.nbytes <= PIECE:
         return [data]
     return [data[i : i + PIECE] for i in range(0, data.nbytes, PIECE)]
-

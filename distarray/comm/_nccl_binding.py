@@ -217,7 +217,12 @@ class _CupyCalls(Calls):
     def __init__(self, comm: Any) -> None:
         self._comm = comm
         self.all_reduce, self.reduce, self.broadcast = comm.allReduce, comm.reduce, comm.broadcast
-        self.reduce_scatter, self.all_gather, self.send, self.recv = comm.reduceScatter, comm.allGather, comm.send, comm.recv
+        self.reduce_scatter, self.all_gather, self.send, self.recv = (
+            comm.reduceScatter,
+            comm.allGather,
+            comm.send,
+            comm.recv,
+        )
 
     def async_error(self) -> str:
         try:
@@ -291,12 +296,14 @@ def find_binding() -> Binding:
     """
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "nccl4py", "cupy"):
-        raise RuntimeError(f'{VARIABLE} is {wanted!r}; it must be "nccl4py" or "cupy", or unset for the first that works')
+        raise RuntimeError(
+            f'{VARIABLE} is {wanted!r}; it must be "nccl4py" or "cupy", or unset for the first that works'
+        )
     if _FOUND and (not wanted or wanted in _FOUND[0].name):
         return _FOUND[0]
     count, reason = gpu_report()
     if not count:
-        raise RuntimeError(f"NCCL is not available: {no_gpu(reason)}, and backend=\"mpi\"")
+        raise RuntimeError(f'NCCL is not available: {no_gpu(reason)}, and backend="mpi"')
     missing: list[str] = []
     if wanted != "cupy":
         try:

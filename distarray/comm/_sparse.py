@@ -58,7 +58,9 @@ def _check(group: ProcessGroup, value: Any, name: str) -> Any:
             f"{name} is a sparse matrix in {value.format} format; csr, csc and coo are supported: use {name}.tocsr()"
         )
     if len(value.shape) != 2:
-        raise ValueError(f"{name} has shape {value.shape}; sparse matrices of two dimensions are supported: use reshape")
+        raise ValueError(
+            f"{name} has shape {value.shape}; sparse matrices of two dimensions are supported: use reshape"
+        )
     for field in FIELDS[value.format]:
         buffers.as_view(getattr(value, field), f"{name}.{field}")
     return value
@@ -73,7 +75,9 @@ def _check_list(group: ProcessGroup, values: Any, name: str) -> list[Any]:
 
 def _check_empty(values: Any, name: str) -> list[Any]:
     if not isinstance(values, list) or values:
-        raise ValueError(f"{name} must be an empty list, which is filled with one matrix of each process; pass [] and keep it")
+        raise ValueError(
+            f"{name} must be an empty list, which is filled with one matrix of each process; pass [] and keep it"
+        )
     return values
 
 
@@ -254,9 +258,7 @@ def all_gather(group: ProcessGroup, matrix: Any, out: Any, stream: Any) -> None:
 def all_to_all(group: ProcessGroup, matrices: Any, out: Any, stream: Any) -> None:
     checked = _check_list(group, matrices, "in_array")
     like = checked[group.rank]
-    _check_empty(out, "out_array").extend(
-        _receive(group, list(enumerate(checked)), _everyone(group), like, stream)
-    )
+    _check_empty(out, "out_array").extend(_receive(group, list(enumerate(checked)), _everyone(group), like, stream))
 
 
 def reduce(group: ProcessGroup, matrix: Any, out: Any, root: int, op: str, stream: Any) -> None:

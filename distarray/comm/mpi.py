@@ -66,6 +66,7 @@ class MpiCommunicator(Channel, Communicator):
         super().__init__(mpi, comm, limit)
         self._debug = debug_mode()
         self._closed = False
+        self._dead: set[int] = set()
         self._shrinks: dict[tuple[int, ...], int] = {}
         self._pids = [0] * self.size
         me = f"{os.getpid()}\0{socket.gethostname()}".encode()
@@ -221,9 +222,15 @@ class MpiCommunicator(Channel, Communicator):
         made: list[Any] = []
 
         def create() -> None:
+            mpi = self._mpi
             try:
-                made.append(self._comm.Create_group(self._comm.Get_group().Incl(list(chosen)), 0))
-            except self._mpi.Exception as error:
+                group = self._comm.Get_group().Incl(list(chosen))
+                if verdict.failure_classes(mpi):  # ULFM: nothing can be created from a communicator with a dead member
+                    name = f"distarray {list(chosen)} {call.sequence}"
+                    made.append(mpi.Intracomm.Create_from_group(group, name, errhandler=mpi.ERRORS_RETURN))
+                else:
+                    made.append(self._comm.Create_group(group, 0))
+            except (mpi.Exception, NotImplementedError) as error:
                 made.append(error)
 
         if self._mpi.Query_thread() == self._mpi.THREAD_MULTIPLE:
@@ -248,32 +255,51 @@ class MpiCommunicator(Channel, Communicator):
         self._tell("bye", text=text[:TEXT], clean=self._failure is None)
 
     def leave(self) -> bool:
-        """Wait until the peers that are not lost have come to their end too; whether MPI may be finalized."""
+        """Wait until the peers have come to their end too; whether MPI may be finalized.
+
+        Not for those that died or were stopped; for those that were given up as late, the deadline at most, so that the
+        launcher does not kill them before they have seen it.
+        """
         start = time.monotonic()
         pause = SLEEP[0]
+        others = [peer for peer in range(self.size) if peer != self.rank]
         while True:
-            waiting = [
-                p for p in range(self.size) if p not in self._goodbyes and p not in self._lost and p != self.rank
-            ]
-            for peer in waiting:
-                try:
-                    while (received := self._control.receive(peer)) is not None:
-                        if received[1]["about"] in ("left", "bye"):
-                            self._note_left(*received)
-                        elif received[1]["about"] != "here":
-                            self._failure = self._failure or (PeerLostError, "another rank failed")
-                except self._mpi.Exception:
-                    self._lost.add(peer)
-            healthy = self._failure is None and all(self._goodbyes.values()) and not self._lost
-            if all(peer in self._goodbyes or peer in self._lost for peer in waiting) and self._control.settle():
-                return healthy
+            for peer in others:
+                if peer not in self._goodbyes:
+                    self._hear(peer)
+            missing = [peer for peer in others if peer not in self._goodbyes and not self._is_dead(peer)]
+            healthy = self._failure is None and not self._lost and all(self._goodbyes.values())
             spent = time.monotonic() - start
-            stopped = [p for p in waiting if self.hosts[p] == self.hosts[self.rank] and not alive(self._pids[p])]
-            if spent > self.deadline * (10 if healthy and not stopped else 1) or (not waiting and spent > 1):
-                self._control.bury()
-                return False
+            if not missing:
+                sent = self._control.settle()
+                if sent and len(self._goodbyes) == len(others):
+                    return healthy
+                if sent or spent > 1:
+                    break
+            if spent > self.deadline * (10 if healthy else 1):
+                break
             time.sleep(pause)
             pause = min(2 * pause, 10e-3)
+        self._control.bury()
+        return False
+
+    def _hear(self, peer: int) -> None:
+        """At the end: a peer's goodbye, if it is there, or its failure."""
+        try:
+            while (received := self._control.receive(peer)) is not None:
+                if received[1]["about"] in ("left", "bye"):
+                    self._note_left(*received)
+                elif received[1]["about"] in ("error", "failed"):
+                    self._failure = self._failure or (PeerLostError, "another rank failed")
+        except self._mpi.Exception:
+            self._dead.add(peer)
+
+    def _is_dead(self, peer: int) -> bool:
+        """Whether nothing more is to be expected of a peer. Of a stopped one, and of another host's, only once it is late."""
+        if peer in self._dead:
+            return True
+        here = self.hosts[peer] == self.hosts[self.rank]
+        return peer in self._lost and not (here and alive(self._pids[peer]))
 
 
 def duplicated(source: Any, deadline: float) -> Any:

@@ -11,6 +11,7 @@ thread of their own, which is left behind at the deadline; the communicator is t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -18,7 +19,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors import CollectiveMismatchError, CommunicationError, DeviceError, LayoutError, PeerLostError, RendezvousError
+from ..errors import (
+    CollectiveMismatchError,
+    CommunicationError,
+    DeviceError,
+    LayoutError,
+    PeerLostError,
+    RendezvousError,
+)
 from ._control import Control
 from ._nccl_binding import TYPE, Binding, Calls, InProgress, find_binding
 from ._record import Recorder
@@ -117,6 +125,7 @@ class NcclCommunicator(Communicator):
         self._broken = ""
         self._stuck = False  # a thread may still be inside NCCL
         self._closed = False
+        self._freed = False
         self._met: set[Any] = set()
         try:
             self.binding: Binding = find_binding()
@@ -210,7 +219,11 @@ class NcclCommunicator(Communicator):
         call.finish("queued")
 
     def point_to_point(
-        self, sends: Sequence[tuple[int, int, int]], receives: Sequence[tuple[int, int, int]], stream: int, operation: str
+        self,
+        sends: Sequence[tuple[int, int, int]],
+        receives: Sequence[tuple[int, int, int]],
+        stream: int,
+        operation: str,
     ) -> None:
         """One NCCL group of sends and receives, each (peer, address, bytes)."""
         calls, binding = self.calls, self.binding
@@ -297,25 +310,29 @@ class NcclCommunicator(Communicator):
         self.control.report(error)
 
     def abort(self, reason: str) -> None:
-        if self._closed:
-            return
         self._broken = self._broken or reason
-        if not self._stuck:
-            self._quietly(self.calls.abort)
-        self._closed = True
+        self._release()
         self.control.abort(reason)
+
+    def _release(self) -> None:
+        """Free NCCL's communicators without the other ranks."""
+        if not self._freed and not self._stuck:
+            self._quietly(self.calls.abort)
+        self._freed = True
 
     def shrink(self, survivors: Sequence[int]) -> NcclCommunicator:
         """A communicator of the surviving ranks: NCCL's own shrink where the binding has it, else a new set-up."""
         kept = sorted(survivors)
         if self.rank not in kept or kept[-1] >= self.size or kept[0] < 0:
-            raise LayoutError(f"survivors = {kept}: ranks of 0 to {self.size - 1} are needed, this one ({self.rank}) among them")
+            raise LayoutError(
+                f"survivors = {kept}: ranks of 0 to {self.size - 1} are needed, this one ({self.rank}) among them"
+            )
         smaller = getattr(self.control, "shrink", None)
         if smaller is None:
             raise CommunicationError("this control channel cannot shrink; use the store or an MPI communicator")
         control: Control = smaller(kept)
         made: list[Calls] = []
-        if self.binding.stoppable and not self._stuck and not self._closed and len(kept) < self.size:
+        if self.binding.stoppable and not self._stuck and not self._freed and len(kept) < self.size:
             self._quietly(self.calls.abort_calls)
             due = time.monotonic() + bootstrap_timeout()
             gone = [rank for rank in range(self.size) if rank not in kept]
@@ -326,9 +343,7 @@ class NcclCommunicator(Communicator):
             self._quietly(attempt)
         agreed = control.all_gather(b"1" if made else b"0", Signature("shrink"))
         self._broken = self._broken or "it was shrunk; use the communicator that shrink returned"
-        if not self._stuck and not self._closed:
-            self._quietly(self.calls.abort)
-        self._closed = True
+        self._release()
         every = all(one == b"1" for one in agreed)
         if made and not every:
             self._quietly(made[0].abort)
@@ -338,15 +353,15 @@ class NcclCommunicator(Communicator):
         if self._closed:
             return
         self._closed = True
-        try:
-            self.control.barrier(Signature("close"))  # destroy waits for the other ranks of the host
-            with self._cupy.cuda.Device(self.device):
-                self.calls.destroy()
-        except CommunicationError:
-            self._quietly(self.calls.abort)
-        except self.binding.errors:
-            pass
-        self._broken = self._broken or "it was closed"
+        if not self._broken:
+            try:
+                self.control.barrier(Signature("close"))  # NCCL's destroy waits for the other ranks of the host
+                self._freed = True
+                self._quietly(self.calls.destroy)
+            except CommunicationError:
+                pass  # someone does not come any more
+            self._broken = "it was closed"
+        self._release()
         self.control.close()
 
     # ---- helpers
@@ -354,11 +369,17 @@ class NcclCommunicator(Communicator):
     def _checked(self, messages: Sequence[Message]) -> list[tuple[int, int, int]]:
         peers = [peer for peer, _ in messages]
         if len(set(peers)) < len(peers) or any(not 0 <= peer < self.size for peer in peers):
-            raise LayoutError(f"messages for ranks {peers}: one for each of 0 to {self.size - 1} at most; pack or split them")
+            raise LayoutError(
+                f"messages for ranks {peers}: one for each of 0 to {self.size - 1} at most; pack or split them"
+            )
         found = []
         for peer, buffer in messages:
             if not isinstance(buffer, self._cupy.ndarray) or not buffer.flags.c_contiguous:
-                what = "strides " + str(buffer.strides) if isinstance(buffer, self._cupy.ndarray) else type(buffer).__name__
+                what = (
+                    "strides " + str(buffer.strides)
+                    if isinstance(buffer, self._cupy.ndarray)
+                    else type(buffer).__name__
+                )
                 raise LayoutError(f"the message for rank {peer} has {what}; pass cupy.ascontiguousarray(buffer)")
             if buffer.data.device_id != self.device and buffer.size:
                 raise DeviceError(
@@ -383,7 +404,9 @@ class NcclCommunicator(Communicator):
             "another call. Call shrink with the survivors, or restart; NCCL_DEBUG=WARN and the ncclras tool say more"
         )
         self.control.report(error)
-        self.abort(text)
+        self._broken = self._broken or text
+        if not self._freed and not self._stuck:
+            self._quietly(self.calls.abort_calls)  # what is left of it can still shrink
         return error
 
     def _in_thread(self, issue: Callable[[], Any], limit: float) -> None:
@@ -408,8 +431,6 @@ class NcclCommunicator(Communicator):
             raise errors[0]
 
     def _quietly(self, call: Callable[[], None]) -> None:
-        try:
-            with self._cupy.cuda.Device(self.device):
-                call()
-        except (*self.binding.errors, InProgress, RuntimeError):
-            pass  # the communicator is given up whatever NCCL says
+        expected: tuple[type[BaseException], ...] = (*self.binding.errors, InProgress, RuntimeError)
+        with contextlib.suppress(*expected), self._cupy.cuda.Device(self.device):
+            call()  # the communicator is given up whatever NCCL says

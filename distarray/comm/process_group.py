@@ -75,7 +75,9 @@ def init_process_group(
     if not 0 <= rank < n_devices:
         raise ValueError(f"Invalid number of rank {rank} {n_devices}; ranks go from 0 to {n_devices - 1}")
     if backend not in BACKENDS:
-        raise ValueError(f'{backend} is not supported; use backend="nccl" for GPU arrays or backend="mpi" for host arrays')
+        raise ValueError(
+            f'{backend} is not supported; use backend="nccl" for GPU arrays or backend="mpi" for host arrays'
+        )
     if backend == "mpi":
         from ._mpi_group import MpiGroup
 
@@ -333,10 +335,10 @@ class ProcessGroup(abc.ABC):
     # ---- helpers
 
     def _other(self, peer: Any, instead: str) -> int:
-        peer = buffers.check_peer(peer, "peer", self.size)
-        if peer == self.rank:
-            raise ValueError(f"peer = {peer} is this process, and a blocking send to itself never ends; use {instead}")
-        return peer
+        rank = buffers.check_peer(peer, "peer", self.size)
+        if rank == self.rank:
+            raise ValueError(f"peer = {rank} is this process, and a blocking send to itself never ends; use {instead}")
+        return rank
 
     def _pair(self, in_array: Any, out_array: Any, stream: Any, sized: bool = True) -> tuple[View, View]:
         src = self._view(in_array, "in_array", False, stream)

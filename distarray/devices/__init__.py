@@ -10,6 +10,7 @@ from .cuda import CudaDevice, CudaRuntime
 from .gpus import cupy_available, from_dlpack, gpu_count, gpu_report, no_gpu
 from .host import HostDevice
 from .pool import HostPool
+from .remote import RemoteDevice
 from .workers import INLINE_BYTES, Workers, cpu_count
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Device",
     "HostDevice",
     "HostPool",
+    "RemoteDevice",
     "Workers",
     "cpu_count",
     "cupy_available",

@@ -18,6 +18,7 @@ from distarray.modes import Mode
 from distarray.operators import PYTHON_SCALARS, astype_node
 from distarray.registry import implements, method
 from distarray.storage import Version
+from distarray.transfer.execute import allocate
 
 __all__ = ["asarray", "copy", "distributed_array", "from_chunks", "resolve_layout"]
 
@@ -196,7 +197,9 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
     single = mode in (Mode.SUM, Mode.PROD) and not index_map.is_disjoint
     for device_id, region in layout.chunks:
         device = context.by_id[device_id]
-        if single:
+        if device.process != context.process:
+            chunks.append(None)
+        elif single:
             chunks.append(device.full(region.shape, dtype, mode.identity(dtype)))
         elif on_gpu:
             chunks.append(device.from_foreign(source[region.key]))
@@ -206,7 +209,8 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
         for device_id in layout.devices:
             for chunk_id, part in index_map.first_owned(device_id):
                 chunk = chunks[chunk_id]
-                assert chunk is not None
+                if chunk is None:
+                    continue
                 piece = chunk.device.from_foreign(source[part.key]) if on_gpu else chunk.device.from_host(source[part.key])
                 key = layout.chunks[chunk_id][1].locate(part).key
                 chunk.device.copy(chunk.array[key], piece.array, chunk.device)
@@ -298,12 +302,10 @@ def copy_array(a: DistributedArray) -> DistributedArray:
         if a._view is None and not storage.exposed:
             return DistributedArray._of_version(context, storage.version)
         found = a._operand("copy", partial_ok=True)
-        chunks: list[Chunk | None] = []
-        for (device_id, region), array in zip(found.layout.chunks, found.arrays, strict=True):
-            device = context.by_id[device_id]
-            chunk = device.empty(region.shape, a.dtype, "a copy")
-            device.copy(chunk.array, array, device)
-            chunks.append(chunk)
+        chunks = allocate(context, found.layout, a.dtype, label="a copy")
+        for chunk, array in zip(chunks, found.arrays, strict=True):
+            if chunk is not None:
+                chunk.device.copy(chunk.array, array, chunk.device)
         return from_chunks(context, found.layout, chunks, a.dtype)
 
 

@@ -295,10 +295,8 @@ def arange(
             "arange() is only supported for booleans when the result has at most length 2: use an integer dtype"
         )
     firsts = np.zeros(2, dtype)
-    if n:
-        firsts[0] = start
-    if n > 1:
-        firsts[1] = second
+    for i, value in enumerate((start, second)[:n]):
+        firsts[i] = value.item() if isinstance(value, np.number) else value  # checked as NumPy checks Python numbers
     context, target = placement((n,), dtype, layout, device)
     return generate(context, target, dtype, partial(_arithmetic, firsts), "arange")
 

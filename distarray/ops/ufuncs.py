@@ -77,6 +77,10 @@ def several(
     outputs: list[list[Chunk | None]] = [[] for _ in dtypes]
     for i, (device_id, region) in enumerate(layout.chunks):
         device = context.by_id[device_id]
+        if device.process != context.process:
+            for output in outputs:
+                output.append(None)
+            continue
         chunks = [device.empty(region.shape, dtype, ufunc.__name__) for dtype in dtypes]
         with device.active():
             getattr(device.lib, ufunc.__name__)(

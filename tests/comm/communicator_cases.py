@@ -222,10 +222,12 @@ class Failing:
         peer = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
         into = np.zeros(4)
         signature = HERE if comm.rank else Signature("sum", "float64", "other.py:7")
-        text = raised(
-            CollectiveMismatchError,
-            lambda: comm.exchange([Message(peer[0], np.ones(4))], [Message(peer[1], into)], signature),
-        )
+
+        def program() -> None:
+            comm.exchange([Message(peer[0], np.ones(4))], [Message(peer[1], into)], signature)
+            comm.barrier(HERE)
+
+        text = raised(CollectiveMismatchError, program)
         assert "'sum'" in text and "'redistribute'" in text
         if comm.rank == 0 or peer[1] == 0:
             assert not into.any()

@@ -268,7 +268,11 @@ def wrong_arguments_send_nothing(group: ProcessGroup) -> None:
     n, ones = group.size, np.ones(4)
     raises(ValueError, "dtype float64 and out_array has float32", lambda: group.all_reduce(ones, np.ones(4, "f4")))
     raises(ValueError, "4 elements .* has 5", lambda: group.all_reduce(ones, np.ones(5)))
-    raises(ValueError, "C-contiguous and out_array is F", lambda: group.all_reduce(np.ones((2, 3)), np.ones((2, 3), order="F")))
+    raises(
+        ValueError,
+        "C-contiguous and out_array is F",
+        lambda: group.all_reduce(np.ones((2, 3)), np.ones((2, 3), order="F")),
+    )
     raises(ValueError, "neither C- nor F", lambda: group.all_reduce(np.ones(8)[::2], ones))
     raises(ValueError, "share memory", lambda: overlapping(group))
     raises(ValueError, "read-only", lambda: group.all_reduce(ones, frozen(ones)))
@@ -282,8 +286,11 @@ def wrong_arguments_send_nothing(group: ProcessGroup) -> None:
     raises(ValueError, "root = -1", lambda: group.reduce(ones, ones, -1))
     raises(TypeError, "peer must be an integer", lambda: group.send(ones, 0.5))
     raises(ValueError, "peer", lambda: group.send(ones, group.rank))
-    raises(ValueError, f"scatter requires in_array to have {n} elements",
-           lambda: group.scatter(np.ones((n + 1, 2)), np.ones(2), group.rank))
+    raises(
+        ValueError,
+        f"scatter requires in_array to have {n} elements",
+        lambda: group.scatter(np.ones((n + 1, 2)), np.ones(2), group.rank),
+    )
     raises(ValueError, r"in_array\[i\] has 3", lambda: group.scatter(np.ones((n, 3)), np.ones(2), group.rank))
     raises(ValueError, "gather requires out_array", lambda: group.gather(ones, np.ones((n + 1, 4)), group.rank))
     raises(ValueError, "all_to_all requires in_array", lambda: group.all_to_all(np.ones(n + 1), np.ones(n + 1)))
@@ -406,7 +413,7 @@ def another_size(n: int, rank: int) -> None:
     if rank == 0:
         group.send(np.zeros(3), 1)
         return
-    with pytest.raises(CollectiveMismatchError, match="rank 0.*24 bytes"):
+    with pytest.raises(CollectiveMismatchError, match=r"rank 0.*24 bytes"):
         group.recv(np.zeros(5), 0)
     raises(PeerLostError, "given up", lambda: group.barrier())
     print("SEEN another size")
@@ -419,7 +426,9 @@ def another_method(n: int, rank: int) -> None:
         with pytest.raises((CollectiveMismatchError, PeerLostError)):
             group.all_reduce(np.zeros(3), np.zeros(3))
     else:
-        with pytest.raises(CollectiveMismatchError, match="rank 0 on .* came to 'all_reduce' while rank 1 came to 'broadcast'"):
+        with pytest.raises(
+            CollectiveMismatchError, match=r"rank 0 on .* came to 'all_reduce' while rank 1 came to 'broadcast'"
+        ):
             group.broadcast(np.zeros(3), 0)
         print("SEEN another method")
 
@@ -432,7 +441,7 @@ def nobody_comes(n: int, rank: int) -> None:
         time.sleep(8)
         return
     start = time.monotonic()
-    with pytest.raises(PeerLostError, match="rank 0 on .* did not come to 'all_gather' within 3 s"):
+    with pytest.raises(PeerLostError, match=r"rank 0 on .* did not come to 'all_gather' within 3 s"):
         group.all_gather(np.zeros(1), np.zeros(n), 1)
     assert time.monotonic() - start < 5
     print("SEEN nobody")
@@ -460,7 +469,11 @@ def a_stopped_process(n: int, rank: int) -> None:
 @end
 def wrong_rank(n: int, rank: int) -> None:
     other = (rank + 1) % n
-    raises(ValueError, f"rank = {other}, but this process is rank {rank} of", lambda: init_process_group(n, other, backend="mpi"))
+    raises(
+        ValueError,
+        f"rank = {other}, but this process is rank {rank} of",
+        lambda: init_process_group(n, other, backend="mpi"),
+    )
     raises(ValueError, f"MPI started {n} process", lambda: init_process_group(n + 1, rank, backend="mpi"))
     print("SEEN wrong rank")
 
@@ -487,7 +500,7 @@ def one_leaves_by_an_exception(n: int, rank: int) -> None:
             raise MemoryError("no room for the chunk")
         time.sleep(2)
         return
-    with pytest.raises(RemoteError, match="rank 0 on .* failed with MemoryError: no room"):
+    with pytest.raises(RemoteError, match=r"rank 0 on .* failed with MemoryError: no room"):
         group.broadcast(np.zeros(3), 0)
     print("SEEN the exception of another")
 
@@ -513,9 +526,9 @@ def test_nccl_without_a_gpu_says_what_is_missing() -> None:
 
     if gpu_count():
         pytest.skip("there is a GPU here")
-    with pytest.raises(RuntimeError, match="NCCL is not available: .*"):
+    with pytest.raises(RuntimeError, match=r"NCCL is not available: .*"):
         init_process_group(1, 0)
-    with pytest.raises(RuntimeError, match="NCCL is not available: .*"):
+    with pytest.raises(RuntimeError, match=r"NCCL is not available: .*"):
         init_process_group(1, 0, use_mpi=True)
 
 
@@ -567,7 +580,9 @@ def outcomes(n: int) -> dict[str, str]:
         if line.startswith("{"):
             record = json.loads(line)
             found[record["case"]] = found.get(record["case"], "") + record["error"]
-    found["exit"] = "" if done.returncode == 0 else f"exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    found["exit"] = (
+        "" if done.returncode == 0 else f"exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    )
     return found
 
 
@@ -609,4 +624,3 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-

@@ -119,8 +119,9 @@ def test_like_keeps_the_layout(data: st.DataObject, n: int) -> None:
     with context(n):
         x = np.zeros_like(pair.x, dtype="int8")
         assert_same(x, np.zeros_like(pair.ref, dtype="int8"))
-        if not pair.x.layout.is_partial:
-            assert x.layout.index_map == pair.x.layout.index_map
+        layout = pair.x.layout  # where partial values of one device coincide, asking for the layout folds them
+        if not layout.is_partial:
+            assert np.zeros_like(pair.x).layout.index_map == layout.index_map
         check_invariants(np.empty_like(pair.x))
         assert_same(np.full_like(pair.x, 2, shape=(3, 2)), np.full_like(pair.ref, 2, shape=(3, 2)))
         assert np.ones_like(pair.x, dtype=float).layout == creation.ones_like(pair.x, dtype=float, layout=x.layout).layout

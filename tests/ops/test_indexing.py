@@ -144,8 +144,8 @@ def written(data: st.DataObject, n: int, key_of: Any) -> None:
     kept: Any = None
     chunks: dict[int, list[Any]] = {}
     if before == "pending":
-        kept = np.logical_not(pair.base_x)
-        old = np.logical_not(old)
+        kept = pair.base_x == 0
+        old = old == 0
     elif before == "copy":
         kept = pair.base_x.copy()
     elif before == "reshard":

@@ -1,0 +1,27 @@
+"""Programs on simulated processes: every rank runs the same function on the same host data, and must find what NumPy
+finds. The ranks are threads of this process, so that hypothesis can shrink what fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import distarray as da
+from distarray.comm.inprocess import run_ranks
+from distarray.context import join
+
+SHARES = [(1, 1), (2, 1), (1, 1, 1), (1, 2, 1), (2, 2)]
+"""How many devices each process owns."""
+
+
+def on_ranks(shares: Sequence[int], program: Callable[[], Any], *, deadline: float = 20.0) -> list[Any]:
+    """Run ``program()`` on ``len(shares)`` processes, each in a context of its own with its share of the devices.
+
+    Returns what each rank returned. A rank's exception is raised here.
+    """
+
+    def rank_program(communicator: Any) -> Any:
+        with da.context.scoped(join(communicator, shares[communicator.rank])):
+            return program()
+
+    return run_ranks(len(shares), rank_program, deadline=deadline)

@@ -1,0 +1,159 @@
+"""The functions of the package on several processes: the same program on simulated ranks, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import distarray as da
+from conformance.checking import assert_same
+from conformance.contexts import examples
+from conformance.ranks import SHARES, on_ranks
+from conformance.strategies import layouts
+
+H = np.arange(1.0, 49.0).reshape(8, 6) / 7
+V = np.arange(6.0)
+I = np.array([5, 0, 7, 7, -1])
+
+UNARY = {
+    "chain": lambda x: np.sqrt(x * 2 + 1) - x / 3,
+    "stencil": lambda x: x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] - 4 * x[1:-1, 1:-1],
+    "transposed sum": lambda x: x.T[:, ::-1] + 1,
+    "broadcast": lambda x: x - x[:, :1] + x[3],
+    "divmod": lambda x: np.divmod(x, 2)[1],
+    "outer": lambda x: np.add.outer(x[0], x[:, 1]),
+    "where": lambda x: np.where(x > 3, x, -x),
+    "sum": lambda x: np.sum(x),
+    "sum0": lambda x: np.sum(x, axis=0) * 2,
+    "sum1": lambda x: np.sum(x, axis=1, keepdims=True),
+    "mean": lambda x: np.mean(x, axis=0),
+    "var": lambda x: np.var(x, axis=(0, 1)),
+    "max": lambda x: np.max(x, axis=-1),
+    "any": lambda x: np.any(x > 6, axis=0),
+    "argmax": lambda x: np.argmax(x % 3, axis=0),
+    "argmin": lambda x: np.argmin(-x),
+    "subtract.reduce": lambda x: np.subtract.reduce(x, axis=0),
+    "cumsum": lambda x: np.cumsum(x, axis=0),
+    "reduceat": lambda x: np.add.reduceat(x, [0, 3, 2, 7], axis=0),
+    "count_nonzero": lambda x: np.count_nonzero(x > 3),
+    "nonzero": lambda x: np.nonzero(x > 3)[1],
+    "matmul": lambda x: x @ x.T,
+    "gram": lambda x: x.T @ x,
+    "matvec": lambda x: x @ x[2],
+    "tensordot": lambda x: np.tensordot(x, x, axes=([0], [0])),
+    "concatenate": lambda x: np.concatenate([x, x[::2], x * 2]),
+    "stack": lambda x: np.stack([x, x + 1], axis=1),
+    "reshape": lambda x: np.reshape(x, (4, 12)) + 1,
+    "ravel": lambda x: np.ravel(x.T) * 2,
+    "roll": lambda x: np.roll(x, 3, axis=0),
+    "tile": lambda x: np.tile(x, (2, 1)),
+    "repeat": lambda x: np.repeat(x, 2, axis=0),
+    "pad": lambda x: np.pad(x, 1),
+    "flip": lambda x: np.flip(x, 0) + x,
+    "mask": lambda x: x[x > 3],
+    "row mask": lambda x: x[x[:, 0] > 3],
+    "take": lambda x: np.take(x, I, axis=0),
+    "ints": lambda x: x[I, [0, 1, 2, 3, 5]],
+    "column ints": lambda x: x[:, [5, 0, 0]],
+    "take_along_axis": lambda x: np.take_along_axis(x, np.argmax(x, axis=1, keepdims=True), axis=1),
+    "astype": lambda x: x.astype(np.int32),
+    "clip": lambda x: np.clip(x, 2, 4),
+    "round": lambda x: np.round(x, 1),
+    "zeros_like": lambda x: np.zeros_like(x) + np.ones_like(x) * 3,
+    "tril": lambda x: np.tril(x),
+    "allclose": lambda x: np.asarray(np.allclose(x, x + 1e-12)),
+    "norm": lambda x: np.linalg.norm(x),
+    "python": lambda x: x * float(x[3, 3]),
+}
+
+
+def add_at(x):
+    np.add.at(x, (I, [0, 1, 2, 2, 5]), 2)
+
+
+WRITES = {
+    "scalar": lambda x: x.__setitem__(slice(1, 5), 9),
+    "shift": lambda x: x.__setitem__(slice(1, None), x[:-1]),
+    "in place": lambda x: x.__iadd__(V),
+    "strided": lambda x: x[::2].__imul__(3),
+    "mask": lambda x: x.__setitem__(x < 3, 0),
+    "mask values": lambda x: x.__setitem__(x > 6, -x[x > 6]),
+    "ints": lambda x: x.__setitem__([1, 1, 6], np.arange(18.0).reshape(3, 6)),
+    "out": lambda x: np.multiply(x[1:], x[:-1], out=x[1:]),
+    "at": add_at,
+    "fill": lambda x: x[2:4].fill(4),
+}
+
+
+@pytest.mark.parametrize("name", UNARY)
+@examples(0.1)
+@given(data=st.data())
+def test_results(name, data):
+    shares = data.draw(st.sampled_from(SHARES))
+    layout = data.draw(layouts(H.shape, sum(shares)))
+    f = UNARY[name]
+
+    def program():
+        return np.asarray(f(da.asarray(H, layout=layout)))
+
+    for got in on_ranks(shares, program):
+        assert_same(got, f(H), exact=False, ulps=64, scale=float(np.abs(H).sum() ** 2), local=True)
+
+
+@pytest.mark.parametrize("name", WRITES)
+@examples(0.1)
+@given(data=st.data())
+def test_writes(name, data):
+    shares = data.draw(st.sampled_from(SHARES))
+    layout = data.draw(layouts(H.shape, sum(shares)))
+    expected = H.copy()
+    WRITES[name](expected)
+
+    def program():
+        x = da.asarray(H, layout=layout)
+        before = x + 0
+        WRITES[name](x)
+        return x.get(), before.get()
+
+    for after, before in on_ranks(shares, program):
+        assert_same(after, expected, local=True)
+        assert_same(before, H, local=True)
+
+
+@examples(0.5)
+@given(data=st.data(), first=st.sampled_from(["replica", "sum", "max", "prod", "min"]), second=st.sampled_from(["replica", "sum", "max"]))
+def test_modes_and_resharding(data, first, second):
+    shares = data.draw(st.sampled_from(SHARES))
+    a, b = (data.draw(layouts(H.shape, sum(shares))) for _ in range(2))
+
+    def program():
+        x = da.distributed_array(H, a, first)
+        y = x.change_mode(second).reshard(b)
+        return y.get(), (y + x).get(), repr(x)
+
+    for value, total, text in on_ranks(shares, program):
+        assert_same(value, H, local=True)
+        assert_same(total, H + H, local=True)
+        assert text.startswith("DistributedArray([[")
+
+
+def test_a_failure_of_one_rank_reaches_the_others():
+    def program():
+        x = da.asarray(H, layout=da.blocks(0))
+        context = x._context
+        if context.process == 1:
+            context.local_devices[0].memory_limit = 100
+        try:
+            (x + x.T[:, :6][[0, 1, 2, 3, 4, 5, 0, 1]]).evaluate()
+        except MemoryError:
+            return "mine"
+        except da.RemoteError as error:
+            assert "DeviceMemoryError" in str(error)
+            return "told"
+        return "nothing"
+
+    with pytest.raises(MemoryError):
+        on_ranks((1, 1, 1), lambda: (_ for _ in ()).throw(MemoryError("x")))
+    assert on_ranks((1, 1), program) == ["told", "mine"]
