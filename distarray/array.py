@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distarray.context import current_context
 from distarray.errors import UnsupportedError
 from distarray.fusion.demand import demand, write
 from distarray.fusion.expr import Leaf, Node, forced, warn_complex
@@ -325,7 +326,11 @@ class DistributedArray(Operators):
                 f"{name} has no distributed implementation; nothing was gathered. To run it on one host, call it on "
                 f"x.get(); to run it on each chunk, use distarray.map_chunks"
             )
-        return implementation(*args, **kwargs)
+        token = current_context.set(self._context)
+        try:
+            return implementation(*args, **kwargs)
+        finally:
+            current_context.reset(token)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return METHODS["namespace"](api_version)
@@ -488,6 +493,6 @@ def _delegate(name: str) -> Any:
 
 for _name in (
     """sum prod min max any all mean var std argmin argmax dot transpose reshape ravel flatten squeeze swapaxes astype copy
-    conj conjugate clip fill take to_device cumsum cumprod nonzero __dlpack__ __dlpack_device__""".split()
+    conj conjugate clip fill take repeat round to_device cumsum cumprod nonzero __dlpack__ __dlpack_device__""".split()
 ):
     setattr(DistributedArray, _name, _delegate(_name))

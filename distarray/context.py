@@ -129,13 +129,13 @@ class Context:
             device.synchronize()
 
     def __enter__(self) -> Self:
-        self._tokens.append(_current.set(self))
+        self._tokens.append(current_context.set(self))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _current.reset(self._tokens.pop())
+        current_context.reset(self._tokens.pop())
         if _Default.context is self and not self._tokens:
             _Default.context = self._replaced
 
@@ -143,7 +143,7 @@ class Context:
         return f"Context({len(self.devices)} {self.kind} devices)"
 
 
-_current: ContextVar[Context | None] = ContextVar("distarray_context", default=None)
+current_context: ContextVar[Context | None] = ContextVar("distarray_context", default=None)
 
 
 class _Default:
@@ -256,7 +256,7 @@ def join(
 
 def current() -> Context:
     """The context that creation functions use now."""
-    context = _current.get()
+    context = current_context.get()
     if context is None:
         context = _Default.context
         if context is None or context.pid != os.getpid():
@@ -271,11 +271,11 @@ def current() -> Context:
 @contextmanager
 def scoped(context: Context) -> Iterator[Context]:
     """Make `context` current in a block."""
-    token = _current.set(context)
+    token = current_context.set(context)
     try:
         yield context
     finally:
-        _current.reset(token)
+        current_context.reset(token)
 
 
 def group_ids(context: Context, device: Any) -> tuple[int, ...]:

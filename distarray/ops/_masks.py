@@ -103,7 +103,7 @@ def _cut(layout: Layout, shape: tuple[int, ...]) -> IndexMap | None:
             return None
         mapping.setdefault(device, []).append(lead)
     found = IndexMap(shape, mapping)
-    return found if found.is_disjoint else None
+    return found if found.is_disjoint and found.covers else None
 
 
 def _work(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _Work:

@@ -300,10 +300,8 @@ def ufunc_at(ufunc: np.ufunc, array: Any, indices: Any, *values: Any) -> None:
     if not array._writable:
         write(array._own(), array._view, None, writable=False)
     _probe(ufunc, array, values)
-    if not has_arrays(items):
-        fancy = _one(array, items)
-    else:
-        fancy = split_key(array, items)
+    basic = not has_arrays(items)
+    fancy = _one(array, items) if basic else split_key(array, items)
     fitted = []
     for value in values:
         if isinstance(value, DistributedArray):
@@ -313,7 +311,7 @@ def ufunc_at(ufunc: np.ufunc, array: Any, indices: Any, *values: Any) -> None:
             value = value if value.ndim else value[()]
         if not isinstance(value, np.generic):
             try:
-                if value.ndim > len(fancy.result):
+                if value.ndim > len(fancy.result) - basic:
                     raise mismatch(value.shape, fancy.result)
                 value = _fitted(fancy, value)
             except ValueError:

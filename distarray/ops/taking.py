@@ -164,6 +164,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     host = _host_indices(ind).reshape(-1)
     value = value_of(x, v)
     count = 1 if isinstance(value, np.generic) else math.prod(value.shape)
+    if host.size and not x.size:
+        raise IndexError("cannot replace elements of an empty array")
     if not host.size or not count:
         return
     fancy = _flat(x, _moded(host, x.size, 0, mode))
