@@ -223,8 +223,7 @@ class Members:
         if self._here.get(rank) is connection:
             del self._here[rank]
             self._gone[rank] = "it has closed the store"
-            self._changed(rank)
-        self._server.reply(connection, Op.DONE, message.request)
+            self._changed(rank)  # no answer: nobody reads it any more
 
     # -- waiting ---------------------------------------------------------------------------------------------------------
 

@@ -283,7 +283,7 @@ def _needs_nccl4py(what: str) -> RuntimeError:
     return RuntimeError(f"{what} needs nccl4py, and NCCL is called through CuPy here; pip install nccl4py")
 
 
-_FOUND: list[Binding] = []
+_FOUND: dict[str, Binding] = {}  # by what was wanted
 
 
 def find_binding() -> Binding:
@@ -299,16 +299,15 @@ def find_binding() -> Binding:
         raise RuntimeError(
             f'{VARIABLE} is {wanted!r}; it must be "nccl4py" or "cupy", or unset for the first that works'
         )
-    if _FOUND and (not wanted or wanted in _FOUND[0].name):
-        return _FOUND[0]
+    if wanted in _FOUND:
+        return _FOUND[wanted]
     count, reason = gpu_report()
     if not count:
         raise RuntimeError(f'NCCL is not available: {no_gpu(reason)}, and backend="mpi"')
     missing: list[str] = []
     if wanted != "cupy":
         try:
-            _FOUND[:] = [_Nccl4py()]
-            return _FOUND[0]
+            return _FOUND.setdefault(wanted, _Nccl4py())
         except Exception as error:  # ImportError, or its loader's own errors where libnccl is missing
             missing.append(f"nccl4py cannot be used ({type(error).__name__}: {error})")
     if wanted != "nccl4py":
@@ -317,8 +316,7 @@ def find_binding() -> Binding:
 
             if not nccl.available:
                 raise ImportError("CuPy was installed without NCCL")
-            _FOUND[:] = [_Cupy()]
-            return _FOUND[0]
+            return _FOUND.setdefault(wanted, _Cupy())
         except Exception as error:
             missing.append(f"cupy.cuda.nccl cannot be used ({type(error).__name__}: {error})")
     raise RuntimeError(

@@ -262,9 +262,10 @@ class NcclGroup(NcclEngine):
         try:
             self.communicator = NcclCommunicator(control)
         except BaseException as error:
-            control.report(error)
-            control.abort(f"{type(error).__name__}: {error}")
-            control.close()
+            if not isinstance(error, Exception):  # an interrupt: wait for nobody
+                control.report(error)
+                control.abort(f"{type(error).__name__}: {error}")
+            control.close()  # the others have the same error, or were told of it
             raise
         self._control = control
         self.rank, self.size = rank, n_devices
@@ -289,8 +290,10 @@ class NcclGroup(NcclEngine):
             ):
                 n = in_array.size * plan.factor
                 p, q = src.ptr, dst.ptr
-                if (self.size == 1 or ("all_reduce", n.bit_length()) in self._met) and (
-                    p == q or abs(p - q) >= in_array.nbytes
+                if (
+                    n
+                    and (self.size == 1 or ("all_reduce", n.bit_length()) in self._met)
+                    and (p == q or abs(p - q) >= in_array.nbytes)
                 ):
                     where = self._stream().ptr if stream is None else stream_address(stream)
                     if self._get_device() == self.device:
@@ -314,6 +317,8 @@ class NcclGroup(NcclEngine):
 
     def _call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
         self._usable()
+        if not key[1]:  # no elements, on any process
+            return
         communicator = self.communicator
         communicator.sequence += 1
         call = communicator.record.begin(communicator.sequence, "collective", Signature(operation))

@@ -200,7 +200,8 @@ class LocalCommunicator(NcclEngine):
 
     def _call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
         self._together(operation)
-        self._guard(issue)
+        if key is None or key[1]:
+            self._guard(issue)
 
     def _together(self, operation: str) -> None:
         """Refuses a call that would wait for the other GPUs of this very thread."""

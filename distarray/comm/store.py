@@ -127,6 +127,7 @@ def connect(
     host, port = _address(host, port)
     pause = 0.01
     last = "nothing was tried"
+    tried = False
     while True:
         try:
             for family, address in _resolve(host, port):
@@ -135,7 +136,9 @@ def connect(
                 except RendezvousError:
                     raise
                 except (OSError, WireError) as error:  # Closed and Late are OSErrors
-                    last = f"{where(*address[:2])}: {getattr(error, 'strerror', None) or error}"
+                    if not (isinstance(error, TimeoutError) and tried):  # the last try, cut off, says less than those before
+                        last = f"{where(*address[:2])}: {getattr(error, 'strerror', None) or error}"
+                    tried = True
                 except Refused as error:
                     raise RendezvousError(
                         f"rank {rank} and {where(host, port)}: {error}; give all processes of the job the same secret "

@@ -93,11 +93,14 @@ def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
             if device.process != context.process:
                 fresh.append(None)
                 continue
+            args = [a[i].array if type(a) is list else a for a in operands]
             with device.active():
-                chunk = device.empty(region.shape, dtype, ufunc.__name__)
-                args = [a[i].array if type(a) is list else a for a in operands]
-                _call_other(device.lib, node, args, chunk.array)
-            fresh.append(chunk)
+                if device.memory_limit is None:
+                    fresh.append(device.adopt(_call_other(device.lib, node, args, None), ufunc.__name__))
+                else:
+                    chunk = device.empty(region.shape, dtype, ufunc.__name__)
+                    _call_other(device.lib, node, args, chunk.array)
+                    fresh.append(chunk)
         return fresh
     notes = _Notes()
     notes.step = node

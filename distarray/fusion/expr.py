@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ASTYPE", "MAX_NODES", "Cast", "Leaf", "Node", "forced", "probe", "record"]
 
+SILENT = {"divide": "ignore", "over": "ignore", "under": "ignore", "invalid": "ignore"}
+"""GPUs report no floating-point conditions: nothing is asked for, and nothing is looked up."""
+
 MAX_NODES = 48
 """An expression of more nodes is evaluated when it is recorded: a bound that metadata alone sets."""
 
@@ -128,7 +131,7 @@ class Node:
         self.size = size
         self.errors = errors
         self.masked = masked
-        self.site = call_site()
+        self.site: tuple[str, int, dict[str, Any]] = ("", 0, {})
         self.version: Version | None = None
         self.token: Any = None
 
@@ -178,7 +181,11 @@ def record(
     for arg in args:
         if type(arg) is Node and arg.version is None:
             size += arg.size
-    node = Node(context, ufunc, args, kwargs, shape, dtype, size, dict(np.geterr()), mask is not None)
+    if context.kind == "host":
+        node = Node(context, ufunc, args, kwargs, shape, dtype, size, dict(np.geterr()), mask is not None)
+        node.site = call_site()
+    else:
+        node = Node(context, ufunc, args, kwargs, shape, dtype, size, SILENT, mask is not None)
     watch = watching.get()
     if watch is not None:
         watch.recorded = [n for n in watch.recorded if not any(n is a for a in args)]

@@ -58,14 +58,15 @@ def ufunc_of(device: Device, ufunc: np.ufunc) -> Any:
 
 def run_tasks(context: Context, tasks: Sequence[Callable[[], None]], nbytes: int, name: str) -> None:
     """Run one task for each device. Floating-point warnings come once each, from the caller's line, as NumPy's do."""
-    with WarningOnce(name):
+    with WarningOnce(context, name), context.reporting():
         context.workers.run(tasks, nbytes)
 
 
 class WarningOnce:
     """A block in which each floating-point condition that NumPy would warn about does so once, when the block ends."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, context: Context, name: str) -> None:
+        self.context = context
         self.name = name
         self.seen: dict[str, None] = {}
         errors: dict[str, Any] = dict(np.geterr())
@@ -80,8 +81,10 @@ class WarningOnce:
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         self.state.__exit__(kind, value, trace)
-        for condition in self.seen if kind is None else ():
-            warn_caller(f"{condition} encountered in {self.name}")
+        if kind is None and self.seen:
+            with self.context.reporting():
+                for condition in self.seen:
+                    warn_caller(f"{condition} encountered in {self.name}")
 
 
 def warn_caller(text: str) -> None:
@@ -211,8 +214,9 @@ def carry(
     shape: tuple[int, ...],
     dtype: Any,
     step: Callable[[Device, Segment, Any, Any], None],
-) -> tuple[IndexMap, list[Chunk]]:
-    """Pass running values along chains of devices, all chains side by side.
+) -> tuple[IndexMap, list[Chunk | None]]:
+    """Pass running values along chains of devices, all chains side by side. Every process walks all chains, and takes the
+    steps of its own devices.
 
     Parameters
     ----------
@@ -224,7 +228,7 @@ def carry(
 
     Returns
     -------
-    IndexMap, list of Chunk
+    IndexMap, list of Chunk or None
         The last values, where the chains ended.
 
     Notes
@@ -232,7 +236,7 @@ def carry(
     Communication: the running values, wherever a chain goes on on another device.
     """
     rounds = max((len(segments) for _, segments in parts), default=0)
-    values: dict[Region, Chunk] = {}
+    values: dict[Region, Chunk] = {}  # on this process's devices
     index_map = IndexMap(shape, {})
     for turn in range(rounds):
         homes: dict[int, list[Region]] = {}
@@ -240,24 +244,28 @@ def carry(
             homes.setdefault(segments[min(turn, len(segments) - 1)].device, []).append(region)
         after = IndexMap(shape, homes)
         if turn and after != index_map:
-            held = [values[region] for _, region in index_map.chunks]
-            source = Operand(context.layout(index_map), [chunk.array for chunk in held], dtype)
+            held = [values.get(region) for _, region in index_map.chunks]
+            source = Operand(context.layout(index_map), [None if c is None else c.array for c in held], dtype)
             moved = redistribute(context, source, context.layout(after), operation=name, chunks=held)
             values = {region: chunk for (_, region), chunk in zip(after.chunks, moved, strict=True) if chunk is not None}
         index_map = after
         tasks: dict[int, list[Callable[[], None]]] = {}
         nbytes = 0
-        for region, segments in parts:
-            if turn < len(segments):
+        with context.reporting():
+            for region, segments in parts:
+                if turn >= len(segments):
+                    continue
                 segment = segments[turn]
                 device = context.by_id[segment.device]
+                if device.process != context.process:
+                    continue
                 fresh = device.empty(region.shape, dtype, name)
                 before = values[region].array if turn else None
                 tasks.setdefault(device.id, []).append(partial(step, device, segment, before, fresh.array))
                 values[region] = fresh
                 nbytes += fresh.nbytes
-        context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
-    return index_map, [values[region] for _, region in index_map.chunks]
+            context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
+    return index_map, [values.get(region) for _, region in index_map.chunks]
 
 
 def _each(tasks: Sequence[Callable[[], None]]) -> None:

@@ -42,22 +42,55 @@ class Piece(NamedTuple):
 
 
 class Order:
-    """Positions sorted by their index along the first indexed axis, so that a box finds its own by bisection."""
+    """Positions, to be found by the boxes that hold them.
+
+    Where the boxes' ranges along the first indexed axis are disjoint, positions are dealt out to them in linear time;
+    otherwise they are sorted along that axis, and each box bisects.
+    """
 
     def __init__(self, index: Index) -> None:
         self.index = index
-        first = index[0]
-        self.order = np.argsort(first, kind="stable")
-        self.sorted = first[self.order]
 
-    def near(self, boxes: Sequence[Region]) -> list[tuple[int, Any]]:
-        """``(i, candidates)`` of the boxes that some position may lie in; all by their first axis at once."""
-        low = np.searchsorted(self.sorted, np.array([box[0].start for box in boxes], np.int64), "left")
-        high = np.searchsorted(self.sorted, np.array([box[0].stop for box in boxes], np.int64), "left")
-        return [(int(i), self.order[low[i] : high[i]]) for i in np.nonzero(high > low)[0]]
+    def select(self, boxes: Sequence[Region]) -> list[tuple[int, Any]]:
+        """``(i, positions in ascending order)`` of the boxes that hold at least one position."""
+        ranges = sorted({(box[0].start, box[0].last) for box in boxes if box.size})
+        if all(one[1] < two[0] for one, two in zip(ranges, ranges[1:], strict=False)):
+            near = self._dealt(boxes, ranges)
+        else:
+            near = self._bisected(boxes)
+        found = [(i, self._inside(boxes[i], candidates)) for i, candidates in near]
+        return [(i, positions) for i, positions in found if positions.size]
 
-    def inside(self, box: Region, candidates: Any) -> Any:
-        """Those candidates that lie in the box, in ascending order."""
+    def _dealt(self, boxes: Sequence[Region], ranges: Sequence[tuple[int, int]]) -> list[tuple[int, Any]]:
+        first = self.index[0]
+        if len(ranges) == 1:
+            everything = np.arange(first.size)
+            return [(i, everything) for i, box in enumerate(boxes) if box.size]
+        starts = np.array([start for start, _ in ranges], np.int64)
+        place = np.searchsorted(starts, first, "right") - 1
+        if len(ranges) < 1 << 15:
+            place = place.astype(np.int16)  # short integers are sorted by their digits
+        order = np.argsort(place, kind="stable")
+        cuts = np.searchsorted(place[order], np.arange(len(ranges) + 1), "left")
+        number = {r: k for k, r in enumerate(ranges)}
+        near = []
+        for i, box in enumerate(boxes):
+            if box.size:
+                k = number[box[0].start, box[0].last]
+                if cuts[k] < cuts[k + 1]:
+                    near.append((i, order[cuts[k] : cuts[k + 1]]))
+        return near
+
+    def _bisected(self, boxes: Sequence[Region]) -> list[tuple[int, Any]]:
+        first = self.index[0]
+        order = np.argsort(first, kind="stable")
+        ordered = first[order]
+        low = np.searchsorted(ordered, np.array([box[0].start for box in boxes], np.int64), "left")
+        high = np.searchsorted(ordered, np.array([box[0].stop for box in boxes], np.int64), "left")
+        return [(int(i), np.sort(order[low[i] : high[i]])) for i in np.nonzero(high > low)[0]]
+
+    def _inside(self, box: Region, candidates: Any) -> Any:
+        """Those candidates that lie in the box."""
         for r, values in zip(box, self.index, strict=True):
             offset = values[candidates] - r.start
             keep = (offset >= 0) & (offset <= r.last - r.start)
@@ -65,12 +98,7 @@ class Order:
                 keep &= offset % r.step == 0
             if not keep.all():
                 candidates = candidates[keep]
-        return np.sort(candidates)
-
-    def select(self, boxes: Sequence[Region]) -> list[tuple[int, Any]]:
-        """``(i, positions)`` of the boxes that hold at least one position."""
-        found = [(i, self.inside(boxes[i], candidates)) for i, candidates in self.near(boxes)]
-        return [(i, positions) for i, positions in found if positions.size]
+        return candidates
 
 
 def project(region: Region, axes: Sequence[int]) -> Region:

@@ -34,14 +34,15 @@ from distarray.ops._folds import (
     fold_on,
     local_reduce,
     run_tasks,
+    ufunc_of,
 )
 from distarray.ops.convert import asarray, from_chunks, place, resolve_layout
 from distarray.registry import method
 from distarray.storage import Operand
-from distarray.transfer.execute import combine, redistribute
+from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "Reduction", "arrays_of", "check_out", "computed_in", "covered", "deliver", "fold_sources", "in_blocks", "mask_chunks",
+    "Reduction", "arrays_of", "check_out", "computed_in", "deliver", "fold_sources", "in_blocks", "mask_chunks",
     "normalized", "place_operand", "reduce", "small", "whole_lines",
 ]  # fmt: skip
 
@@ -226,7 +227,8 @@ def _reduced(context: Context, call: Reduction, a: DistributedArray, where: Any)
         context.check()
         if not a.size:
             return _of_nothing(context, call, a)
-        found = _operand(context, call, a)
+        ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
+        found = _operand(call, a)
         masks = None if where is True else mask_chunks(context, where, found.layout)
         pieces = whole_lines(call, found.layout)
         if pieces is not None:
@@ -249,33 +251,17 @@ def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> Distr
     return place(context, np.broadcast_to(value, shape), layout)
 
 
-def _operand(context: Context, call: Reduction, a: DistributedArray) -> Operand:
+def _operand(call: Reduction, a: DistributedArray) -> Operand:
     """The operand's chunks: as partial values where folding them and reducing them may change places."""
     name = call.ufunc.__name__
     found = a._operand(name, partial_ok=True)
     layout = found.layout
-    if not layout.index_map.covers:
-        return covered(context, found, name)
     if not layout.is_partial:
         return found
     same = layout.mode is call.mode and call.dtype == found.dtype
-    if same and layout.mode.exact_identity(found.dtype):
+    if same and layout.index_map.covers and layout.mode.exact_identity(found.dtype):
         return found
     return a._operand(name)
-
-
-def covered(context: Context, found: Operand, name: str) -> Operand:
-    """Partial values that leave elements out, as values: those elements are the mode's identity."""
-    index_map = found.layout.index_map
-    regions = {device: list(index_map.regions(device)) for device in index_map.devices}
-    rest = [Region.full(index_map.shape)]
-    for cell in index_map.cells:
-        rest = [piece for region in rest for piece in region.difference(cell.region)]
-    home = index_map.devices[0] if index_map.devices else context.group.ids[0]
-    regions.setdefault(home, []).extend(rest)
-    target = context.layout(IndexMap(index_map.shape, regions))
-    chunks = redistribute(context, found, target, operation=name)
-    return Operand(target, [None if c is None else c.array for c in chunks], found.dtype)
 
 
 def mask_chunks(context: Context, where: Any, layout: Layout) -> list[Any]:
@@ -358,11 +344,15 @@ def _fold_pieces(
     if apart and mode is not None:
         start = None if masks is None else mode.identity(call.dtype)
     partial_mode = None if index_map.is_disjoint else mode
-    chunks = [context.by_id[device].empty(part.shape, call.dtype, call.ufunc.__name__) for device, part in index_map.chunks]
+    layout = context.layout(index_map, Mode.of(partial_mode))
+    with context.reporting():
+        chunks = allocate(context, layout, call.dtype, label=call.ufunc.__name__)
     steady = partial_mode is None and index_map.is_replicated and call.dtype.kind not in "biu"
     tasks: dict[int, list[Callable[[], None]]] = {}
     nbytes = 0
     for chunk, (device_id, part) in zip(chunks, index_map.chunks, strict=True):
+        if chunk is None:
+            continue
         operands = []
         for piece in pieces[device_id, part]:
             key = found.layout.chunks[piece.chunk][1].locate(piece.region).slices
@@ -370,14 +360,16 @@ def _fold_pieces(
             mask = None if masks is None else masks[piece.chunk][(*key, ...)]
             operands.append((array, mask))
             nbytes += array.nbytes
-        task = partial(_fold_here, context.by_id[device_id], call, operands, chunk.array, start, steady)
+        task = partial(_fold_here, chunk.device, call, operands, chunk.array, start, steady)
         tasks.setdefault(device_id, []).append(task)
     for device_id in index_map.devices if apart else ():
         for i, part in index_map.first_owned(device_id):
-            key = index_map.chunks[i][1].locate(part).slices
-            tasks[device_id].append(partial(_fold_initial, context.by_id[device_id], call, chunks[i].array, key, mode))
+            held = chunks[i]
+            if held is not None:
+                key = index_map.chunks[i][1].locate(part).slices
+                tasks[device_id].append(partial(_fold_initial, held.device, call, held.array, key, mode))
     run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "reduce")
-    return from_chunks(context, context.layout(index_map, Mode.of(partial_mode)), chunks, call.dtype)
+    return from_chunks(context, layout, chunks, call.dtype)
 
 
 def _each(tasks: Sequence[Callable[[], None]]) -> None:
@@ -438,7 +430,7 @@ def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> D
                 array, mask = more.array, None
             fold_on(device, call.ufunc, before, array, after, axis, call.given, mask)
 
-    with WarningOnce("reduce"):
+    with WarningOnce(context, "reduce"):
         index_map, chunks = carry(context, name, segments, shape, call.dtype, step)
     result = from_chunks(context, context.layout(index_map), chunks, call.dtype)
     return result if call.keepdims else result._viewed(result._view_map().squeeze(axis))

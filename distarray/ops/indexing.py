@@ -6,6 +6,7 @@ that all processes agree on. ``x[mask]`` alone has a way of its own, which keeps
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -179,7 +180,7 @@ def setitem(x: DistributedArray, key: Any, value: Any) -> None:
 def store(x: DistributedArray, fancy: Fancy, value: Any, operation: str) -> None:
     """Write a value (see :func:`value_of`) to what a split key selects."""
     value = _fitted(fancy, value)
-    keep = _last(fancy)
+    keep = np.arange(fancy.indices[0].size) if isinstance(value, np.generic) else _last(fancy)
 
     def assign(device: Any, target: Any, index: Index, part: Any) -> None:
         target[upload(device, index)] = part
@@ -209,6 +210,11 @@ def _last(fancy: Fancy) -> Any:
         flat = flat * size + values
     if flat.size < 2 or (flat[1:] > flat[:-1]).all():
         return np.arange(flat.size)
+    elements = math.prod(sizes)
+    if elements <= 8 * flat.size:
+        last = np.empty(elements, np.int64)
+        last[flat] = np.arange(flat.size)
+        return np.nonzero(last[flat] == np.arange(flat.size))[0]
     _, first = np.unique(flat[::-1], return_index=True)
     return np.sort(flat.size - 1 - first)
 

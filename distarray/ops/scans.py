@@ -22,7 +22,6 @@ from distarray.ops._reduce import (
     arrays_of,
     check_out,
     computed_in,
-    covered,
     deliver,
     in_blocks,
     normalized,
@@ -32,7 +31,7 @@ from distarray.ops._reduce import (
 from distarray.ops.convert import asarray, from_chunks, place, resolve_layout
 from distarray.registry import METHODS, implements, method
 from distarray.storage import Operand
-from distarray.transfer.execute import redistribute
+from distarray.transfer.execute import allocate, redistribute
 
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
 
@@ -106,19 +105,13 @@ def _accumulated(context: Context, call: _Scan, a: DistributedArray) -> Distribu
         if not a.size:
             layout = resolve_layout(context, None, a.shape, itemsize=call.dtype.itemsize)
             return place(context, np.empty(a.shape, call.dtype), layout)
-        found = _values(context, a, name)
+        ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
+        found = a._operand(name)
         if not _is_whole(found, call.axis) and chain(found.layout.index_map, call.axis) is None:
             found, _ = in_blocks(context, found, None, call.axis, name)
         if _is_whole(found, call.axis):
             return _scan_lines(context, call, found, name)
         return _scan_carried(context, call, found, name)
-
-
-def _values(context: Context, a: DistributedArray, name: str) -> Operand:
-    found = a._operand(name, partial_ok=True)
-    if not found.layout.index_map.covers:
-        return covered(context, found, name)
-    return a._operand(name)
 
 
 def _is_whole(found: Operand, axis: int) -> bool:
@@ -128,15 +121,13 @@ def _is_whole(found: Operand, axis: int) -> bool:
 
 def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> DistributedArray:
     """Every device scans its own lines."""
-    chunks: list[Chunk | None] = []
+    with context.reporting():
+        chunks = allocate(context, found.layout, call.dtype, label=name)
     tasks: dict[int, list[Callable[[], None]]] = {}
     nbytes = 0
-    for (device_id, region), array in zip(found.layout.chunks, found.arrays, strict=True):
-        device = context.by_id[device_id]
-        chunk = device.empty(region.shape, call.dtype, name)
-        chunks.append(chunk)
-        if region.size:
-            task = partial(_scan_here, device, call, region[call.axis].size, None, array, chunk.array)
+    for (device_id, region), array, chunk in zip(found.layout.chunks, found.arrays, chunks, strict=True):
+        if region.size and chunk is not None:
+            task = partial(_scan_here, chunk.device, call, region[call.axis].size, None, array, chunk.array)
             tasks.setdefault(device_id, []).append(task)
             nbytes += array.nbytes
     run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "accumulate")
@@ -151,7 +142,6 @@ def _scan_carried(context: Context, call: _Scan, found: Operand, name: str) -> D
     axis, shape = call.axis, found.shape
     chains = []
     homes: dict[int, list[Region]] = {}
-    done: dict[tuple[int, Region], Chunk] = {}
     regions: dict[int, Region] = {}  # by the identity of a segment
     for cell, segments in parts:
         chains.append((Region((*cell[:axis], first, *cell[axis + 1 :])), segments))
@@ -160,20 +150,24 @@ def _scan_carried(context: Context, call: _Scan, found: Operand, name: str) -> D
             key = Region([Range.from_slice(s, n) for s, n in zip(segment.key, whole.shape, strict=True)])
             region = regions[id(segment)] = whole.compose(key)
             homes.setdefault(segment.device, []).append(region)
-            done[segment.device, region] = context.by_id[segment.device].empty(region.shape, call.dtype, name)
+    layout = context.layout(IndexMap(shape, homes))
+    with context.reporting():
+        chunks = allocate(context, layout, call.dtype, label=name)
+    done = dict(zip(layout.chunks, chunks, strict=True))
 
     def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
         array = found.arrays[segment.chunk][segment.key]
-        target = done[device.id, regions[id(segment)]].array
+        chunk = done[device.id, regions[id(segment)]]
+        assert chunk is not None
+        target = chunk.array
         with device.active():
             _scan_here(device, call, shape[axis], before, array, target)
             after[...] = target[(*(slice(None),) * axis, slice(-1, None))]
 
     moving = (*shape[:axis], 1, *shape[axis + 1 :])
-    with WarningOnce("accumulate"):
+    with WarningOnce(context, "accumulate"):
         carry(context, name, chains, moving, call.dtype, step)
-    index_map = IndexMap(shape, homes)
-    return from_chunks(context, context.layout(index_map), [done[row] for row in index_map.chunks], call.dtype)
+    return from_chunks(context, layout, chunks, call.dtype)
 
 
 def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any, out: Any) -> None:
@@ -338,21 +332,24 @@ def _after_initial(context: Context, call: _Scan, scan: DistributedArray, shape:
     found = scan._operand("accumulate")
     homes: dict[int, list[Region]] = {device: [] for device in found.layout.devices}
     chunks: dict[tuple[int, Region], Chunk] = {}
-    for (device_id, region), array in zip(found.layout.chunks, found.arrays, strict=True):
-        device, run = context.by_id[device_id], region[at]
-        if not region.size:
-            continue
-        leads = run.start == 0
-        moved = Range(0, 1, run.size + 1) if leads else Range.of(run.start + 1, run.step, run.size)
-        grown = Region((*region[:at], moved, *region[at + 1 :]))
-        chunk = device.empty(grown.shape, call.dtype, "accumulate")
-        device.copy(chunk.array[(*head, slice(1 if leads else 0, None))], array, device)
-        if leads:
-            device.fill(chunk.array[(*head, slice(0, 1))], call.ufunc.identity)
-        homes[device_id].append(grown)
-        chunks[device_id, grown] = chunk
+    with context.reporting():
+        for (device_id, region), array in zip(found.layout.chunks, found.arrays, strict=True):
+            device, run = context.by_id[device_id], region[at]
+            if not region.size:
+                continue
+            leads = run.start == 0
+            moved = Range(0, 1, run.size + 1) if leads else Range.of(run.start + 1, run.step, run.size)
+            grown = Region((*region[:at], moved, *region[at + 1 :]))
+            homes[device_id].append(grown)
+            if device.process != context.process:
+                continue
+            chunk = device.empty(grown.shape, call.dtype, "accumulate")
+            device.copy(chunk.array[(*head, slice(1 if leads else 0, None))], array, device)
+            if leads:
+                device.fill(chunk.array[(*head, slice(0, 1))], call.ufunc.identity)
+            chunks[device_id, grown] = chunk
     index_map = IndexMap(shape, homes)
-    return from_chunks(context, context.layout(index_map), [chunks[row] for row in index_map.chunks], call.dtype)
+    return from_chunks(context, context.layout(index_map), [chunks.get(row) for row in index_map.chunks], call.dtype)
 
 
 # --- reduceat -----------------------------------------------------------------------------------------------------------
@@ -395,7 +392,8 @@ def _reduced_at(
     context: Context, call: _Scan, a: DistributedArray, runs: list[Range], shape: tuple[int, ...]
 ) -> DistributedArray:
     name, at = f"{call.ufunc.__name__}.reduceat", call.axis
-    found = _values(context, a, name)
+    ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
+    found = a._operand(name)
     shares: list[tuple[int, Region, list[int], list[Range]]] = []  # device, result region, source chunks, their ranges
     if _is_whole(found, at):
         for i, (device_id, region) in enumerate(found.layout.chunks):
@@ -405,22 +403,24 @@ def _reduced_at(
     else:
         found, shares = _dealt(context, found, at, runs, shape, name)
     homes: dict[int, list[Region]] = {}
-    chunks: dict[tuple[int, Region], Chunk] = {}
+    for device_id, result, _, _ in shares:
+        homes.setdefault(device_id, []).append(result)
+    layout = context.layout(IndexMap(shape, homes))
+    with context.reporting():
+        chunks = allocate(context, layout, call.dtype, label=name)
+    waiting = {row: chunk for row, chunk in zip(layout.chunks, chunks, strict=True) if chunk is not None}
     tasks: dict[int, list[Callable[[], None]]] = {}
     for device_id, result, sources, held in shares:
-        if result in homes.setdefault(device_id, []):
+        chunk = waiting.pop((device_id, result), None)
+        if chunk is None:
             continue
-        homes[device_id].append(result)
-        device = context.by_id[device_id]
-        chunk = chunks[device_id, result] = device.empty(result.shape, call.dtype, name)
         mine = [runs[i] for i in range(result[at].start, result[at].start + result[at].size)]
         arrays = [found.arrays[i] for i in sources]
-        task = partial(_reduce_runs, device, call, arrays, held, mine, chunk.array)
+        task = partial(_reduce_runs, chunk.device, call, arrays, held, mine, chunk.array)
         tasks.setdefault(device_id, []).append(task)
     nbytes = sum([array.nbytes for array in found.arrays if array is not None])
     run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "reduceat")
-    index_map = IndexMap(shape, homes)
-    return from_chunks(context, context.layout(index_map), [chunks[row] for row in index_map.chunks], call.dtype)
+    return from_chunks(context, layout, chunks, call.dtype)
 
 
 def _dealt(

@@ -6,7 +6,7 @@ only best values, partial positions or counts, which are small, ever move.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,6 @@ from distarray.ops._reduce import (
     Reduction,
     arrays_of,
     check_out,
-    covered,
     deliver,
     fold_sources,
     in_blocks,
@@ -33,7 +32,7 @@ from distarray.ops._reduce import (
 from distarray.ops.convert import asarray, from_chunks, place, resolve_layout
 from distarray.registry import implements, method
 from distarray.storage import Operand
-from distarray.transfer.execute import gather_to_host, redistribute
+from distarray.transfer.execute import allocate, gather_to_host, redistribute
 
 __all__ = ["argmax", "argmin", "argwhere", "flatnonzero", "nonzero"]
 
@@ -121,9 +120,7 @@ def _best(function: Any, ufunc: np.ufunc, obj: Any, axis: Any, out: Any, keepdim
 
 def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> DistributedArray:
     found = a._operand(name, partial_ok=True)
-    if not found.layout.index_map.covers:
-        found = covered(context, found, name)
-    elif found.layout.is_partial and found.layout.mode is not call.mode:
+    if found.layout.is_partial and (found.layout.mode is not call.mode or not found.layout.index_map.covers):
         found = a._operand(name)
     pieces = whole_lines(call, found.layout)
     alone = pieces is not None
@@ -133,27 +130,27 @@ def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> 
     for device_id, part in pieces:
         homes[device_id].append(part)
     index_map = IndexMap(call.shape(found.shape), homes)
-    values: list[Chunk | None] = []
-    places: list[Chunk | None] = []
+    layout = context.layout(index_map)
     tasks: dict[int, list[Any]] = {}
-    for device_id, part in index_map.chunks:
-        device = context.by_id[device_id]
-        best_here, place_here = device.empty(part.shape, found.dtype, name), device.empty(part.shape, call.dtype, name)
-        own = [(found.arrays[p.chunk], found.layout.chunks[p.chunk][1]) for p in pieces[device_id, part]]
-        task = partial(_find_here, device, name, call, own, found.shape, best_here.array, place_here.array)
-        tasks.setdefault(device_id, []).append(task)
-        values.append(best_here)
-        places.append(place_here)
     nbytes = sum([array.nbytes for array in found.arrays if array is not None])
-    context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
+    with context.reporting():
+        values = allocate(context, layout, found.dtype, label=name)
+        places = allocate(context, layout, call.dtype, label=name)
+        for row, mine, position in zip(layout.chunks, values, places, strict=True):
+            if mine is not None and position is not None:
+                own = [(found.arrays[p.chunk], found.layout.chunks[p.chunk][1]) for p in pieces[row]]
+                task = partial(_find_here, mine.device, name, call, own, found.shape, mine.array, position.array)
+                tasks.setdefault(row[0], []).append(task)
+        context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
     if alone or index_map.is_disjoint:
-        return from_chunks(context, context.layout(index_map), places, call.dtype)
+        return from_chunks(context, layout, places, call.dtype)
     partial_values = Operand(context.layout(index_map, Mode.of(call.mode)), arrays_of(values), found.dtype)
-    best = redistribute(context, partial_values, context.layout(index_map), operation=name)
-    for mine, top, position in zip(values, best, places, strict=True):
-        if mine is not None and top is not None and position is not None:
-            with mine.device.active():
-                position.array[...] = _kept(mine.device.lib, mine.array, top.array, position.array)
+    best = redistribute(context, partial_values, layout, operation=name)
+    with context.reporting():
+        for mine, top, position in zip(values, best, places, strict=True):
+            if mine is not None and top is not None and position is not None:
+                with mine.device.active():
+                    position.array[...] = _kept(mine.device.lib, mine.array, top.array, position.array)
     return from_chunks(context, context.layout(index_map, Mode.MIN), places, call.dtype)
 
 
@@ -214,8 +211,6 @@ class _Hits:
         self.shape = a.shape
         flags: Any = np.not_equal(a, 0) if a.dtype.kind != "b" else a
         found = flags._operand(name)
-        if not found.layout.index_map.covers:
-            found = covered(context, found, name)
         if found.layout.is_replicated:
             owners = [(device, (slice(None),) * a.ndim, i) for i, (device, _) in enumerate(found.layout.chunks)]
             starts = [(0, 0)] * len(owners)
@@ -232,28 +227,36 @@ class _Hits:
             for s in segments:
                 run = found.layout.chunks[s.chunk][1][lead]
                 starts.append((lead, run.start + s.key[lead].start))
-        local = []
-        for (device_id, key, chunk), (axis, start) in zip(owners, starts, strict=True):
-            device = context.by_id[device_id]
-            with device.active():
-                hits = list(device.lib.nonzero(found.arrays[chunk][key]))
-                if start:
-                    hits[axis] = hits[axis] + start
-            local.append((device, hits))
-        self._gather(local, found.layout.is_replicated, name)
+        local: list[tuple[Device, list[Any] | None]] = []
+        with context.reporting():
+            for (device_id, key, chunk), (axis, start) in zip(owners, starts, strict=True):
+                device = context.by_id[device_id]
+                if device.process != context.process:
+                    local.append((device, None))
+                    continue
+                with device.active():
+                    hits = list(device.lib.nonzero(found.arrays[chunk][key]))
+                    if start:
+                        hits[axis] = hits[axis] + start
+                local.append((device, hits))
+        self._gather(local, found.layout.is_replicated)
 
-    def _gather(self, local: list[tuple[Device, list[Any]]], replicated: bool, name: str) -> None:
+    def _gather(self, local: list[tuple[Device, list[Any] | None]], replicated: bool) -> None:
         """Agree on the counts; put the pieces in order."""
         context = self.context
         homes: dict[int, list[Region]] = {}
         for i, (device, _) in enumerate(local):
             homes.setdefault(device.id, []).append(Region([Range(i, 1, 1)]))
         index_map = IndexMap((len(local),), homes)
-        counts = []
-        for _, region in index_map.chunks:
-            device, hits = local[region[0].start]
-            with device.active():
-                counts.append(device.lib.full((1,), hits[0].shape[0], np.int64))
+        counts: list[Any] = []
+        with context.reporting():
+            for _, region in index_map.chunks:
+                device, hits = local[region[0].start]
+                if hits is None:
+                    counts.append(None)
+                    continue
+                with device.active():
+                    counts.append(device.lib.full((1,), hits[0].shape[0], np.int64))
         agreed = gather_to_host(context, Operand(context.layout(index_map), counts, np.dtype(np.int64))).tolist()
         bounds = [0] * len(local) if replicated else [sum(agreed[:i]) for i in range(len(local))]
         self.total = agreed[0] if replicated else sum(agreed)
@@ -269,39 +272,40 @@ class _Hits:
 
     def column(self, axis: int) -> DistributedArray:
         """The positions along one axis."""
-        return self._made((), [hits[axis] for _, hits in self.chunks])
+        return self._made((), lambda device, hits: hits[axis])
 
     def rows(self) -> DistributedArray:
         """The positions, one a row."""
-        arrays = []
-        for device, hits in self.chunks:
-            with device.active():
-                arrays.append(device.lib.stack(hits, axis=1))
-        return self._made((len(self.shape),), arrays)
+        return self._made((len(self.shape),), lambda device, hits: device.lib.stack(hits, axis=1))
 
     def flat(self) -> DistributedArray:
         """The positions in the flattened array."""
-        arrays = []
-        for device, hits in self.chunks:
-            with device.active():
-                total, weight = device.lib.zeros_like(hits[0]), 1
-                for n, position in zip(self.shape[::-1], hits[::-1], strict=True):
-                    total, weight = total + position * weight, weight * n
-                arrays.append(total)
-        return self._made((), arrays)
 
-    def _made(self, tail: tuple[int, ...], arrays: list[Any]) -> DistributedArray:
-        index_map = self.index_map
+        def combined(device: Device, hits: list[Any]) -> Any:
+            total, weight = device.lib.zeros_like(hits[0]), 1
+            for n, position in zip(self.shape[::-1], hits[::-1], strict=True):
+                total, weight = total + position * weight, weight * n
+            return total
+
+        return self._made((), combined)
+
+    def _made(self, tail: tuple[int, ...], join: Callable[[Device, list[Any]], Any]) -> DistributedArray:
+        """An array of what `join` makes of the positions along each axis, on every device."""
+        context, index_map = self.context, self.index_map
         if tail:
             full = [Range.full(n) for n in tail]
             regions = {d: [Region((*r, *full)) for r in index_map.regions(d)] for d in index_map.devices}
             index_map = IndexMap((self.total, *tail), regions)
         chunks: list[Chunk | None] = []
-        for (device, _), array in zip(self.chunks, arrays, strict=True):
-            with device.active():
-                array = device.lib.ascontiguousarray(array, dtype=np.int64)
-            chunks.append(device.adopt(array, "nonzero"))
-        return from_chunks(self.context, self.context.layout(index_map), chunks, np.dtype(np.int64))
+        with context.reporting():
+            for device, hits in self.chunks:
+                if hits is None:
+                    chunks.append(None)
+                    continue
+                with device.active():
+                    array = device.lib.ascontiguousarray(join(device, hits), dtype=np.int64)
+                chunks.append(device.adopt(array, "nonzero"))
+        return from_chunks(context, context.layout(index_map), chunks, np.dtype(np.int64))
 
 
 def _hits(a: DistributedArray, name: str) -> _Hits:

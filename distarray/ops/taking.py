@@ -374,7 +374,11 @@ def _along(context: Context, x: DistributedArray, chosen: DistributedArray, axis
         index = _at(context, places, layout, name)
         _check_range(context, Operand(layout, index, chosen.dtype), x.shape[axis], axis)
         arrays = _at(context, source, target, name)
-        by_place = dict(zip([(d, Region((*r[:axis], *r[axis + 1 :]))) for d, r in target.chunks], arrays, strict=True))
+        by_place = {
+            (d, Region((*r[:axis], *r[axis + 1 :]))): array
+            for (d, r), array in zip(target.chunks, arrays, strict=True)
+            if r.size
+        }
         chunks: list[Chunk | None] = []
         for (device_id, region), at in zip(layout.chunks, index, strict=True):
             device = context.by_id[device_id]

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -183,7 +184,7 @@ def send_and_recv_in_a_ring(group: ProcessGroup) -> None:
     following, before = (group.rank + 1) % group.size, (group.rank - 1) % group.size
     for n in (1, 300_000):
         mine, out = np.full(n, group.rank, "u2"), np.zeros(n, "u2")
-        if group.rank % 2 == 0 and not (group.rank == group.size - 1):
+        if group.rank % 2 == 0 and group.rank != group.size - 1:
             group.send(mine, following)
             group.recv(out, before)
         else:
@@ -322,64 +323,68 @@ def matrix(rank: int, form: str, dtype: str = "f8", array: bool = False) -> Any:
 
 @case
 def sparse_matrices(group: ProcessGroup) -> None:
-    n, rank = group.size, group.rank
     for form in ("csr", "csc", "coo"):
         for dtype in ("f4", "f8", "c8", "c16"):
             for array in (False, True):
+                every_method_on_sparse(group, form, dtype, array)
 
-                def make(i: int) -> Any:
-                    return matrix(i, form, dtype, array)
 
-                def blank() -> Any:
-                    return type(make(0))((1, 1), dtype=dtype)
+def every_method_on_sparse(group: ProcessGroup, form: str, dtype: str, array: bool) -> None:
+    n, rank = group.size, group.rank
 
-                def same(got: Any, want: Any) -> None:
-                    assert got.format == form and got.dtype == dtype and got.shape == want.shape
-                    np.testing.assert_allclose(got.toarray(), want.toarray(), rtol=1e-5)
+    def make(i: int) -> Any:
+        return matrix(i, form, dtype, array)
 
-                total, product = make(0), make(0)
-                for i in range(1, n):
-                    total, product = total + make(i), product @ make(i)
+    def blank() -> Any:
+        return type(make(0))((1, 1), dtype=dtype)
 
-                out = blank()
-                group.all_reduce(make(rank), out)
-                same(out, total)
-                group.all_reduce(make(rank), out, "prod")
-                same(out, product)
-                out = blank()
-                group.reduce(make(rank), out if rank == n - 1 else None, n - 1)
-                if rank == n - 1:
-                    same(out, total)
-                out = make(0) if rank == 0 else blank()
-                group.broadcast(out, 0)
-                same(out, make(0))
-                out = blank()
-                group.scatter([make(i) for i in range(n)] if rank == n - 1 else None, out, n - 1)
-                same(out, make(rank))
-                filled: list[Any] = []
-                group.gather(make(rank), filled, 0)
-                assert len(filled) == (n if rank == 0 else 0)
-                for i, got in enumerate(filled):
-                    same(got, make(i))
-                filled = []
-                group.all_gather(make(rank), filled, 0)
-                for i in range(n):
-                    same(filled[i], make(i))
-                filled = []
-                group.all_to_all([make(rank + i) for i in range(n)], filled)
-                for i in range(n):
-                    same(filled[i], make(rank + i))
-                out = blank()
-                group.reduce_scatter([make(i) for i in range(n)], out, 0)
-                same(out, make(rank) * n)
-                peer = rank ^ 1 if rank ^ 1 < n else rank
-                group.send_recv(make(rank), out, peer)
-                same(out, make(peer))
-                if n > 1 and rank == 0:
-                    group.send(make(5), 1)
-                elif rank == 1:
-                    group.recv(out, 0)
-                    same(out, make(5))
+    def same(got: Any, want: Any) -> None:
+        assert got.format == form and got.dtype == dtype and got.shape == want.shape
+        np.testing.assert_allclose(got.toarray(), want.toarray(), rtol=1e-5)
+
+    total, product = make(0), make(0)
+    for i in range(1, n):
+        total, product = total + make(i), product @ make(i)
+
+    out = blank()
+    group.all_reduce(make(rank), out)
+    same(out, total)
+    group.all_reduce(make(rank), out, "prod")
+    same(out, product)
+    out = blank()
+    group.reduce(make(rank), out if rank == n - 1 else None, n - 1)
+    if rank == n - 1:
+        same(out, total)
+    out = make(0) if rank == 0 else blank()
+    group.broadcast(out, 0)
+    same(out, make(0))
+    out = blank()
+    group.scatter([make(i) for i in range(n)] if rank == n - 1 else None, out, n - 1)
+    same(out, make(rank))
+    filled: list[Any] = []
+    group.gather(make(rank), filled, 0)
+    assert len(filled) == (n if rank == 0 else 0)
+    for i, got in enumerate(filled):
+        same(got, make(i))
+    filled = []
+    group.all_gather(make(rank), filled, 0)
+    for i in range(n):
+        same(filled[i], make(i))
+    filled = []
+    group.all_to_all([make(rank + i) for i in range(n)], filled)
+    for i in range(n):
+        same(filled[i], make(rank + i))
+    out = blank()
+    group.reduce_scatter([make(i) for i in range(n)], out, 0)
+    same(out, make(rank) * n)
+    peer = rank ^ 1 if rank ^ 1 < n else rank
+    group.send_recv(make(rank), out, peer)
+    same(out, make(peer))
+    if n > 1 and rank == 0:
+        group.send(make(5), 1)
+    elif rank == 1:
+        group.recv(out, 0)
+        same(out, make(5))
 
 
 @case
@@ -505,6 +510,31 @@ def one_leaves_by_an_exception(n: int, rank: int) -> None:
     print("SEEN the exception of another")
 
 
+# ---- the control channel of groups without MPI, on the rendezvous store
+
+
+def store_program(rank: int, size: int, port: int) -> None:
+    from distarray.comm._control import store_control
+    from distarray.comm.base import Signature
+
+    control = store_control(size, rank, "127.0.0.1", port, 3.0)
+    for turn in range(5):
+        got = control.all_gather(f"{rank} {turn}".encode(), Signature("turn"))
+        assert got == [f"{i} {turn}".encode() for i in range(size)]
+    for peer in range(size):
+        for turn in range(3):
+            control.post(peer, bytes([rank, turn]))
+    for peer in range(size):
+        assert [control.fetch(peer) for _ in range(3)] == [bytes([peer, turn]) for turn in range(3)]
+    control.barrier(Signature("barrier"))
+    with pytest.raises(CollectiveMismatchError, match="look for a branch on the rank"):
+        control.all_gather(b"", Signature("left" if rank else "right"))
+    with pytest.raises(PeerLostError, match="given up"):
+        control.barrier(Signature("barrier"))
+    control.close()
+    print("SEEN control")
+
+
 # ---- under pytest
 
 
@@ -552,6 +582,26 @@ def test_importing_brings_no_library() -> None:
         "assert not {'mpi4py', 'cupy', 'torch', 'scipy', 'nccl'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_store_control() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = dict(os.environ, DISTARRAY_SECRET="a secret of this test alone")
+    started = [
+        subprocess.Popen(
+            [sys.executable, __file__, "store", str(rank), "3", str(port)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for rank in range(3)
+    ]
+    for process in started:
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "SEEN control" in out
 
 
 def launch(n: int, *arguments: str, timeout: float = 240, deadline: float = 20) -> subprocess.CompletedProcess[str]:
@@ -604,6 +654,9 @@ def test_end(name: str) -> None:
 
 
 def main() -> None:
+    if sys.argv[1] == "store":
+        store_program(*map(int, sys.argv[2:]))
+        return
     from mpi4py import MPI
 
     n, rank = MPI.COMM_WORLD.Get_size(), MPI.COMM_WORLD.Get_rank()

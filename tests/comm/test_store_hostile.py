@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import random
@@ -85,11 +86,11 @@ def well(zero: Store) -> None:
 
 def test_wrong_secret(zero: Store) -> None:
     began = time.monotonic()
-    with pytest.raises(RendezvousError, match="does not accept this process's secret.*DISTARRAY_SECRET"):
+    with pytest.raises(RendezvousError, match=r"does not accept this process's secret.*DISTARRAY_SECRET"):
         connect(port=zero.port, rank=1, size=2, secret=b"not the secret of these", deadline=10)
     assert time.monotonic() - began < 2, "at once: trying again is no use"
-    assert zero.connections["wrong secret"] == 1 and "authenticated" not in zero.connections
-    well(zero)
+    well(zero)  # by then the server has counted
+    assert zero.connections["wrong secret"] == 1 and zero.connections["authenticated"] == 1
 
 
 def recorded(zero: Store) -> tuple[bytes, bytes]:
@@ -103,9 +104,10 @@ def recorded(zero: Store) -> tuple[bytes, bytes]:
 
                 def pump(a: socket.socket, b: socket.socket) -> bytes:
                     data = b""
-                    while part := a.recv(4096):
-                        data += part
-                        b.sendall(part)
+                    with contextlib.suppress(ConnectionError):
+                        while part := a.recv(4096):
+                            data += part
+                            b.sendall(part)
                     with contextlib.suppress(OSError):
                         b.shutdown(socket.SHUT_WR)
                     return data
@@ -204,7 +206,7 @@ def test_something_else_listens() -> None:
 def test_a_server_that_says_nothing_costs_no_more_than_the_deadline() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         began = time.monotonic()
-        with pytest.raises(RendezvousError, match="within 0.6 s"):
+        with pytest.raises(RendezvousError, match=r"within 0\.6 s"):
             connect(port=other.getsockname()[1], rank=1, size=2, secret=SECRET, deadline=0.6)
         assert time.monotonic() - began < 1.2
 
@@ -373,10 +375,12 @@ def truncated(sock: socket.socket, rng: random.Random, said: bytes) -> None:
 
 def oversized(sock: socket.socket, rng: random.Random, said: bytes) -> None:
     sock.sendall(hello() + LENGTH.pack(0xFFFFFFFF) + bytes(100_000))
+    read(sock)
 
 
 def replayed(sock: socket.socket, rng: random.Random, said: bytes) -> None:
     sock.sendall(said)
+    read(sock)
 
 
 def wrong_secret(sock: socket.socket, rng: random.Random, said: bytes) -> None:
@@ -391,45 +395,54 @@ def slow(sock: socket.socket, rng: random.Random, said: bytes) -> None:
     sock.sendall(b"x")
 
 
-KINDS = (garbage, truncated, oversized, replayed, wrong_secret, slow)
+#: Connections that are held open, the oldest given up for each new one.
+held: collections.deque[socket.socket] = collections.deque()
+
+
+def idle(sock: socket.socket, rng: random.Random, said: bytes) -> None:
+    held.append(sock.dup())
+    if len(held) > 150:
+        held.popleft().close()
+
+
+KINDS = (garbage, truncated, oversized, replayed, wrong_secret, slow, idle)
 
 
 def test_a_bootstrap_among_thousands_of_strangers() -> None:
-    """Rank 0 and seven others find each other while every kind of hostile connection comes as fast as it can."""
+    """Rank 0 and seven others find each other while every kind of hostile connection comes as fast as it can.
+
+    The ranks start at different times, so that the bootstrap lasts as long as the attack.
+    """
     with contextlib.closing(serve(port=0, size=2, secret=SECRET, deadline=20)) as earlier:
         said, _ = recorded(earlier)
     zero = serve(port=0, size=8, secret=SECRET, deadline=60)
-    begun = threading.Event()
     count = [0] * len(KINDS)
-    refused = 0
 
     def attack(worker: int) -> None:
-        nonlocal refused
         rng = random.Random(worker)
         for i in range(worker, HOSTILE, 16):
             kind = i % len(KINDS)
             with contextlib.suppress(OSError), dial(zero.port) as sock:
                 count[kind] += 1
                 KINDS[kind](sock, rng, said)
-            if i > HOSTILE // 10:
-                begun.set()
 
     def bootstrap(rank: int) -> float:
-        begun.wait(60)
+        while sum(count) < HOSTILE * rank / 8:
+            time.sleep(0.001)
         began = time.monotonic()
         with connect(port=zero.port, rank=rank, size=8, secret=SECRET, deadline=60) as one:
+            connected = time.monotonic() - began
             one.wait_ranks()
             for _ in range(5):
                 one.barrier()
             assert one.get("k") == b"v"
             one.barrier("end")
-        return time.monotonic() - began
+        return connected
 
     began = time.monotonic()
     with ThreadPoolExecutor(16) as attackers, ThreadPoolExecutor(8) as ranks:
         attacks = [attackers.submit(attack, worker) for worker in range(16)]
         others = [ranks.submit(bootstrap, rank) for rank in range(1, 8)]
-        begun.wait(60)
         zero.set("k", b"v")
         zero.wait_ranks()
         for _ in range(5):
@@ -442,8 +455,10 @@ def test_a_bootstrap_among_thousands_of_strangers() -> None:
     time.sleep(0.1)
     seen = zero.connections
     zero.close()
-    print(f"\n{sum(count)} hostile connections in {took:.1f} s, group formed in {slowest:.2f} s: {seen}")
+    while held:
+        held.pop().close()
+    print(f"\n{sum(count)} hostile connections in {took:.1f} s, slowest rank connected in {slowest:.3f} s: {seen}")
     assert sum(count) >= HOSTILE * 0.99
     assert seen["authenticated"] == 7, "the seven ranks and nobody else"
     assert took < 120 * HOSTILE / 1000
-    assert slowest < 30
+    assert slowest < 10

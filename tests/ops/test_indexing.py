@@ -165,7 +165,9 @@ def written(data: st.DataObject, n: int, key_of: Any) -> None:
         # NumPy does not look at the shape of a value for an empty selection in every case
         assert 0 in shape, f"NumPy writes, got {da_error!r}"
     if da_error is None and np_error is not None:
-        assert str(np_error).startswith("setting an array element"), f"NumPy raises {np_error!r}"  # x[0] = [1]
+        # x[0] = [1]: NumPy 2.4 refuses what it took before; basic assignment decides that, not advanced
+        assert np.ndim(pair.ref[key]) == 0 == np.size(shape), f"NumPy raises {np_error!r}"
+        assert np.size(ref_value) == 1
         return
     assert_same(pair.base_x, pair.base_ref)
     if kept is not None:
@@ -254,7 +256,7 @@ def test_ufunc_at(data: st.DataObject, n: int) -> None:
         key = data.draw(keys(pair.ref.shape))
         mine = data.draw(ours(key, n))
         if data.draw(st.integers(0, 4)) == 0:
-            ufunc, ref_values, values = np.negative, (), ()
+            ufunc, ref_values, values, shape = np.negative, (), (), ()
         else:
             try:
                 shape = pair.ref[key].shape
@@ -272,7 +274,8 @@ def test_ufunc_at(data: st.DataObject, n: int) -> None:
                 errors.append(None)
             except (ValueError, TypeError, IndexError) as error:
                 errors.append(error)
-        assert (errors[0] is None) == (errors[1] is None), errors
+        if errors[0] is not None or 0 not in shape:  # NumPy does not look at every value for an empty selection
+            assert (errors[0] is None) == (errors[1] is None), errors
         assert_same(pair.base_x, pair.base_ref)
         assert_same(pending, old + 0)
         check_invariants(pair.base_x)
