@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from distarray import errors, linalg
 from distarray.array import DistributedArray
-from distarray.context import Context, Group, init, ledger, no_implicit_communication
+from distarray.context import Context, Group, init, ledger, no_implicit_communication, process_count, process_index
 from distarray.errors import *
 from distarray.geometry import IndexMap, Range, Region, blocks, cyclic, grid, make_2d_index_map, replicated
 from distarray.layout import Layout
@@ -25,6 +25,7 @@ from distarray.ops import (
     joining,
     manipulation,
     printing,
+    processes,
     reductions,
     reshaping,
     scans,
@@ -45,6 +46,7 @@ from distarray.ops.info import __array_api_version__, __array_namespace_info__
 from distarray.ops.joining import *
 from distarray.ops.linalg import *
 from distarray.ops.manipulation import *
+from distarray.ops.processes import *
 from distarray.ops.reductions import *
 from distarray.ops.reshaping import *
 from distarray.ops.scans import *
@@ -59,7 +61,7 @@ except PackageNotFoundError:  # used from a source tree that was not installed
 
 _CHAPTERS = (
     choosing, chunks, coordinates, creation, elementwise, info, joining, products, manipulation, reductions, reshaping,
-    scans, searching, taking,
+    processes, scans, searching, taking,
 )  # fmt: skip
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
     "MAX", "MIN", "PROD", "REPLICA", "SUM", "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout",
     "Ledger", "Mode", "Move", "Range", "Region", "asarray", "astype", "blocks", "copy", "cyclic", "distributed_array",
-    "explain", "grid", "init", "ledger", "linalg", "make_2d_index_map", "no_implicit_communication", "replicated",
+    "explain", "grid", "init", "ledger", "linalg", "make_2d_index_map", "no_implicit_communication", "process_count",
+    "process_index", "replicated",
     "synchronize",
 ]  # fmt: skip

@@ -16,10 +16,12 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from distarray.cluster import detect
 from distarray.comm.base import Communicator, Signature
 from distarray.devices import Device, RemoteDevice, Workers, make_devices
 from distarray.errors import DeviceError, ForkError
 from distarray.geometry import IndexMap
+from distarray.launch import form_group
 from distarray.layout import Layout, LayoutTable
 from distarray.modes import Mode
 from distarray.transfer.ledger import Ledger, Watch, watching
@@ -27,7 +29,7 @@ from distarray.transfer.ledger import Ledger, Watch, watching
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Context", "Group", "current", "init", "join", "ledger", "no_implicit_communication", "scoped"]
+__all__ = ["Context", "Group", "current", "init", "join", "ledger", "no_implicit_communication", "process_count", "process_index", "scoped"]
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -94,6 +96,7 @@ class Context:
         self.workers = Workers()
         self.lock = threading.RLock()
         self.eager = eager
+        self.debug = os.environ.get("DISTARRAY_DEBUG", "0") not in ("", "0")
         self.pid = os.getpid()
         self._tokens: list[Token[Context | None]] = []
         self._replaced: Context | None = None
@@ -165,7 +168,8 @@ def init(
     Parameters
     ----------
     devices : int, optional
-        How many devices. Default: the environment variable ``DISTARRAY_NUM_DEVICES``, else all GPUs, else one host
+        How many devices; under a launcher of several processes, how many this process owns (default one, or the GPU of its
+        local rank). Default: the environment variable ``DISTARRAY_NUM_DEVICES``, else all GPUs, else one host
         device for each CPU core. More ``"cuda"`` devices than GPUs share the GPUs.
     kind : {"host", "cuda"}, optional
         Default: ``DISTARRAY_KIND``, else ``"cuda"`` where CuPy finds a GPU, else ``"host"``.
@@ -206,6 +210,12 @@ def _make(devices: int | None, kind: str | None, memory_limit: int | None, eager
             raise DeviceError(f"DISTARRAY_NUM_DEVICES={text!r} is not a number: set it to a count, such as 4") from None
     if eager is None:
         eager = os.environ.get("DISTARRAY_EAGER", "0") not in ("", "0")
+    launch = detect()
+    if launch.size > 1:
+        formed = form_group(launch, kind, devices)
+        return join(
+            formed.communicator, formed.devices, formed.kind, ordinals=formed.ordinals, memory_limit=memory_limit, eager=eager
+        )
     return Context(make_devices(kind, devices, memory_limit), eager=eager)
 
 
@@ -266,6 +276,16 @@ def current() -> Context:
                     context = _Default.context = _make(None, None, None, None)
     context.check()
     return context
+
+
+def process_index() -> int:
+    """This process's number in the group of the current context, which forms at first use; 0 in a single process."""
+    return current().process
+
+
+def process_count() -> int:
+    """How many processes share the current context; 1 in a single process."""
+    return current().process_count
 
 
 @contextmanager

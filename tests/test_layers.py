@@ -21,6 +21,7 @@ LAYERS = [
     ("transfer",),  # plan and ledger, and whatever else there is but execute
     ("devices",),
     ("comm", "cluster"),
+    ("launch",),
     ("context",),
     ("storage",),
     ("transfer.execute", "transfer.wire"),

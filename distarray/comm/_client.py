@@ -220,6 +220,8 @@ class Store:
             self._say(Op.LEAVE, 0, struct.pack("!d", linger), due=time.monotonic() + 1.0)
         if self._server is not None:
             self._server.thread.join(linger + 2.0)
+        with contextlib.suppress(OSError):
+            self._channel.sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits
         self._channel.forget()
 
     stop = close

@@ -2,12 +2,14 @@
 
 MPI_Finalize waits for every process, so it never returns once one of them is stopped or dead; and a process that ends
 without it makes launchers kill the others (MPICH's at once, Open MPI's unless ``--with-ft ulfm``), with their errors
-unsaid. So processes say goodbye first: each tells its peers that it has come to its end and waits, for a bounded time, until those
-that are not lost have come to theirs. When all did and nothing is in flight they finalize; else they leave without.
+unsaid. So processes say goodbye first: each tells its peers that it has come to its end and waits, for a bounded time,
+until those that are not lost have come to theirs. When all did and nothing is in flight they finalize; else they leave
+without, and MPICH's launcher is kept from noticing until the others are gone too.
 
 mpi4py finalizes behind Python's back, after the last exit handler, unless told not to before it starts MPI. `load_mpi`
-tells it. Where the program imported ``mpi4py.MPI`` before distarray, a process that must not finalize ends by
-``os._exit`` instead, with the exit code that Python would have given.
+tells it. Where the program imported ``mpi4py.MPI`` before that, a process that must not finalize ends by ``os._exit``
+instead, with the exit code that Python would have given as far as that can be known: 1 after an uncaught exception, the
+argument of ``sys.exit`` (not of one that was looked up before this module was imported), else 0.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -30,8 +33,8 @@ GRAVEYARD: list[Any] = []
 class Leaver(Protocol):
     """What has to say goodbye before the process may end: a communicator."""
 
-    def farewell(self, text: str) -> None:
-        """Tell the peers that this process has come to its end."""
+    def farewell(self, text: str, clean: bool) -> None:
+        """Tell the peers that this process has come to its end, and whether it has nothing in flight."""
 
     def leave(self) -> bool:
         """Wait until the peers have come to theirs; whether MPI may be finalized."""
@@ -46,15 +49,19 @@ class _Exit:
         self.pid = 0
         self.open: list[Leaver] = []
         self.code = 0
+        self.watching = False
 
     def start(self, mpi: Any, finalizes: bool) -> None:
         self.mpi, self.finalizes, self.pid = mpi, finalizes, os.getpid()
         if not finalizes:
-            self._watch_exit()
+            self.watch()
         atexit.register(self.run)
 
-    def _watch_exit(self) -> None:
+    def watch(self) -> None:
         """Remember the code of ``sys.exit``: exit handlers are not told."""
+        if self.watching:
+            return
+        self.watching = True
         original: Callable[..., Any] = sys.exit
 
         def watched(code: Any = None, /) -> Any:
@@ -68,10 +75,10 @@ class _Exit:
             return
         error = getattr(sys, "last_value", None)
         text = "ended its program" + (f" with {type(error).__name__}: {error}" if error is not None else "")
-        clean = not GRAVEYARD
         try:
+            clean = _settled()
             for leaver in self.open:
-                leaver.farewell(text)
+                leaver.farewell(text, clean)
             for leaver in self.open:
                 clean = leaver.leave() and clean
         except BaseException:  # an interrupt while it waits: go
@@ -80,6 +87,7 @@ class _Exit:
             if self.finalizes:
                 self.mpi.Finalize()
             return
+        _hold_launcher()
         if not self.finalizes:
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -87,7 +95,35 @@ class _Exit:
             os._exit(1 if error is not None else self.code & 0xFF)
 
 
+def _settled() -> bool:
+    """Whether nothing is in flight any more; receives that never found a message are called off."""
+    for item in list(GRAVEYARD):
+        request = getattr(item, "request", None)
+        try:
+            if request is not None:
+                if item.receiving and not item.done:
+                    request.Cancel()
+                if request.Test():
+                    GRAVEYARD.remove(item)
+        except Exception:  # of a library that lost a process: it stays in flight
+            return False
+    return not GRAVEYARD
+
+
+def _hold_launcher() -> None:
+    """Let the others end with exit codes of their own: MPICH's launcher kills them when this process's PMI socket closes."""
+    text = os.environ.get("PMI_FD", "")
+    if text.isdigit():
+        with contextlib.suppress(OSError, ValueError):
+            quiet = subprocess.DEVNULL
+            subprocess.Popen(
+                ["sleep", "1"], stdin=quiet, stdout=quiet, stderr=quiet, pass_fds=[int(text)], start_new_session=True
+            )
+
+
 _EXIT = _Exit()
+if "mpi4py.MPI" in sys.modules:  # too late to tell mpi4py; early enough to see most calls of sys.exit
+    _EXIT.watch()
 
 
 def load_mpi() -> Any:

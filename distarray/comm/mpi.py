@@ -250,9 +250,9 @@ class MpiCommunicator(Channel, Communicator):
 
     # How it ends
 
-    def farewell(self, text: str) -> None:
+    def farewell(self, text: str, clean: bool) -> None:
         """Tell the peers that this process has come to its end; called by the exit handler."""
-        self._tell("bye", text=text[:TEXT], clean=self._failure is None)
+        self._tell("bye", text=text[:TEXT], clean=clean)
 
     def leave(self) -> bool:
         """Wait until the peers have come to their end too; whether MPI may be finalized.
@@ -272,8 +272,8 @@ class MpiCommunicator(Channel, Communicator):
             spent = time.monotonic() - start
             if not missing:
                 sent = self._control.settle()
-                if sent and len(self._goodbyes) == len(others):
-                    return healthy
+                if sent and len(self._goodbyes) == len(others) and not self._dead:
+                    return all(self._goodbyes.values())
                 if sent or spent > 1:
                     break
             if spent > self.deadline * (10 if healthy else 1):

@@ -67,11 +67,11 @@ class Order:
             everything = np.arange(first.size)
             return [(i, everything) for i, box in enumerate(boxes) if box.size]
         starts = np.array([start for start, _ in ranges], np.int64)
-        place = np.searchsorted(starts, first, "right") - 1
+        place: Any = np.searchsorted(starts, first, "right") - 1
         if len(ranges) < 1 << 15:
             place = place.astype(np.int16)  # short integers are sorted by their digits
         order = np.argsort(place, kind="stable")
-        cuts = np.searchsorted(place[order], np.arange(len(ranges) + 1), "left")
+        cuts: Any = np.searchsorted(place[order], np.arange(len(ranges) + 1))
         number = {r: k for k, r in enumerate(ranges)}
         near = []
         for i, box in enumerate(boxes):

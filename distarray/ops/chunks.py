@@ -16,7 +16,7 @@ from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
-from distarray.ops.convert import _check_dtype, as_operand, asarray, from_chunks
+from distarray.ops.convert import check_dtype, as_operand, asarray, from_chunks
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, gather_to_host, redistribute
 
@@ -192,8 +192,8 @@ _NAMES = (
 def _kind(context: Context, layout: Layout, results: dict[int, Any], dtype: Any, fallback: Any) -> Any:
     """The dtype of the result: what `f` returned for the first chunk, agreed between the processes."""
     if dtype is not None:
-        return _check_dtype(dtype)
-    found = {i: _check_dtype(results[i].dtype) for i in sorted(results)}
+        return check_dtype(dtype)
+    found = {i: check_dtype(results[i].dtype) for i in sorted(results)}
     names = {i: kind.name for i, kind in found.items()}
     if context.process_count > 1:
         names = _told(context, layout, names)

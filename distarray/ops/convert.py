@@ -16,7 +16,7 @@ from distarray.geometry import as_spec, blocks, replicated
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.operators import PYTHON_SCALARS, astype_node
-from distarray.registry import implements, method
+from distarray.registry import METHODS, implements, method
 from distarray.storage import Version
 from distarray.transfer.execute import allocate
 
@@ -72,7 +72,7 @@ def from_chunks(
     return DistributedArray._of_version(context, Version(layout, list(chunks), np.dtype(dtype)), detached=detached)
 
 
-def _check_dtype(dtype: Any) -> np.dtype[Any]:
+def check_dtype(dtype: Any) -> np.dtype[Any]:
     dtype = np.dtype(dtype)
     if dtype.kind not in "biufc" and dtype.name != "bfloat16":
         raise UnsupportedError(
@@ -90,6 +90,7 @@ def asarray(
     layout: Any = None,
     device: Any = None,
     copy: bool | None = None,
+    root: int | None = None,
 ) -> DistributedArray:
     """Convert an object to a distributed array.
 
@@ -106,6 +107,10 @@ def asarray(
         The devices to use. Default: all of the current context.
     copy : bool, optional
         True: always a copy. False: never, which only a DistributedArray that stays as it is allows.
+
+    root : int, optional
+        Only this process gives the array, and the others receive their chunks; what they pass is ignored. Default: every
+        process gives the whole array and takes its own part.
 
     Returns
     -------
@@ -130,6 +135,8 @@ def asarray(
     ...     x.index_map
     {0: [(slice(0, 3, 1),)], 1: [(slice(3, 6, 1),)]}
     """
+    if root is not None:
+        return METHODS["scattered"](obj, root, dtype, layout, device)  # type: ignore[no-any-return]
     if isinstance(obj, DistributedArray):
         result = obj
         if layout is not None or (device is not None and group_ids(obj._context, device) != obj._context.group.ids):
@@ -141,7 +148,7 @@ def asarray(
         if dtype is not None and np.dtype(dtype) != obj.dtype:
             if copy is False:
                 raise ValueError(f"copy=False, and the dtype changes from {obj.dtype} to {np.dtype(dtype)}: use x.astype")
-            return DistributedArray._of_node(astype_node(result, _check_dtype(dtype)))
+            return DistributedArray._of_node(astype_node(result, check_dtype(dtype)))
         if copy and result is obj:
             return copy_array(obj)
         return result
@@ -150,11 +157,11 @@ def asarray(
             f"copy=False, and an object of type {type(obj).__name__} must be copied to the devices: pass copy=None"
         )
     context = current()
-    source = _host_or_device_array(obj, dtype)
+    source = host_or_device_array(obj, dtype)
     return place(context, source, resolve_layout(context, layout, source.shape, device=device, itemsize=source.dtype.itemsize))
 
 
-def _host_or_device_array(obj: Any, dtype: Any) -> Any:
+def host_or_device_array(obj: Any, dtype: Any) -> Any:
     """A NumPy or CuPy array of an object's values; no copy where it is one already."""
     if is_cupy(obj):
         return obj if dtype is None else obj.astype(dtype, copy=False)
@@ -170,8 +177,8 @@ def _host_or_device_array(obj: Any, dtype: Any) -> Any:
             )
     if isinstance(obj, (list, tuple)):
         obj = _nested(obj)
-    array = np.asarray(obj, dtype=None if dtype is None else _check_dtype(dtype))
-    _check_dtype(array.dtype)
+    array = np.asarray(obj, dtype=None if dtype is None else check_dtype(dtype))
+    check_dtype(array.dtype)
     return array
 
 
@@ -190,6 +197,8 @@ def is_cupy(obj: Any) -> bool:
 def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
     """Copy a NumPy or CuPy array's values into a layout: each chunk its part; partial modes keep each value once."""
     index_map, mode, dtype = layout.index_map, layout.mode, source.dtype
+    if context.debug and context.communicator is not None:
+        METHODS["compare_host"](context, source if isinstance(source, np.ndarray) else source.get())
     on_gpu = not isinstance(source, np.ndarray)
     if on_gpu and context.kind == "host":
         source, on_gpu = source.get(), False
@@ -254,7 +263,7 @@ def distributed_array(array: Any, index_map: Any, mode: Mode | str | None = Mode
         changed = array if array.mode is target else array.change_mode(target)
         return changed.reshard(layout)
     context = current()
-    source = _host_or_device_array(array, None)
+    source = host_or_device_array(array, None)
     if isinstance(index_map, Layout):
         index_map = index_map.index_map
     return place(context, source, resolve_layout(context, index_map, source.shape, mode=target))
@@ -270,7 +279,7 @@ def as_operand(context: Context, obj: Any, shape: tuple[int, ...] | None) -> Any
         return obj
     if isinstance(obj, np.generic) and shape is None:
         return obj
-    source = _host_or_device_array(obj, None)
+    source = host_or_device_array(obj, None)
     if shape is None and source.ndim == 0 and isinstance(source, np.ndarray):
         return source[()]
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
@@ -321,7 +330,7 @@ def detach(a: DistributedArray) -> DistributedArray:
 @implements(np.astype)
 def astype(x: Any, dtype: Any, /, order: str = "K", casting: str = "unsafe", *, copy: bool = True, device: Any = None) -> Any:
     """The array converted to another dtype; recorded, not evaluated. Communication: none."""
-    target = _check_dtype(dtype)
+    target = check_dtype(dtype)
     if not np.can_cast(x.dtype, target, casting=casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
     if target == x.dtype:

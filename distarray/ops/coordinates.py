@@ -15,7 +15,7 @@ from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import Range, Region
 from distarray.operators import broadcast_shape
-from distarray.ops.convert import _check_dtype, asarray, copy_array, from_chunks, resolve_layout
+from distarray.ops.convert import check_dtype, asarray, copy_array, from_chunks, resolve_layout
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.registry import implements
 from distarray.transfer.execute import allocate
@@ -42,7 +42,7 @@ def eye(
     Communication: none.
     """
     shape = as_shape((N, N if M is None else M))
-    dtype, k = _check_dtype(dtype), operator.index(k)
+    dtype, k = check_dtype(dtype), operator.index(k)
 
     def make(device: Device, region: Region, out: Any) -> None:
         rows, columns = (indices_of(device.lib, r) for r in region)
@@ -74,7 +74,7 @@ def tri(
     Communication: none.
     """
     shape = as_shape((N, N if M is None else M))
-    dtype, k = _check_dtype(dtype), operator.index(k)
+    dtype, k = check_dtype(dtype), operator.index(k)
 
     def make(device: Device, region: Region, out: Any) -> None:
         out[...] = _below(device.lib, region, k).astype(dtype)
@@ -159,7 +159,7 @@ def fromfunction(
     DistributedArray([[ 0,  1,  2],
                       [10, 11, 12]])
     """
-    shape, dtype = as_shape(shape), _check_dtype(dtype)
+    shape, dtype = as_shape(shape), check_dtype(dtype)
     context, target = placement(shape, dtype, layout, device)
 
     def values(device: Device, region: Region) -> Any:
@@ -179,7 +179,7 @@ def fromfunction(
 
     first = context.local_devices[0]
     with context.reporting(), first.active():
-        result = _check_dtype(values(first, Region([Range.full(min(n, 1)) for n in shape])).dtype)
+        result = check_dtype(values(first, Region([Range.full(min(n, 1)) for n in shape])).dtype)
 
     def make(device: Device, region: Region, out: Any) -> None:
         found = values(device, region)

@@ -19,7 +19,7 @@ from distarray.geometry import Region
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.operators import PYTHON_SCALARS, broadcast_shape
-from distarray.ops.convert import _check_dtype, asarray, from_chunks, resolve_layout
+from distarray.ops.convert import check_dtype, asarray, from_chunks, resolve_layout
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.registry import implements
 from distarray.storage import operand
@@ -66,7 +66,7 @@ def empty(
     -----
     Communication: none.
     """
-    shape, dtype = as_shape(shape), _check_dtype(dtype)
+    shape, dtype = as_shape(shape), check_dtype(dtype)
     return _uninitialised(*placement(shape, dtype, layout, device), dtype)
 
 
@@ -87,7 +87,7 @@ def zeros(
     ...     da.zeros((4, 2), layout=da.blocks(0)).layout
     Layout(REPLICA, {0: [0:2, 0:2]; 1: [2:4, 0:2]})
     """
-    shape, dtype = as_shape(shape), _check_dtype(dtype)
+    shape, dtype = as_shape(shape), check_dtype(dtype)
     return _filled(*placement(shape, dtype, layout, device), dtype, dtype.type(0), "zeros")
 
 
@@ -101,7 +101,7 @@ def ones(
     -----
     Communication: none.
     """
-    shape, dtype = as_shape(shape), _check_dtype(dtype)
+    shape, dtype = as_shape(shape), check_dtype(dtype)
     return _filled(*placement(shape, dtype, layout, device), dtype, dtype.type(1), "ones")
 
 
@@ -116,7 +116,7 @@ def full(
     Communication: none for scalars and host arrays; a distributed `fill_value` sends each device what it lacks.
     """
     shape, fill_value = as_shape(shape), _fill_value(fill_value)
-    dtype = _check_dtype(_dtype_of(fill_value) if dtype is None else dtype)
+    dtype = check_dtype(_dtype_of(fill_value) if dtype is None else dtype)
     return _full(*placement(shape, dtype, layout, device), dtype, fill_value)
 
 
@@ -148,11 +148,11 @@ def _like(a: Any, dtype: Any, shape: Any, layout: Any, device: Any) -> tuple[Con
     """Context, layout and dtype for an array like `a`: the layout of `a`, unless another one or a shape is given."""
     if not isinstance(a, DistributedArray):
         a = a if hasattr(a, "dtype") else np.asarray(a)
-        dtype = _check_dtype(a.dtype if dtype is None else dtype)
+        dtype = check_dtype(a.dtype if dtype is None else dtype)
         return *placement(a.shape if shape is None else as_shape(shape), dtype, layout, device), dtype
     context = a._context
     context.check()
-    dtype = _check_dtype(a.dtype if dtype is None else dtype)
+    dtype = check_dtype(a.dtype if dtype is None else dtype)
     shape = a.shape if shape is None else as_shape(shape)
     if layout is None and shape == a.shape and group_ids(context, device) == context.group.ids:
         seen = operand(context, a._own().version, a._view)
@@ -285,7 +285,7 @@ def arange(
             if isinstance(value, np.ndarray):
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars: pass scalar bounds")
         dtype = np.result_type(np.intp, *[np.asarray(value).dtype for value in (start, stop, step)])
-    dtype = _check_dtype(dtype)
+    dtype = check_dtype(dtype)
     try:
         n, second = _length(start, stop, step)
     except OverflowError:
@@ -382,7 +382,7 @@ def linspace(
     div = num - 1 if endpoint else num
     kinds = [v.dtype if hasattr(v, "dtype") else v for v in (start, stop)]
     dt = np.result_type(*kinds, 0.0)
-    target_dtype = _check_dtype(dt if dtype is None else dtype)
+    target_dtype = check_dtype(dt if dtype is None else dtype)
     if all(isinstance(v, PYTHON_SCALARS) for v in (start, stop)):
         start, stop = np.asarray(start)[()], np.asarray(stop)[()]
     delta = np.subtract(stop, start, dtype=dt)

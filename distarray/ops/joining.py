@@ -20,7 +20,7 @@ from distarray.fusion.expr import Leaf
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.operators import PYTHON_SCALARS, same_context
-from distarray.ops.convert import _check_dtype, as_operand, asarray, from_chunks, resolve_layout
+from distarray.ops.convert import check_dtype, as_operand, asarray, from_chunks, resolve_layout
 from distarray.ops.generate import generate
 from distarray.ops.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims
 from distarray.ops.reshaping import reshape
@@ -173,7 +173,7 @@ def concatenate(
                 )
     total = sum(x.shape[axis] for x in sources)
     shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
-    kind = _check_dtype(common if dtype is None else dtype) if out is None else out.dtype
+    kind = check_dtype(common if dtype is None else dtype) if out is None else out.dtype
     for x in sources:
         if not np.can_cast(x.dtype, kind, casting or "same_kind"):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {x.dtype!r} to {kind!r} according to the rule {casting!r}")

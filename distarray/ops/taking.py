@@ -121,10 +121,12 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     where = None if axis is None else _axis(axis, x.ndim) if x.ndim or axis not in (0, -1) else 0
     host = _host_indices(indices)
     size = x.size if where is None or not x.ndim else x.shape[where]
-    rest = 1 if where is None else math.prod(n for a, n in enumerate(x.shape) if a != where)
-    if host.size and not size and (rest or mode == "raise"):
+    outer = 1 if where is None else math.prod(x.shape[:where])
+    inner = 1 if where is None else math.prod(x.shape[where + 1 :])
+    if host.size and not size and outer * inner:
         raise IndexError("cannot do a non-empty take from an empty axes.")
-    chosen = _moded(host, size, where or 0, mode) if size else host
+    # NumPy looks at the indices once for each of the axes before
+    chosen = _moded(host, size, where or 0, mode) if outer and (size or mode == "raise") else host
     single = not chosen.ndim
     flat = chosen.reshape(-1)
     if where is None or not x.ndim:
@@ -362,21 +364,24 @@ def _whole_along(context: Context, layout: Layout, axis: int) -> Layout:
 def _along(context: Context, x: DistributedArray, chosen: DistributedArray, axis: int) -> DistributedArray:
     same_context([x, chosen])
     name = "take_along_axis"
+    if chosen.size and not x.shape[axis]:
+        wrapped(host_values(chosen[(slice(0, 1),) * chosen.ndim]), 0, axis)
     with context.lock:
         source, places = x._operand(name), chosen._operand(name)
         target = _whole_along(context, source.layout, axis)
         size = Range.full(chosen.shape[axis])
         mapping: dict[int, list[Region]] = {}
         for owner in target.devices:
-            mine = [Region((*r[:axis], size, *r[axis + 1 :])) for r in target.index_map.regions(owner)]
+            held = [r for r in target.index_map.regions(owner) if r.size or not chosen.size]
+            mine = [Region((*r[:axis], size, *r[axis + 1 :])) for r in held]
             mapping[owner] = [r for r in mine if r.size] if chosen.size else mine[:1]
         layout = context.layout(IndexMap(chosen.shape, mapping))
         index = _at(context, places, layout, name)
         _check_range(context, Operand(layout, index, chosen.dtype), x.shape[axis], axis)
         arrays = _at(context, source, target, name)
         by_place = {
-            (d, Region((*r[:axis], *r[axis + 1 :]))): array
-            for (d, r), array in zip(target.chunks, arrays, strict=True)
+            (d, Region((*r[:axis], *r[axis + 1 :]))): part
+            for (d, r), part in zip(target.chunks, arrays, strict=True)
             if r.size
         }
         chunks: list[Chunk | None] = []
@@ -385,9 +390,9 @@ def _along(context: Context, x: DistributedArray, chosen: DistributedArray, axis
             if not region.size:
                 chunks.append(device.empty(region.shape, x.dtype, name))
                 continue
-            held = by_place[device_id, Region((*region[:axis], *region[axis + 1 :]))]
+            array = by_place[device_id, Region((*region[:axis], *region[axis + 1 :]))]
             with device.active():
-                taken = device.lib.take_along_axis(held, at.astype(np.int64), axis)
+                taken = device.lib.take_along_axis(array, at.astype(np.int64), axis)
                 chunks.append(device.adopt(device.lib.ascontiguousarray(taken), name))
         return from_chunks(context, layout, chunks, x.dtype)
 

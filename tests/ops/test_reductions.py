@@ -10,9 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import distarray as da
-from conformance.checking import both, check_invariants
+from conformance.checking import assert_same, both, check_invariants
 from conformance.contexts import context, examples
-from conformance.strategies import arrays, axes, axis_sets, device_counts, dtypes, pairs, shapes
+from conformance.ranks import SHARES, on_ranks
+from conformance.strategies import (
+    STANDARD,
+    arrays,
+    axes,
+    axis_sets,
+    device_counts,
+    dtypes,
+    layouts,
+    modes,
+    pairs,
+    shapes,
+)  # fmt: skip
 
 ORDERED = (np.subtract, np.divide, np.floor_divide, np.power, np.copysign, np.fmod, np.left_shift, np.lcm)
 ANY_ORDER = (
@@ -246,3 +258,115 @@ def test_out_and_where_of_every_kind(data, n):
         host = np.zeros(shape)
         assert ufunc.reduce(x, where=where, out=host, **kw) is host
         assert near(host, ref)
+
+
+def settled(x):
+    """The value, after each process has compared the replicas that it holds with it."""
+    value = x.get()
+    if x.mode is da.REPLICA:
+        held = x._operand("a test")
+        for (_, region), array in zip(held.layout.chunks, held.arrays, strict=True):
+            if array is not None:
+                assert_same(array, np.asarray(value[region.key]).reshape(array.shape), local=True)
+    return value
+
+
+VIEWS = (lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[1:, ...], lambda a: a[None] if a.ndim < 3 else a)
+ALL = (
+    np.add, np.multiply, np.maximum, np.minimum, np.logical_or, np.logical_and, np.subtract, np.divide, np.copysign,
+    np.fmax, np.bitwise_or, np.gcd, np.logaddexp,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("ufunc", ALL, ids=lambda u: u.__name__)
+@given(data=st.data(), shares=st.sampled_from(SHARES))
+@examples(0.5)
+def test_folds_on_several_processes(ufunc, data, shares):
+    rounded = ufunc in (np.add, np.multiply, np.logaddexp)
+    dtype = data.draw(dtypes(STANDARD))
+    shape = data.draw(shapes(min_dims=1, max_dims=3, max_size=80))
+    a = data.draw(arrays(shape, dtype, extreme=not rounded and dtype.kind != "c", top=2))
+    view = data.draw(st.sampled_from(VIEWS))
+    layout, mode = data.draw(layouts(a.shape, sum(shares))), data.draw(modes(a.dtype))
+    ref = view(a)
+    kw = {"axis": data.draw(axis_sets(ref.ndim)), "keepdims": data.draw(st.booleans())}
+    mask = None
+    if data.draw(st.booleans()):
+        kw["initial"] = 1
+        if data.draw(st.booleans()):
+            mask = data.draw(arrays(ref.shape, bool))
+            masks = data.draw(st.none() | layouts(ref.shape, sum(shares), default=False))
+
+    def program():
+        x = view(da.distributed_array(a, layout, mode))
+        more = {}
+        if mask is not None:
+            more["where"] = mask if masks is None else da.asarray(mask, layout=masks)
+        with np.errstate(all="ignore"):
+            try:
+                return settled(ufunc.reduce(x, **kw, **more))
+            except (ValueError, TypeError) as error:
+                return error
+
+    loose = {"exact": False, "ulps": 1024, "scale": 100.0} if rounded or dtype.kind == "c" else {}
+    results = on_ranks(shares, program)
+    for got in results:
+
+        def ours(got=got):
+            if isinstance(got, Exception):
+                raise got
+            return got
+
+        kw_ref = kw if mask is None else {**kw, "where": mask}
+        both(lambda kw_ref=kw_ref: ufunc.reduce(ref, **kw_ref), ours, local=True, **loose)
+        if not isinstance(got, Exception):
+            assert_same(got, results[0], local=True)
+
+
+def test_several_processes_move_what_one_does():
+    a = np.random.default_rng(0).normal(size=(12, 50))
+
+    def program():
+        x = da.asarray(a, layout=da.blocks(0))
+        with da.no_implicit_communication():
+            total = x.sum(axis=0)
+            assert total.mode is da.SUM
+        with da.ledger() as log:
+            total.reshard(da.replicated()).change_mode(None)
+            np.subtract.reduce(x, axis=0)
+        return log.bytes_moved
+
+    with context(4):
+        alone = program()
+    assert set(on_ranks((2, 2), program)) == set(on_ranks((1, 2, 1), program)) == {alone}
+
+
+def test_elements_that_no_device_holds_on_several_processes():
+    def program():
+        for mode, ufunc in (("sum", np.add), ("prod", np.multiply), ("max", np.maximum)):
+            x = da.distributed_array(np.array([[1.0, 2], [3, 4]]), {1: (slice(None), 0)}, mode)
+            first, last = np.argmin(x), np.add.accumulate(x[:, 1].clip(-9, 9))
+            a = x.get()
+            assert same(ufunc.reduce(x, axis=0), ufunc.reduce(a, axis=0))
+            assert same(first, np.argmin(a))
+            assert same(last, np.add.accumulate(a[:, 1].clip(-9, 9)))
+        return True
+
+    assert on_ranks((1, 1), program) == [True, True]
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract])
+def test_a_failure_in_a_fold_reaches_the_others(ufunc):
+    def program():
+        x = da.asarray(np.array([1.0, 1.0, -1e308, -1e308]) * (-1 if ufunc is np.subtract else 1), layout=da.blocks(0))
+        try:
+            with np.errstate(over="raise"):
+                return float(ufunc.reduce(x))
+        except FloatingPointError:
+            return "mine"
+        except da.RemoteError as error:
+            return str(error)
+
+    told, mine = on_ranks((1, 1), program)
+    assert mine == "mine"
+    assert "FloatingPointError" in told

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import distarray as da
-from conformance.checking import both, check_invariants
+from conformance.checking import assert_same, both, check_invariants
 from conformance.contexts import context, examples
-from conformance.strategies import arrays, axes, device_counts, dtypes, pairs, shapes
+from conformance.ranks import SHARES, on_ranks
+from conformance.strategies import arrays, axes, device_counts, dtypes, layouts, modes, pairs, shapes
 
 
 def same(x, ref):
@@ -111,3 +112,54 @@ def test_one_slice_a_border(n):
         assert same(across, np.cumsum(a, axis=1))
         with da.no_implicit_communication():
             np.add.reduceat(x, [0, 3, 9], axis=1)
+
+
+def settled(x):
+    """The value, after each process has compared the replicas that it holds with it."""
+    value = x.get()
+    if x.mode is da.REPLICA:
+        held = x._operand("a test")
+        for (_, region), array in zip(held.layout.chunks, held.arrays, strict=True):
+            if array is not None:
+                assert_same(array, np.asarray(value[region.key]).reshape(array.shape), local=True)
+    return value
+
+
+CALLS = {
+    "add": lambda x, axis: np.add.accumulate(x, axis),
+    "multiply": lambda x, axis: np.multiply.accumulate(x, axis),
+    "subtract": lambda x, axis: np.subtract.accumulate(x, axis),
+    "logaddexp": lambda x, axis: np.logaddexp.accumulate(x, axis),
+    "fmin": lambda x, axis: np.fmin.accumulate(x, axis),
+    "cumsum": lambda x, axis: np.cumsum(x, axis),
+    "cumulative_sum": lambda x, axis: np.cumulative_sum(x, axis=axis, include_initial=True),
+    "cumulative_prod": lambda x, axis: np.cumulative_prod(x, axis=axis, include_initial=True),
+    "reduceat": lambda x, axis: np.add.reduceat(x, [i for i in (2, 0, 4, 1) if i < x.shape[axis]], axis),
+    "ordered reduceat": lambda x, axis: np.subtract.reduceat(x, range(0, x.shape[axis], 2), axis),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@given(data=st.data(), shares=st.sampled_from(SHARES))
+@examples(0.5)
+def test_scans_on_several_processes(name, data, shares):
+    a = data.draw(arrays(data.draw(shapes(min_dims=1, max_dims=3, max_size=80)), data.draw(dtypes()), extreme=False))
+    axis, flipped = data.draw(axes(a.ndim)), data.draw(st.booleans())
+    layout, mode = data.draw(layouts(a.shape, sum(shares))), data.draw(modes(a.dtype))
+
+    def program():
+        x = da.distributed_array(a, layout, mode)
+        with np.errstate(all="ignore"):
+            try:
+                return settled(CALLS[name](x[::-1] if flipped else x, axis))
+            except TypeError as error:
+                return error
+
+    def ours(got):
+        if isinstance(got, Exception):
+            raise got
+        return got
+
+    for got in on_ranks(shares, program):
+        loose = {"exact": name != "reduceat" and a.dtype.kind != "c", "ulps": 1024, "scale": 100.0}
+        both(lambda: CALLS[name](a[::-1] if flipped else a, axis), lambda got=got: ours(got), local=True, **loose)

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import distarray as da
-from conformance.checking import both, check_invariants
+from conformance.checking import assert_same, both, check_invariants
 from conformance.contexts import context, examples
-from conformance.strategies import arrays, axes, device_counts, dtypes, pairs, shapes
+from conformance.ranks import SHARES, on_ranks
+from conformance.strategies import arrays, axes, device_counts, dtypes, layouts, modes, pairs, shapes
 
 
 def same(x, ref):
@@ -81,3 +82,58 @@ def test_out_and_refusals():
             np.argmax(x, axis=0, out=np.zeros(3))
         with pytest.raises(ValueError, match="0d arrays"):
             np.nonzero(da.asarray(1.0))
+
+
+def settled(x):
+    """The value, after each process has compared the replicas that it holds with it."""
+    value = x.get()
+    if x.mode is da.REPLICA:
+        held = x._operand("a test")
+        for (_, region), array in zip(held.layout.chunks, held.arrays, strict=True):
+            if array is not None:
+                assert_same(array, np.asarray(value[region.key]).reshape(array.shape), local=True)
+    return value
+
+
+@pytest.mark.parametrize("call", [np.argmin, np.argmax, np.nonzero, np.argwhere, np.flatnonzero], ids=lambda f: f.__name__)
+@given(data=st.data(), shares=st.sampled_from(SHARES))
+@examples(1)
+def test_on_several_processes(call, data, shares):
+    a = data.draw(arrays(data.draw(shapes(max_dims=3, max_size=80)), data.draw(dtypes()), top=1))
+    a = np.round(a) if a.dtype.kind == "f" else a
+    turned = data.draw(st.booleans())
+    layout, mode = data.draw(layouts(a.shape, sum(shares))), data.draw(modes(a.dtype))
+    kw = {}
+    if call in (np.argmin, np.argmax) and a.ndim:
+        kw = {"axis": data.draw(st.none() | axes(a.ndim)), "keepdims": data.draw(st.booleans())}
+
+    def program():
+        x = da.distributed_array(a, layout, mode)
+        try:
+            found = call(x.T if turned else x, **kw)
+        except ValueError as error:
+            return error
+        return tuple([settled(part) for part in found]) if isinstance(found, tuple) else settled(found)
+
+    def ours(got):
+        if isinstance(got, Exception):
+            raise got
+        return got
+
+    for got in on_ranks(shares, program):
+        both(lambda: call(a.T if turned else a, **kw), lambda got=got: ours(got), local=True)
+
+
+def test_several_processes_move_what_one_does():
+    a = np.random.default_rng(0).normal(size=(12, 50))
+
+    def program():
+        x = da.asarray(a, layout=da.blocks(0))
+        with da.ledger() as log:
+            int(np.argmax(x))
+            np.nonzero(x > 0)
+        return log.bytes_moved
+
+    with context(4):
+        alone = program()
+    assert on_ranks((2, 2), program) == [alone, alone]

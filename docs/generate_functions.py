@@ -1,0 +1,75 @@
+"""Writes docs/functions.md: every public function, and what its docstring says it communicates.
+
+    python docs/generate_functions.py           # write
+    python docs/generate_functions.py --check   # exit 1 where the file is not current
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import distarray as da
+from distarray.ops import (
+    choosing, chunks, convert, coordinates, creation, elementwise, explain, info, joining, manipulation, norms, reductions,
+    reshaping, scans, searching, taking,
+)  # fmt: skip
+from distarray.ops import linalg as products
+
+CHAPTERS = {
+    "Conversion and layout": [convert, explain],
+    "Creation": [creation, coordinates],
+    "Element-wise": [elementwise, choosing],
+    "Reductions and scans": [reductions, scans],
+    "Searching": [searching],
+    "Products and norms": [products, norms],
+    "Shape and joining": [manipulation, reshaping, joining],
+    "Indexing": [taking],
+    "Chunks": [chunks],
+    "Data types": [info],
+}
+
+
+def communication(function: object) -> str:
+    """The docstring's communication note, on one line."""
+    doc = inspect.getdoc(function) or ""
+    found = re.search(r"Communication:\s*(.+?)(?:\n\s*\n|\n[A-Z][a-z]+\n-+|\Z)", doc, re.S)
+    return " ".join(found.group(1).split()) if found else ""
+
+
+def page() -> str:
+    lines = [
+        "# Functions",
+        "",
+        "What there is, and what it moves between devices. NumPy's functions of the same names dispatch to these; a NumPy",
+        "function that is not here raises `TypeError` and gathers nothing. Written by `docs/generate_functions.py`.",
+    ]
+    for title, modules in CHAPTERS.items():
+        lines += ["", f"## {title}", "", "| function | communication |", "|---|---|"]
+        if elementwise in modules:
+            names = ", ".join(f"`{name}`" for name in elementwise.__all__)
+            lines.append(f"| {names} | none where the operands have one layout; otherwise what aligns them, at the demand |")
+        for module in modules:
+            if module is elementwise:
+                continue
+            for name in module.__all__:
+                function = getattr(module, name)
+                if callable(function) and not inspect.isclass(function):
+                    lines.append(f"| `{name}` | {communication(function) or 'none'} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    assert da
+    path = Path(__file__).with_name("functions.md")
+    if "--check" in sys.argv:
+        if path.read_text() != page():
+            sys.exit(f"{path.name} is not current: run python docs/generate_functions.py")
+        return
+    path.write_text(page())
+
+
+if __name__ == "__main__":
+    main()
