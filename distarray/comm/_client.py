@@ -222,6 +222,8 @@ class Store:
             self._server.thread.join(linger + 2.0)
         with contextlib.suppress(OSError):
             self._channel.sock.shutdown(socket.SHUT_RDWR)  # wakes a thread that waits
+        if self._one_request.acquire(timeout=1.0):  # and it must see that before the socket is gone
+            self._one_request.release()
         self._channel.forget()
 
     stop = close

@@ -116,7 +116,7 @@ def from_local_chunks(
     pairs = list(chunks.items() if isinstance(chunks, Mapping) else chunks)
     arrays = [host_or_device_array(array, None) for _, array in pairs]
     indices = [_bounds(index, array.shape) for (index, _), array in zip(pairs, arrays, strict=True)]
-    told = {"indices": indices, "shapes": [list(a.shape) for a in arrays], "dtypes": sorted({a.dtype.str for a in arrays})}
+    told: dict[str, Any] = {"indices": indices, "shapes": [list(a.shape) for a in arrays], "dtypes": sorted({a.dtype.str for a in arrays})}
     told["shape"] = None if shape is None else [int(n) for n in shape]
     answers = gathered(context, told, "from_local_chunks")
     full, dtype = _agreed(answers)

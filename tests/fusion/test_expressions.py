@@ -46,6 +46,14 @@ def test_a_nine_point_stencil_sends_each_halo_once():
     np.testing.assert_array_equal(s.get(), sum(h[i : i + 38, j : j + 28] for i in range(3) for j in range(3)))
 
 
+def test_a_write_is_counted_once():
+    _, a = rows(40, 30)
+    with da.ledger() as log:
+        a[1:-1] += a[:-2]
+        a[1:-1] = a[2:] * 2
+    assert log.messages == 6
+
+
 def test_equal_layouts_move_nothing():
     _, a = rows(13, 3)
     with da.no_implicit_communication():
