@@ -15,7 +15,7 @@ from conformance.strategies import layouts
 
 H = np.arange(1.0, 49.0).reshape(8, 6) / 7
 V = np.arange(6.0)
-I = np.array([5, 0, 7, 7, -1])
+POSITIONS = np.array([5, 0, 7, 7, -1])
 
 UNARY = {
     "chain": lambda x: np.sqrt(x * 2 + 1) - x / 3,
@@ -71,8 +71,8 @@ UNARY = {
     "flip": lambda x: np.flip(x, 0) + x,
     "mask": lambda x: x[x > 3],
     "row mask": lambda x: x[x[:, 0] > 3],
-    "take": lambda x: np.take(x, I, axis=0),
-    "ints": lambda x: x[I, [0, 1, 2, 3, 5]],
+    "take": lambda x: np.take(x, POSITIONS, axis=0),
+    "ints": lambda x: x[POSITIONS, [0, 1, 2, 3, 5]],
     "column ints": lambda x: x[:, [5, 0, 0]],
     "take_along_axis": lambda x: np.take_along_axis(x, np.argmax(x, axis=1, keepdims=True), axis=1),
     "astype": lambda x: x.astype(np.int32),
@@ -87,7 +87,7 @@ UNARY = {
 
 
 def add_at(x):
-    np.add.at(x, (I, [0, 1, 2, 2, 5]), 2)
+    np.add.at(x, (POSITIONS, [0, 1, 2, 2, 5]), 2)
 
 
 WRITES = {

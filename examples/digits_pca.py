@@ -5,6 +5,7 @@ several devices. The script prints both times, what moved between devices, and t
 and exits with 1 if that is more than 1e-10.
 
     python examples/digits_pca.py --devices 4
+    mpiexec -n 4 python examples/digits_pca.py      # one device a process: the same layout, the same bits
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
 
 import distarray as da
+from distarray.cluster import detect
 
 COMPONENTS = 10
 CLUSTERS = 10
@@ -87,7 +90,7 @@ def difference(ours: np.ndarray, ref: np.ndarray) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--devices", type=int, default=4, help="number of devices (default 4)")
+    parser.add_argument("--devices", type=int, help="devices (default 4; under mpiexec one a process)")
     parser.add_argument("--kind", choices=("host", "cuda"), default="host", help="kind of the devices (default host)")
     arguments = parser.parse_args()
 
@@ -96,7 +99,8 @@ def main() -> int:
     ref = analyse(images)
     numpy_time = time.perf_counter() - start
 
-    da.init(devices=arguments.devices, kind=arguments.kind)
+    alone = detect().size == 1
+    context = da.init(devices=4 if alone and arguments.devices is None else arguments.devices, kind=arguments.kind)
     x = da.asarray(images, layout=da.blocks(0))
     start = time.perf_counter()
     with da.ledger() as log:
@@ -106,6 +110,9 @@ def main() -> int:
     worst = max(difference(ours[name], ref[name]) for name in ref)
     variance = ours["explained variance"]
     counts = np.bincount(ours["labels"] * 10 + digits, minlength=100).reshape(CLUSTERS, 10)
+    bits = blake2b(b"".join(np.asarray(ours[name]).tobytes() for name in sorted(ours)), digest_size=8).hexdigest()
+    if da.process_index() > 0:
+        return 0 if worst <= TOLERANCE else 1
     print(f"data                 {x.shape[0]} digits x {x.shape[1]} pixels, {x.dtype}, {x.nbytes:,} bytes")
     print(f"layout               {x.layout}")
     print("explained variance  ", " ".join(f"{v:.4f}" for v in variance), f"= {variance.sum():.4f}")
@@ -113,7 +120,8 @@ def main() -> int:
     print("                     the digits are in a cluster where theirs is the most frequent")
     print(f"moved                {log.bytes_moved:,} bytes between devices")
     print(f"difference           {worst:.1e} from plain NumPy (at most {TOLERANCE:.0e})")
-    print(f"time                 {numpy_time:.3f} s in NumPy, {our_time:.3f} s on {arguments.devices} devices")
+    print(f"time                 {numpy_time:.3f} s in NumPy, {our_time:.3f} s on {context}")
+    print(f"bits                 {bits} (equal on any number of processes with this layout)")
     if not worst <= TOLERANCE:
         print("the results differ from NumPy's", file=sys.stderr)
         return 1
