@@ -85,14 +85,26 @@ def planning() -> None:
     small = statistics.median(own_part(1024) for _ in range(5))
     large = statistics.median(own_part(4096) for _ in range(5))
     row("rows → columns, 1,024 devices, one device's own part", f"{small * 1e3:.1f} ms", "", "≤ 50 ms", small <= 0.05)
-    row("the same for 4,096, against 1,024", f"{large / small:.1f} ×", f"{large * 1e3:.1f} ms", "≤ 6 ×", large <= 6 * small)
+    row(
+        "the same for 4,096, against 1,024",
+        f"{large / small:.1f} ×",
+        f"{large * 1e3:.1f} ms",
+        "≤ 6 ×",
+        large <= 6 * small,
+    )
     n = 10_000
     a = blocks(0).resolve((3 * n,), range(n))
     b = blocks(0, sizes=[2] + [3] * (n - 2) + [4]).resolve((3 * n,), range(n))
     start = time.perf_counter()
     found = sum(1 for _, region in a.chunks for _ in b.query(region))
     seconds = time.perf_counter() - start
-    row("intersecting two maps of 10,000 blocks", f"{seconds:.3f} s", f"{found} intersections", "≤ 0.3 s", seconds <= 0.3)
+    row(
+        "intersecting two maps of 10,000 blocks",
+        f"{seconds:.3f} s",
+        f"{found} intersections",
+        "≤ 0.3 s",
+        seconds <= 0.3,
+    )
 
 
 def stencil() -> None:

@@ -11,7 +11,9 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m distarray", description="One logical NumPy array over many devices.")
+    parser = argparse.ArgumentParser(
+        prog="python -m distarray", description="One logical NumPy array over many devices."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     info = commands.add_parser(
         "info", help="print the devices, links, libraries, versions and launch environment that are found"

@@ -360,7 +360,7 @@ class DistributedArray(Operators):
         storage = self._own()
         if not self._writable:
             write(storage, view, None, writable=False)
-        if isinstance(value, _PYTHON) or isinstance(value, np.generic):
+        if isinstance(value, (*_PYTHON, np.generic)):
             filled = np.empty((), self._dtype)
             filled[...] = value
             source: Any = filled[()]
@@ -491,8 +491,6 @@ def _delegate(name: str) -> Any:
     return delegate
 
 
-for _name in (
-    """sum prod min max any all mean var std argmin argmax dot transpose reshape ravel flatten squeeze swapaxes astype copy
-    conj conjugate clip fill take repeat round to_device cumsum cumprod nonzero __dlpack__ __dlpack_device__""".split()
-):
+for _name in """sum prod min max any all mean var std argmin argmax dot transpose reshape ravel flatten squeeze swapaxes astype copy
+    conj conjugate clip fill take repeat round to_device cumsum cumprod nonzero __dlpack__ __dlpack_device__""".split():
     setattr(DistributedArray, _name, _delegate(_name))

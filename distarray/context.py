@@ -29,7 +29,10 @@ from distarray.transfer.ledger import Ledger, Watch, watching
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Context", "Group", "current", "init", "join", "ledger", "no_implicit_communication", "process_count", "process_index", "scoped"]
+__all__ = [
+    "Context", "Group", "current", "init", "join", "ledger", "no_implicit_communication", "process_count", "process_index",
+    "scoped",
+]  # fmt: skip
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -214,7 +217,12 @@ def _make(devices: int | None, kind: str | None, memory_limit: int | None, eager
     if launch.size > 1:
         formed = form_group(launch, kind, devices)
         return join(
-            formed.communicator, formed.devices, formed.kind, ordinals=formed.ordinals, memory_limit=memory_limit, eager=eager
+            formed.communicator,
+            formed.devices,
+            formed.kind,
+            ordinals=formed.ordinals,
+            memory_limit=memory_limit,
+            eager=eager,
         )
     return Context(make_devices(kind, devices, memory_limit), eager=eager)
 

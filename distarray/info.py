@@ -97,10 +97,15 @@ def _libraries(runtime: Any) -> Iterator[tuple[str, str]]:
     yield "Python", f"{platform.python_version()} ({sys.executable})"
     for name in ("distarray", "numpy", "array-api-compat", "scipy", "threadpoolctl"):
         yield name, _version(name)
-    cupy = [name for name in ("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy") if _version(name) != "not installed"]
+    cupy = [
+        name for name in ("cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x", "cupy") if _version(name) != "not installed"
+    ]
     yield "cupy", ", ".join(f"{_version(name)} ({name})" for name in cupy) or "not installed"
     if runtime is not None:
-        yield "CUDA", _asked(lambda: f"runtime {runtime.api.runtimeGetVersion()}, driver {runtime.api.driverGetVersion()}")
+        yield (
+            "CUDA",
+            _asked(lambda: f"runtime {runtime.api.runtimeGetVersion()}, driver {runtime.api.driverGetVersion()}"),
+        )
         yield "NCCL through cupy", _asked(lambda: str(runtime.cupy.cuda.nccl.get_version()))
     nccl = [name for name in ("nvidia-nccl-cu12", "nvidia-nccl-cu13") if _version(name) != "not installed"]
     yield "NCCL wheel", ", ".join(f"{_version(name)} ({name})" for name in nccl) or "not installed"
@@ -192,7 +197,12 @@ def _mpi() -> str:
         return "not asked: mpi4py is not installed (pip install 'distarray[mpi]', and an MPI library)"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _ASK_MPI], capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL
+            [sys.executable, "-c", _ASK_MPI],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.SubprocessError) as error:
         return f"unknown ({error})"

@@ -80,7 +80,7 @@ def apply(
     args: list[Any] = []
     arrays: list[DistributedArray] = []
     for item in inputs:
-        if isinstance(item, PYTHON_SCALARS) or isinstance(item, np.generic):
+        if isinstance(item, (*PYTHON_SCALARS, np.generic)):
             args.append(item)
             continue
         array: DistributedArray = METHODS["as_operand"](context, item, None)
@@ -136,7 +136,13 @@ def apply(
 
 
 def _masked(
-    context: Context, ufunc: np.ufunc, operands: Any, kwargs: dict[str, Any], shape: tuple[int, ...], mask: Any, target: Any
+    context: Context,
+    ufunc: np.ufunc,
+    operands: Any,
+    kwargs: dict[str, Any],
+    shape: tuple[int, ...],
+    mask: Any,
+    target: Any,
 ) -> Node:
     """A call with ``where=``: what stands where the mask is False is the target's, or zero where there is none."""
     dtype = probe(ufunc, operands, kwargs).dtype
@@ -188,7 +194,9 @@ def _several(
 ) -> tuple[Any, ...]:
     """A ufunc of several outputs (``divmod``, ``modf``, ``frexp``): evaluated at the call, chunk by chunk."""
     if mask is not None:
-        raise UnsupportedError(f"where= is not supported for {ufunc.__name__}, which has {ufunc.nout} outputs: use np.where")
+        raise UnsupportedError(
+            f"where= is not supported for {ufunc.__name__}, which has {ufunc.nout} outputs: use np.where"
+        )
     results = METHODS["several"](context, ufunc, args, shape, kwargs)
     if out is None:
         return tuple(results)
@@ -317,7 +325,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     if not array._writable:
         raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; write to x.copy()")
     context = array._context
-    if isinstance(other, PYTHON_SCALARS) or isinstance(other, np.generic):
+    if isinstance(other, (*PYTHON_SCALARS, np.generic)):
         second: Any = other
     else:
         second = METHODS["as_operand"](context, other, array._shape)

@@ -1,7 +1,7 @@
 """Writes docs/functions.md: every public function, and what its docstring says it communicates.
 
-    python docs/generate_functions.py           # write
-    python docs/generate_functions.py --check   # exit 1 where the file is not current
+python docs/generate_functions.py           # write
+python docs/generate_functions.py --check   # exit 1 where the file is not current
 """
 
 from __future__ import annotations
@@ -13,8 +13,22 @@ from pathlib import Path
 
 import distarray as da
 from distarray.ops import (
-    choosing, chunks, convert, coordinates, creation, elementwise, explain, info, joining, manipulation, norms, reductions,
-    reshaping, scans, searching, taking,
+    choosing,
+    chunks,
+    convert,
+    coordinates,
+    creation,
+    elementwise,
+    explain,
+    info,
+    joining,
+    manipulation,
+    norms,
+    reductions,
+    reshaping,
+    scans,
+    searching,
+    taking,
 )  # fmt: skip
 from distarray.ops import linalg as products
 
@@ -50,7 +64,9 @@ def page() -> str:
         lines += ["", f"## {title}", "", "| function | communication |", "|---|---|"]
         if elementwise in modules:
             names = ", ".join(f"`{name}`" for name in elementwise.__all__)
-            lines.append(f"| {names} | none where the operands have one layout; otherwise what aligns them, at the demand |")
+            lines.append(
+                f"| {names} | none where the operands have one layout; otherwise what aligns them, at the demand |"
+            )
         for module in modules:
             if module is elementwise:
                 continue

@@ -23,7 +23,7 @@ Key = tuple[slice, ...]
 
 
 class Source(NamedTuple):
-    """Where an operand of one cell is read: `array[key]` of a visible chunk (by `number`) (`fetched` False) or of a fetched buffer."""
+    """Where an operand of one cell is read: `array[key]` of a visible chunk, or of a fetched buffer, by `number`."""
 
     fetched: bool
     number: int
@@ -265,12 +265,8 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], ta
             if fetch.group == leaf.group and (pull := leaf.view.pull(fetch.region)) is not None:
                 mine[i] = pull
         pulls.append(mine)
-    shown = [
-        leaf.layout.index_map if s is None else s.layout.index_map for leaf, s in zip(leaves, seen, strict=True)
-    ]
-    cells = tuple(
-        _cells(device, region, leaves, shown, fetches, pulls) for device, region in target.chunks
-    )
+    shown = [leaf.layout.index_map if s is None else s.layout.index_map for leaf, s in zip(leaves, seen, strict=True)]
+    cells = tuple(_cells(device, region, leaves, shown, fetches, pulls) for device, region in target.chunks)
     return Alignment(target, seen, tuple(fetches), tuple(pulls), cells, messages)
 
 
@@ -324,4 +320,3 @@ def _cells(
             sources.append(Source(fetched, index, None if need == offered else offered.locate(need).key))
         result.append(Cell(None if cell == region else region.locate(cell).key, tuple(sources)))
     return tuple(result)
-

@@ -300,7 +300,13 @@ def _each(tasks: Sequence[Any]) -> None:
 
 
 def write(
-    storage: Storage, view: ViewMap | None, value: Any, *, private: int = 0, casting: str = "unsafe", writable: bool = True
+    storage: Storage,
+    view: ViewMap | None,
+    value: Any,
+    *,
+    private: int = 0,
+    casting: str = "unsafe",
+    writable: bool = True,
 ) -> None:
     """Write an expression, leaf or scalar into a view of a storage, in every copy of every element.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -202,7 +202,9 @@ def _call_other(lib: Any, step: Any, args: list[Any], into: Any) -> Any:
     name = step.ufunc.__name__
     if name == "astype":
         if step.masked:
-            args[0] = lib.where(args[1], lib.asarray(args[0]).astype(step.dtype), lib.asarray(args[2]).astype(step.dtype))
+            args[0] = lib.where(
+                args[1], lib.asarray(args[0]).astype(step.dtype), lib.asarray(args[2]).astype(step.dtype)
+            )
         if into is None:
             return args[0].astype(step.dtype)
         into[...] = args[0]
@@ -234,7 +236,12 @@ class _Notes:
     """Floating-point conditions met during an evaluation: (condition, step), each given as one warning afterwards."""
 
     _KINDS = ("divide", "over", "under", "invalid")
-    _WORDS = {"divide by zero": "divide", "overflow": "over", "underflow": "under", "invalid value": "invalid"}
+    _WORDS: ClassVar[dict[str, str]] = {
+        "divide by zero": "divide",
+        "overflow": "over",
+        "underflow": "under",
+        "invalid value": "invalid",
+    }
 
     def __init__(self) -> None:
         self.seen: dict[tuple[str, int], Step] = {}

@@ -108,7 +108,20 @@ class Node:
         The value, once it has been evaluated.
     """
 
-    __slots__ = ("args", "context", "dtype", "errors", "kwargs", "masked", "shape", "site", "size", "token", "ufunc", "version")
+    __slots__ = (
+        "args",
+        "context",
+        "dtype",
+        "errors",
+        "kwargs",
+        "masked",
+        "shape",
+        "site",
+        "size",
+        "token",
+        "ufunc",
+        "version",
+    )
 
     def __init__(
         self,

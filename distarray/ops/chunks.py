@@ -16,7 +16,7 @@ from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
-from distarray.ops.convert import check_dtype, as_operand, asarray, from_chunks
+from distarray.ops.convert import as_operand, asarray, check_dtype, from_chunks
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, gather_to_host, redistribute
 

@@ -143,11 +143,15 @@ def asarray(
             target = resolve_layout(obj._context, layout, obj.shape, mode=obj.mode, device=device)
             if target != obj.layout:
                 if copy is False:
-                    raise ValueError("copy=False, and the layout changes: call x.reshard(layout), which copies what moves")
+                    raise ValueError(
+                        "copy=False, and the layout changes: call x.reshard(layout), which copies what moves"
+                    )
                 result = obj.reshard(target)
         if dtype is not None and np.dtype(dtype) != obj.dtype:
             if copy is False:
-                raise ValueError(f"copy=False, and the dtype changes from {obj.dtype} to {np.dtype(dtype)}: use x.astype")
+                raise ValueError(
+                    f"copy=False, and the dtype changes from {obj.dtype} to {np.dtype(dtype)}: use x.astype"
+                )
             return DistributedArray._of_node(astype_node(result, check_dtype(dtype)))
         if copy and result is obj:
             return copy_array(obj)
@@ -158,7 +162,9 @@ def asarray(
         )
     context = current()
     source = host_or_device_array(obj, dtype)
-    return place(context, source, resolve_layout(context, layout, source.shape, device=device, itemsize=source.dtype.itemsize))
+    return place(
+        context, source, resolve_layout(context, layout, source.shape, device=device, itemsize=source.dtype.itemsize)
+    )
 
 
 def host_or_device_array(obj: Any, dtype: Any) -> Any:
@@ -220,7 +226,9 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
                 chunk = chunks[chunk_id]
                 if chunk is None:
                     continue
-                piece = chunk.device.from_foreign(source[part.key]) if on_gpu else chunk.device.from_host(source[part.key])
+                piece = (
+                    chunk.device.from_foreign(source[part.key]) if on_gpu else chunk.device.from_host(source[part.key])
+                )
                 key = layout.chunks[chunk_id][1].locate(part).key
                 chunk.device.copy(chunk.array[key], piece.array, chunk.device)
     return from_chunks(context, layout, chunks, dtype)
@@ -328,7 +336,9 @@ def detach(a: DistributedArray) -> DistributedArray:
 
 @method("astype")
 @implements(np.astype)
-def astype(x: Any, dtype: Any, /, order: str = "K", casting: str = "unsafe", *, copy: bool = True, device: Any = None) -> Any:
+def astype(
+    x: Any, dtype: Any, /, order: str = "K", casting: str = "unsafe", *, copy: bool = True, device: Any = None
+) -> Any:
     """The array converted to another dtype; recorded, not evaluated. Communication: none."""
     target = check_dtype(dtype)
     if not np.can_cast(x.dtype, target, casting=casting):  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import Range, Region
 from distarray.operators import broadcast_shape
-from distarray.ops.convert import check_dtype, asarray, copy_array, from_chunks, resolve_layout
+from distarray.ops.convert import asarray, check_dtype, copy_array, from_chunks, resolve_layout
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.registry import implements
 from distarray.transfer.execute import allocate

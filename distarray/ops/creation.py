@@ -19,7 +19,7 @@ from distarray.geometry import Region
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.operators import PYTHON_SCALARS, broadcast_shape
-from distarray.ops.convert import check_dtype, asarray, from_chunks, resolve_layout
+from distarray.ops.convert import asarray, check_dtype, from_chunks, resolve_layout
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.registry import implements
 from distarray.storage import operand

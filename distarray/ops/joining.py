@@ -20,7 +20,7 @@ from distarray.fusion.expr import Leaf
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.operators import PYTHON_SCALARS, same_context
-from distarray.ops.convert import check_dtype, as_operand, asarray, from_chunks, resolve_layout
+from distarray.ops.convert import as_operand, asarray, check_dtype, from_chunks, resolve_layout
 from distarray.ops.generate import generate
 from distarray.ops.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims
 from distarray.ops.reshaping import reshape

@@ -70,12 +70,16 @@ def array2string(a: DistributedArray, *args: Any, **kwargs: Any) -> str:
 
 
 @implements(np.array_repr)
-def array_repr(arr: DistributedArray, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None) -> str:
+def array_repr(
+    arr: DistributedArray, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
+) -> str:
     """``np.array_repr``."""
     return to_repr(arr)
 
 
 @implements(np.array_str)
-def array_str(a: DistributedArray, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None) -> str:
+def array_str(
+    a: DistributedArray, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
+) -> str:
     """``np.array_str``."""
     return to_str(a)

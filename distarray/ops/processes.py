@@ -116,7 +116,8 @@ def from_local_chunks(
     pairs = list(chunks.items() if isinstance(chunks, Mapping) else chunks)
     arrays = [host_or_device_array(array, None) for _, array in pairs]
     indices = [_bounds(index, array.shape) for (index, _), array in zip(pairs, arrays, strict=True)]
-    told: dict[str, Any] = {"indices": indices, "shapes": [list(a.shape) for a in arrays], "dtypes": sorted({a.dtype.str for a in arrays})}
+    told: dict[str, Any] = {"indices": indices, "shapes": [list(a.shape) for a in arrays]}
+    told["dtypes"] = sorted({a.dtype.str for a in arrays})
     told["shape"] = None if shape is None else [int(n) for n in shape]
     answers = gathered(context, told, "from_local_chunks")
     full, dtype = _agreed(answers)
@@ -167,10 +168,14 @@ def _agreed(answers: list[dict[str, Any]]) -> tuple[tuple[int, ...], np.dtype[An
         raise ValueError(f"the chunks of all processes need one dtype, and there is {said}: convert them with astype")
     shapes = {tuple(answer["shape"]): rank for rank, answer in enumerate(answers) if answer["shape"] is not None}
     if len(shapes) > 1:
-        raise ValueError(f"processes give different shapes, {', '.join(map(str, shapes))}: pass the same shape everywhere")
+        raise ValueError(
+            f"processes give different shapes, {', '.join(map(str, shapes))}: pass the same shape everywhere"
+        )
     ndims = {len(index): rank for rank, answer in enumerate(answers) for index in answer["indices"]}
     if len(ndims) != 1:
-        raise ValueError(f"chunks have {', '.join(map(str, sorted(ndims)))} axes: give all chunks the global array's axes")
+        raise ValueError(
+            f"chunks have {', '.join(map(str, sorted(ndims)))} axes: give all chunks the global array's axes"
+        )
     if shapes:
         full = next(iter(shapes))
         if len(full) not in ndims:

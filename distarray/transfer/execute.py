@@ -39,7 +39,8 @@ def planned(context: Context, source: Layout, target: Layout) -> Plan:
 def allocate(
     context: Context, layout: Layout, dtype: Any, fill: Mode | None = None, label: str = ""
 ) -> list[Chunk | None]:
-    """A chunk for each region of a layout that this process owns (None for the others): uninitialised, or filled with a mode's identity."""
+    """A chunk for each region of a layout that this process owns (None for the others), uninitialised or filled with a
+    mode's identity."""
     chunks: list[Chunk | None] = []
     for device_id, region in layout.chunks:
         device = context.by_id[device_id]
@@ -73,13 +74,13 @@ def redistribute(
         The source's own whole chunks. Where one stands unchanged in the target it is shared, not copied; the caller
         marks what is shared.
     """
-    if source.layout.is_partial and target.is_partial and source.layout.mode is not target.mode:
-        if not source.layout.index_map.covers:
-            # what no chunk holds is the first mode's identity, a value, before it is anything in the second mode
-            values = context.layout(target.index_map)
-            fresh = redistribute(context, source, values, operation=operation, explicit=explicit)
-            source = Operand(values, [None if c is None else c.array for c in fresh], source.dtype)
-            chunks = None
+    first = source.layout
+    if first.is_partial and target.is_partial and first.mode is not target.mode and not first.index_map.covers:
+        # what no chunk holds is the first mode's identity, a value, before it is anything in the second mode
+        values = context.layout(target.index_map)
+        fresh = redistribute(context, source, values, operation=operation, explicit=explicit)
+        source = Operand(values, [None if c is None else c.array for c in fresh], source.dtype)
+        chunks = None
     moves = planned(context, source.layout, target)
     itemsize = source.dtype.itemsize
     _enter(moves, itemsize, operation, explicit)
@@ -92,7 +93,9 @@ def redistribute(
             elif chunks is not None and i in moves.alias:
                 fresh_chunks.append(chunks[moves.alias[i]])
             elif moves.fill is not None:
-                fresh_chunks.append(device.full(region.shape, source.dtype, moves.fill.identity(source.dtype), operation))
+                fresh_chunks.append(
+                    device.full(region.shape, source.dtype, moves.fill.identity(source.dtype), operation)
+                )
             else:
                 fresh_chunks.append(device.empty(region.shape, source.dtype, operation))
     targets = [None if c is None else c.array for c in fresh_chunks]
@@ -218,9 +221,7 @@ def _all(tasks: Sequence[Callable[[], None]]) -> None:
         task()
 
 
-def fold_into(
-    device: Device, view: Any, parts: Sequence[tuple[Device, Any]], mode: Mode, accumulate: bool
-) -> None:
+def fold_into(device: Device, view: Any, parts: Sequence[tuple[Device, Any]], mode: Mode, accumulate: bool) -> None:
     """`view = fold(parts)` on its device, in the order of the parts; with `accumulate`, folded into what is there."""
     rest = parts
     if not accumulate:
@@ -293,7 +294,12 @@ def moved(storage: Storage, target: Layout, operation: str) -> Version:
     arrays = [None if c is None else c.array for c in version.chunks]
     chunks = None if storage.exposed else version.chunks
     fresh = redistribute(
-        context, Operand(version.layout, arrays, version.dtype), target, operation=operation, explicit=True, chunks=chunks
+        context,
+        Operand(version.layout, arrays, version.dtype),
+        target,
+        operation=operation,
+        explicit=True,
+        chunks=chunks,
     )
     result = Version(target, fresh, version.dtype)
     mine = {id(c) for c in version.chunks}

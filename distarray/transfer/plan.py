@@ -158,9 +158,7 @@ def _resolve(source: Layout, target: Layout, wanted: frozenset[int] | None) -> P
     return Plan(source, target, fill, alias, tuple(steps), tuple(forwards))
 
 
-def _targets(
-    source: Layout, target: Layout, wanted: frozenset[int] | None
-) -> Iterator[tuple[Region, tuple[int, ...]]]:
+def _targets(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Iterator[tuple[Region, tuple[int, ...]]]:
     """`(region, target chunks that want it)`, the parts of the target between which no fold is shared."""
     index_map = target.index_map
     if target.mode in (Mode.SUM, Mode.PROD):
@@ -208,9 +206,7 @@ def _relevant(source: IndexMap, wanted: frozenset[int] | None, region: Region, d
     )
 
 
-def _nearest(
-    chunks: tuple[tuple[int, Region], ...], holders: tuple[int, ...], device: int, target: IndexMap
-) -> int:
+def _nearest(chunks: tuple[tuple[int, Region], ...], holders: tuple[int, ...], device: int, target: IndexMap) -> int:
     """The holder a device reads from: its own chunk, else its share of the holders in turn."""
     if len(holders) == 1:
         return holders[0]
@@ -272,9 +268,7 @@ def _spread(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Pl
     return Plan(source, target, target.mode, {}, tuple(steps), ())
 
 
-def _fresh(
-    part: Region, taker: int, written: dict[int, list[Region]] | None
-) -> Iterator[tuple[Region, bool]]:
+def _fresh(part: Region, taker: int, written: dict[int, list[Region]] | None) -> Iterator[tuple[Region, bool]]:
     """`part` as pieces, each with whether the taker already holds a partial value there that it must be folded into."""
     if written is None:
         yield part, False

@@ -64,7 +64,10 @@ def test_equal_layouts_move_nothing():
 
 def test_forbidden_communication_names_the_operation_and_the_cure():
     _, a = rows(8, 8)
-    with pytest.raises(da.ImplicitCommunicationError, match=r"add would move \d+ bytes .*reshard"), da.no_implicit_communication():
+    with (
+        pytest.raises(da.ImplicitCommunicationError, match=r"add would move \d+ bytes .*reshard"),
+        da.no_implicit_communication(),
+    ):
         (a + a.T).evaluate()
 
 

@@ -111,7 +111,7 @@ def test_a_devices_own_part_is_its_part_of_the_whole(data, a, b):
 def test_all_to_all_moves_each_element_once():
     shape = (64, 64)
     devices = range(8)
-    source, target = Layout(blocks(0).resolve(shape, devices), Mode.REPLICA), Layout(blocks(1).resolve(shape, devices), Mode.REPLICA)
+    source, target = (Layout(blocks(axis).resolve(shape, devices), Mode.REPLICA) for axis in (0, 1))
     moves = plan(source, target)
     assert len(moves.messages(1)[0]) == 8 * 7
     assert moves.bytes_moved(4) == 64 * 64 * 4 * 7 // 8
