@@ -74,6 +74,22 @@ UNARY = {
     "take": lambda x: np.take(x, POSITIONS, axis=0),
     "ints": lambda x: x[POSITIONS, [0, 1, 2, 3, 5]],
     "column ints": lambda x: x[:, [5, 0, 0]],
+    "column mask": lambda x: x[:, x[3] > 3],
+    "column mask of the host": lambda x: x[::-1, V > 2],
+    "host mask": lambda x: x[H % 1 > 0.4],
+    "host row mask": lambda x: x.T[V % 2 > 0],
+    "mask and int": lambda x: x[x[:, 0] > 3, 1],
+    "mask of nothing": lambda x: x[x < 0],
+    "distributed ints": lambda x: x[np.argmax(x % 3, axis=0), ::-1],
+    "nested ints": lambda x: x[I][:, [0, 2]].T[[[1, 0], [0, 1]], [[3], [4]]],
+    "split ints": lambda x: x.reshape(2, 4, 6)[[0, 1, 1], :, [[5], [0]]],
+    "ints of a replica": lambda x: (x[:2] * 1)[:, [0, 3]],
+    "take wrapped": lambda x: x.take([[50, -1], [3, 3]], mode="wrap"),
+    "compress": lambda x: np.compress([True, False, True], x, axis=1),
+    "flat compress": lambda x: np.compress((x[:, 1] > 2), x),
+    "extract": lambda x: np.extract(x.T % 1 > 0.5, x.T),
+    "take_along rows": lambda x: np.take_along_axis(x, np.asarray(x[:3] * 0).astype(int) + [[1], [7], [-1]], axis=0),
+    "take_along distributed": lambda x: np.take_along_axis(x, (x[:3] * 0).astype(int) - 2, axis=0),
     "take_along_axis": lambda x: np.take_along_axis(x, np.argmax(x, axis=1, keepdims=True), axis=1),
     "astype": lambda x: x.astype(np.int32),
     "clip": lambda x: np.clip(x, 2, 4),
@@ -90,6 +106,10 @@ def add_at(x):
     np.add.at(x, (POSITIONS, [0, 1, 2, 2, 5]), 2)
 
 
+def multiply_at(x):
+    np.multiply.at(x[::-1], (x[:, 2] > 3, slice(1, None, 2)), x[0, :3])
+
+
 WRITES = {
     "scalar": lambda x: x.__setitem__(slice(1, 5), 9),
     "shift": lambda x: x.__setitem__(slice(1, None), x[:-1]),
@@ -99,7 +119,23 @@ WRITES = {
     "mask values": lambda x: x.__setitem__(x > 6, -x[x > 6]),
     "ints": lambda x: x.__setitem__([1, 1, 6], np.arange(18.0).reshape(3, 6)),
     "out": lambda x: np.multiply(x[1:], x[:-1], out=x[1:]),
+    "column ints": lambda x: x.__setitem__((slice(None), [4, 0, 4]), np.arange(24.0).reshape(8, 3)),
+    "ints of others": lambda x: x.__setitem__([0, 7, 3], x[[3, 0, 7]]),
+    "ints of views": lambda x: x[::-1].__setitem__(([1, 5, 1], slice(None, None, -1)), x[2:5]),
+    "row mask": lambda x: x.__setitem__(x[:, 0] > 3, x[0]),
+    "row mask values": lambda x: x.__setitem__(x[:, 0] > 3, x[x[:, 0] > 3] * 2),
+    "host mask values": lambda x: x.__setitem__(H > 5, np.arange(np.count_nonzero(H > 5))),
+    "mask and int": lambda x: x.__setitem__((x[:, 0] > 3, 1), -x[x[:, 0] > 3, 2]),
+    "put": lambda x: np.put(x, [5, -3, 5, 20], x[:2, 1]),
+    "place": lambda x: np.place(x, x % 1 > 0.5, [1, 2, 3]),
+    "place others": lambda x: np.place(x, x % 1 > 0.5, x[2]),
+    "putmask": lambda x: np.putmask(x, x > 2, x[1]),
+    "putmask alike": lambda x: np.putmask(x.T, x.T > 2, -x.T),
     "at": add_at,
+    "at with values": lambda x: np.subtract.at(x, [[3, 3], [-1, 0]], x[4:6].reshape(2, 1, 6)),
+    "at with a mask": multiply_at,
+    "at with one": lambda x: np.negative.at(x, (2, [1, 1, 5])),
+    "at with basic": lambda x: np.add.at(x, (slice(None, None, 2), 1), x[0, 1]),
     "fill": lambda x: x[2:4].fill(4),
 }
 
@@ -167,7 +203,7 @@ def test_a_failure_of_one_rank_reaches_the_others():
             (x + y.T).evaluate()
         if context.process == 0:
             assert "DeviceMemoryError" in str(caught.value)
-        np.testing.assert_array_equal([c for own in x.all_chunks().values() for c in own][0], H[4 * context.process :][:4])
+        np.testing.assert_array_equal(next(c for own in x.all_chunks().values() for c in own), H[4 * context.process :][:4])
         return type(caught.value).__name__
 
     assert on_ranks((1, 1), program) == ["RemoteError", "DeviceMemoryError"]

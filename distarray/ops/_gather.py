@@ -18,6 +18,7 @@ from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.ledger import note
+from distarray.transfer.wire import Round
 
 __all__ = ["Order", "Request", "fetch", "local_index", "project", "split_target"]
 
@@ -175,8 +176,10 @@ def _pieces(context: Context, layout: Layout, axes: tuple[int, ...], request: Re
 
 def fetch(
     context: Context, source: Operand, axes: tuple[int, ...], requests: Sequence[Request], operation: str
-) -> list[Chunk]:
+) -> list[Chunk | None]:
     """What the requests ask of a REPLICA operand: on each device an array of shape ``(positions, *rest.shape)``.
+
+    Every process gives all requests, in the same order; those for devices of other processes give None.
 
     Communication: the elements that a device lacks travel to it once, packed, in one round.
     """
@@ -186,24 +189,31 @@ def fetch(
     plans = [_pieces(context, layout, axes, r, devices.index(r.device)) for r in requests]
     messages: dict[tuple[int, int], int] = {}
     received: dict[int, int] = {}
-    total = 0
     for request, pieces in zip(requests, plans, strict=True):
         for piece in pieces:
             nbytes = piece.places.size * piece.part.size * itemsize
-            total += nbytes
             sender = layout.chunks[piece.giver][0]
             if sender != request.device and nbytes:
                 pair = (sender, request.device)
                 messages[pair] = messages.get(pair, 0) + nbytes
                 received[request.device] = received.get(request.device, 0) + nbytes
     note(messages, bool(messages), operation, explicit=False, temporary=max(received.values(), default=0))
-    outs = [
-        context.by_id[r.device].empty((r.indices[0].size, *r.rest.shape), source.dtype, operation) for r in requests
-    ]
+    outs: list[Chunk | None] = []
+    with context.reporting():
+        for request in requests:
+            device = context.by_id[request.device]
+            shape = (request.indices[0].size, *request.rest.shape)
+            outs.append(device.empty(shape, source.dtype, operation) if device.process == context.process else None)
+    arrived = {}
+    if context.communicator is not None:
+        arrived = _exchange(context, source, axes, requests, plans, operation)
     work: dict[int, list[Any]] = {}
-    for request, pieces, out in zip(requests, plans, outs, strict=True):
-        work.setdefault(request.device, []).append(partial(_fill, context, source, axes, request, pieces, out))
-    context.workers.run([partial(_each, tasks) for tasks in work.values()], total)
+    for number, (request, pieces, out) in enumerate(zip(requests, plans, outs, strict=True)):
+        if out is not None:
+            parts = [arrived.get((number, turn)) for turn in range(len(pieces))]
+            work.setdefault(request.device, []).append(partial(_fill, context, source, axes, request, pieces, parts, out))
+    with context.reporting():
+        context.workers.run([partial(_each, tasks) for tasks in work.values()], sum(o.array.nbytes for o in outs if o))
     return outs
 
 
@@ -212,24 +222,77 @@ def _each(tasks: Sequence[Any]) -> None:
         task()
 
 
-def _fill(
-    context: Context, source: Operand, axes: tuple[int, ...], request: Request, pieces: Sequence[Piece], out: Chunk
-) -> None:
+def _exchange(
+    context: Context,
+    source: Operand,
+    axes: tuple[int, ...],
+    requests: Sequence[Request],
+    plans: Sequence[Sequence[Piece]],
+    operation: str,
+) -> dict[tuple[int, int], Any]:
+    """Exchange between processes what the requests need: (request, piece number) → the elements that arrived."""
+    wire = Round(context)
+    slots: dict[tuple[int, int], int] = {}
+    needed = False
+    with context.reporting():
+        for number, (request, pieces) in enumerate(zip(requests, plans, strict=True)):
+            receiver = context.by_id[request.device].process
+            for turn, piece in enumerate(pieces):
+                sender = context.by_id[source.layout.chunks[piece.giver][0]].process
+                if sender == receiver:
+                    continue
+                needed = True
+                data = None
+                if sender == context.process:
+                    device, held, index = _given(context, source, axes, request, piece)
+                    data = _packed(device, held, index)
+                slot = wire.carry(sender, receiver, data, (piece.places.size, *piece.part.shape), source.dtype)
+                if slot >= 0:
+                    slots[number, turn] = slot
+    if needed:
+        wire.run(operation)
+    return {place: wire.received(slot) for place, slot in slots.items()}
+
+
+def _given(
+    context: Context, source: Operand, axes: tuple[int, ...], request: Request, piece: Piece
+) -> tuple[Device, Any, Index]:
+    """Who gives a piece, its data with the indexed axes first and cut along the others, and the positions in it."""
     others = rest_axes(len(source.layout.shape), axes)
+    sender, region = source.layout.chunks[piece.giver]
+    held = source.arrays[piece.giver].transpose((*axes, *others))
+    held = held[(*[slice(None)] * len(axes), *project(region, others).locate(piece.part).slices)]
+    return context.by_id[sender], held, local_index(request.indices, project(region, axes), piece.places)
+
+
+def _packed(device: Device, held: Any, index: Index) -> Any:
+    with device.active():
+        return take(device.lib, held, upload(device, index))
+
+
+def _fill(
+    context: Context,
+    source: Operand,
+    axes: tuple[int, ...],
+    request: Request,
+    pieces: Sequence[Piece],
+    parts: Sequence[Any],
+    out: Chunk,
+) -> None:
+    """Put a request together; `parts` are the pieces that arrived from other processes, None for those given here."""
     count = request.indices[0].size
-    for places, part, giver in pieces:
-        sender_id, region = source.layout.chunks[giver]
-        sender = context.by_id[sender_id]
-        held = source.arrays[giver].transpose((*axes, *others))
-        held = held[(*[slice(None)] * len(axes), *project(region, others).locate(part).slices)]
-        index = local_index(request.indices, project(region, axes), places)
-        device = out.device
-        whole = places.size == count and part == request.rest and bool((places[1:] > places[:-1]).all())
-        if whole and len(index) == 1 and device.lib is np and device.shares_memory(sender):
-            np.take(held, index[0], axis=0, out=out.array, mode="clip")  # in range already; "raise" would copy twice
-            continue
-        with sender.active():
-            packed = take(sender.lib, held, upload(sender, index))
+    device = out.device
+    for piece, packed in zip(pieces, parts, strict=True):
+        places = piece.places
+        whole = places.size == count and piece.part == request.rest and bool((places[1:] > places[:-1]).all())
+        sender = context.local_devices[0]  # where what arrives is staged
+        if packed is None:
+            sender, held, index = _given(context, source, axes, request, piece)
+            if whole and len(index) == 1 and device.lib is np and device.shares_memory(sender):
+                # in range already; "raise" would copy twice
+                np.take(held, index[0], axis=0, out=out.array, mode="clip")
+                continue
+            packed = _packed(sender, held, index)
         if whole:
             device.copy(out.array, packed, sender)
             continue
@@ -238,7 +301,7 @@ def _fill(
             device.copy(near.array, packed, sender)
             packed = near.array
         with device.active():
-            out.array[(*upload(device, (places,)), *request.rest.locate(part).slices)] = packed
+            out.array[(*upload(device, (places,)), *request.rest.locate(piece.part).slices)] = packed
 
 
 def split_target(

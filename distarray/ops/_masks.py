@@ -21,7 +21,7 @@ from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
 from distarray.ops.convert import from_chunks, place, resolve_layout
 from distarray.storage import Operand
-from distarray.transfer.execute import gather_to_host, redistribute
+from distarray.transfer.execute import allocate, gather_to_host, redistribute
 
 if TYPE_CHECKING:
     from distarray.array import DistributedArray
@@ -65,8 +65,7 @@ def nothing(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
     """An array without elements, of the dtype of `x`."""
     context = x._context
     layout = resolve_layout(context, None, shape)
-    chunks: list[Chunk | None] = [context.by_id[d].empty(r.shape, x.dtype) for d, r in layout.chunks]
-    return from_chunks(context, layout, chunks, x.dtype)
+    return from_chunks(context, layout, allocate(context, layout, x.dtype), x.dtype)
 
 
 # --- intervals --------------------------------------------------------------------------------------------------------
@@ -143,10 +142,22 @@ def _grown(context: Context, layout: Layout, trailing: tuple[int, ...]) -> Layou
 
 
 def _brought(context: Context, source: Operand, layout: Layout, operation: str) -> list[Any]:
-    """A source's arrays in a layout; its own where it is there."""
+    """A source's arrays in a layout; its own where it is there. None for chunks of other processes."""
     if source.layout is layout:
         return source.arrays
-    return [c.array for c in redistribute(context, source, layout, operation=operation) if c is not None]
+    fresh = redistribute(context, source, layout, operation=operation)
+    return [None if chunk is None else chunk.array for chunk in fresh]
+
+
+def _uploaded(context: Context, array: Any, layout: Layout, label: str) -> list[Any]:
+    """A host array's part for each chunk of a layout; None for chunks of other processes."""
+    parts: list[Any] = []
+    with context.reporting():
+        for device_id, region in layout.chunks:
+            device = context.by_id[device_id]
+            here = device.process == context.process
+            parts.append(device.from_host(array[region.slices], label=label).array if here else None)
+    return parts
 
 
 class _Prepared(NamedTuple):
@@ -164,12 +175,13 @@ def _prepare(x: DistributedArray, mask: Any, operation: str) -> _Prepared:
     held = x._operand(operation).layout
     if isinstance(mask, np.ndarray):
         work = _work(context, held, mask.shape, None)
-        masks = [context.by_id[d].from_host(mask[r.slices], label="a mask").array for d, r in work.layout.chunks]
+        masks = _uploaded(context, mask, work.layout, "a mask")
+        counts = tuple([int(np.count_nonzero(mask[region.slices])) for _, region in work.layout.chunks])
     else:
         given = mask._operand(operation)
         work = _work(context, held, mask.shape, given.layout)
         masks = _brought(context, given, work.layout, operation)
-    counts = _counts(context, work.layout, masks)
+        counts = _counts(context, work.layout, masks)
     if work.replicated:
         return _Prepared(work, masks, counts, (0,) * len(counts), counts[0])
     offsets = [0] * len(counts)
@@ -183,12 +195,16 @@ def _prepare(x: DistributedArray, mask: Any, operation: str) -> _Prepared:
 def _counts(context: Context, layout: Layout, masks: Sequence[Any]) -> tuple[int, ...]:
     """How many True each chunk holds, agreed by all processes: one number for each chunk is fetched."""
     mapping: dict[int, list[Region]] = {}
-    arrays = []
-    for i, ((device_id, _), mask) in enumerate(zip(layout.chunks, masks, strict=True)):
-        device = context.by_id[device_id]
-        mapping.setdefault(device_id, []).append(Region([Range(i, 1, 1)]))
-        with device.active():
-            arrays.append(device.lib.sum(mask, dtype=np.int64).reshape(1))
+    arrays: list[Any] = []
+    with context.reporting():
+        for i, ((device_id, _), mask) in enumerate(zip(layout.chunks, masks, strict=True)):
+            mapping.setdefault(device_id, []).append(Region([Range(i, 1, 1)]))
+            if mask is None:
+                arrays.append(None)
+                continue
+            device = context.by_id[device_id]
+            with device.active():
+                arrays.append(device.lib.sum(mask, dtype=np.int64).reshape(1))
     if not arrays:
         return ()
     small = context.layout(IndexMap((len(arrays),), mapping))
@@ -242,13 +258,17 @@ def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
         grown = _grown(context, prepared.work.layout, trailing)
         arrays = _brought(context, x._operand("a boolean mask"), grown, "a boolean mask")
         chunks: list[Chunk | None] = []
-        for (device_id, region), (members, _) in zip(layout.chunks, parts, strict=True):
-            device = context.by_id[device_id]
-            with device.active():
-                selected = [arrays[i][prepared.masks[i]] for i in members]
-                joined = selected[0] if len(selected) == 1 else device.lib.concatenate(selected)
-                joined = device.lib.ascontiguousarray(joined)
-            chunks.append(device.adopt(joined.reshape(region.shape), "a boolean mask"))
+        with context.reporting():
+            for (device_id, region), (members, _) in zip(layout.chunks, parts, strict=True):
+                device = context.by_id[device_id]
+                if device.process != context.process:
+                    chunks.append(None)
+                    continue
+                with device.active():
+                    selected = [arrays[i][prepared.masks[i]] for i in members]
+                    joined = selected[0] if len(selected) == 1 else device.lib.concatenate(selected)
+                    joined = device.lib.ascontiguousarray(joined)
+                chunks.append(device.adopt(joined.reshape(region.shape), "a boolean mask"))
         return from_chunks(context, layout, chunks, x.dtype)
 
 
@@ -331,23 +351,22 @@ def _spread(x: DistributedArray, prepared: _Prepared, value: Any) -> Distributed
     layout, parts = _result_layout(context, prepared, trailing)
     shape = (prepared.total, *trailing)
     if isinstance(value, np.ndarray):
-        whole = np.broadcast_to(value, shape)
-        arrays = [context.by_id[d].from_host(whole[r.slices], label="values").array for d, r in layout.chunks]
+        arrays = _uploaded(context, np.broadcast_to(value, shape), layout, "values")
     else:
         source = value._viewed(value._view_map().broadcast_to(shape))._operand("assignment")
         arrays = _brought(context, source, layout, "assignment")
     grown = _grown(context, prepared.work.layout, trailing)
-    chunks: list[Chunk | None] = []
-    for device_id, region in grown.chunks:
-        chunks.append(context.by_id[device_id].full(region.shape, x.dtype, 0, "values"))
-    for (device_id, _), (members, _), values in zip(layout.chunks, parts, arrays, strict=True):
-        device = context.by_id[device_id]
-        start = 0
-        with device.active():
+    with context.reporting():
+        chunks = allocate(context, grown, x.dtype, label="values")
+        for (device_id, _), (members, _), values in zip(layout.chunks, parts, arrays, strict=True):
+            device, start = context.by_id[device_id], 0
             for i in members:
                 chunk = chunks[i]
-                assert chunk is not None
-                part = values[start : start + prepared.counts[i]]
-                chunk.array[device.lib.nonzero(prepared.masks[i])] = part
+                if chunk is None:
+                    continue
+                device.fill(chunk.array, 0)
+                with device.active():
+                    part = values[start : start + prepared.counts[i]]
+                    chunk.array[device.lib.nonzero(prepared.masks[i])] = part
                 start += prepared.counts[i]
     return from_chunks(context, grown, chunks, x.dtype)

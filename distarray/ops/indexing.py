@@ -102,13 +102,17 @@ def read(x: DistributedArray, fancy: Fancy, operation: str) -> DistributedArray:
         nb, nr = len(fancy.shape), len(shape) - len(fancy.shape)
         order = (*range(nb, nb + fancy.at), *range(nb), *range(nb + fancy.at, nb + nr))
         chunks: list[Chunk | None] = []
-        for chunk, (_, cut, rest) in zip(fetched, parts, strict=True):
-            device = chunk.device
-            with device.active():
-                array = chunk.array.reshape((*cut.shape, *rest.shape)).transpose(order)
-                if not array.flags.c_contiguous:
-                    array = device.lib.ascontiguousarray(array)
-            chunks.append(device.adopt(array, operation))
+        with context.reporting():
+            for chunk, (_, cut, rest) in zip(fetched, parts, strict=True):
+                if chunk is None:
+                    chunks.append(None)
+                    continue
+                device = chunk.device
+                with device.active():
+                    array = chunk.array.reshape((*cut.shape, *rest.shape)).transpose(order)
+                    if not array.flags.c_contiguous:
+                        array = device.lib.ascontiguousarray(array)
+                chunks.append(device.adopt(array, operation))
         return from_chunks(context, layout, chunks, x.dtype)
 
 
@@ -246,21 +250,23 @@ def _update(x: DistributedArray, fancy: Fancy, keep: Any, values: Any, apply_to:
         parts = [_parts(x, fancy, value, held, operation) for value in values]
         twins = [t for t in seen.twins if t[0] in {i for i, _, _ in held}]
         touched = [seen.sources[i] for i, _, _ in held] + [t[1] for t in twins]
-        version = writable_chunks(storage, touched)
-        for turn, (i, found, request) in enumerate(held):
-            device = context.by_id[request.device]
-            region = seen.layout.chunks[i][1]
-            local = local_index(index, project(region, fancy.axes), found)
-            chunk = version.chunks[seen.sources[i]]
-            assert chunk is not None
-            target = seen.show(i, chunk.array, device.xp)
-            with device.active():
-                apply_to(device, target.transpose((*fancy.axes, *others)), local, *[p[turn] for p in parts])
-            for origin, source, pull, shape in twins:
-                twin = version.chunks[source]
-                if origin == i and twin is not None:
-                    base = twin.array if shape is None else twin.array.reshape(shape)
-                    device.copy(pull.apply(base, device.xp), target, device)
+        with context.reporting():
+            version = writable_chunks(storage, touched)
+            for turn, (i, found, _) in enumerate(held):
+                chunk = version.chunks[seen.sources[i]]
+                if chunk is None:
+                    continue
+                device = chunk.device
+                region = seen.layout.chunks[i][1]
+                local = local_index(index, project(region, fancy.axes), found)
+                target = seen.show(i, chunk.array, device.xp)
+                with device.active():
+                    apply_to(device, target.transpose((*fancy.axes, *others)), local, *[p[turn] for p in parts])
+                for origin, source, pull, shape in twins:
+                    twin = version.chunks[source]
+                    if origin == i and twin is not None:
+                        base = twin.array if shape is None else twin.array.reshape(shape)
+                        device.copy(pull.apply(base, device.xp), target, device)
 
 
 def _unravel(places: Any, shape: tuple[int, ...]) -> Index:
@@ -268,20 +274,26 @@ def _unravel(places: Any, shape: tuple[int, ...]) -> Index:
 
 
 def _parts(x: DistributedArray, fancy: Fancy, value: Any, held: Sequence[Any], operation: str) -> list[Any]:
-    """The values that each chunk needs: the scalar itself, or an array on the chunk's device."""
+    """The values that each chunk needs: the scalar itself, or an array on the chunk's device (None in other processes)."""
+    context = x._context
     if isinstance(value, np.generic):
         return [value] * len(held)
     nb = len(fancy.shape)
     axes = tuple(range(fancy.at, fancy.at + nb))
     if isinstance(value, np.ndarray):
         front = value.transpose((*axes, *rest_axes(value.ndim, axes)))
-        parts = []
-        for _, _, request in held:
-            block = front[(*[slice(None)] * nb, *request.rest.slices)][request.indices]
-            parts.append(x._context.by_id[request.device].from_host(block, label="values").array)
+        parts: list[Any] = []
+        with context.reporting():
+            for _, _, request in held:
+                device = context.by_id[request.device]
+                if device.process != context.process:
+                    parts.append(None)
+                    continue
+                block = front[(*[slice(None)] * nb, *request.rest.slices)][request.indices]
+                parts.append(device.from_host(block, label="values").array)
         return parts
-    chunks = fetch(x._context, value._operand(operation), axes, [request for _, _, request in held], operation)
-    return [chunk.array for chunk in chunks]
+    chunks = fetch(context, value._operand(operation), axes, [request for _, _, request in held], operation)
+    return [None if chunk is None else chunk.array for chunk in chunks]
 
 
 # --- ufunc.at ---------------------------------------------------------------------------------------------------------

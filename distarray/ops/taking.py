@@ -385,35 +385,44 @@ def _along(context: Context, x: DistributedArray, chosen: DistributedArray, axis
             if r.size
         }
         chunks: list[Chunk | None] = []
-        for (device_id, region), at in zip(layout.chunks, index, strict=True):
-            device = context.by_id[device_id]
-            if not region.size:
-                chunks.append(device.empty(region.shape, x.dtype, name))
-                continue
-            array = by_place[device_id, Region((*region[:axis], *region[axis + 1 :]))]
-            with device.active():
-                taken = device.lib.take_along_axis(array, at.astype(np.int64), axis)
-                chunks.append(device.adopt(device.lib.ascontiguousarray(taken), name))
+        with context.reporting():
+            for (device_id, region), at in zip(layout.chunks, index, strict=True):
+                device = context.by_id[device_id]
+                if device.process != context.process:
+                    chunks.append(None)
+                    continue
+                if not region.size:
+                    chunks.append(device.empty(region.shape, x.dtype, name))
+                    continue
+                array = by_place[device_id, Region((*region[:axis], *region[axis + 1 :]))]
+                with device.active():
+                    taken = device.lib.take_along_axis(array, at.astype(np.int64), axis)
+                    chunks.append(device.adopt(device.lib.ascontiguousarray(taken), name))
         return from_chunks(context, layout, chunks, x.dtype)
 
 
 def _at(context: Context, source: Operand, layout: Layout, name: str) -> list[Any]:
     if source.layout is layout:
         return source.arrays
-    return [c.array for c in redistribute(context, source, layout, operation=name) if c is not None]
+    fresh = redistribute(context, source, layout, operation=name)
+    return [None if chunk is None else chunk.array for chunk in fresh]
 
 
 def _check_range(context: Context, index: Operand, size: int, axis: int) -> None:
     """Raise where an index is out of range: the least and the greatest of each chunk are fetched."""
     mapping: dict[int, list[Region]] = {}
     ends: list[Any] = []
-    for (device_id, region), array in zip(index.layout.chunks, index.arrays, strict=True):
-        if not region.size:
-            continue
-        device = context.by_id[device_id]
-        mapping.setdefault(device_id, []).append(Region([Range(len(ends), 1, 1), Range.full(2)]))
-        with device.active():
-            ends.append(device.lib.stack([array.min(), array.max()]).reshape(1, 2))
+    with context.reporting():
+        for (device_id, region), array in zip(index.layout.chunks, index.arrays, strict=True):
+            if not region.size:
+                continue
+            mapping.setdefault(device_id, []).append(Region([Range(len(ends), 1, 1), Range.full(2)]))
+            if array is None:
+                ends.append(None)
+                continue
+            device = context.by_id[device_id]
+            with device.active():
+                ends.append(device.lib.stack([array.min(), array.max()]).reshape(1, 2))
     if not ends:
         return
     small = context.layout(IndexMap((len(ends), 2), mapping))

@@ -1,0 +1,138 @@
+"""Whole programs under a real mpiexec: the same numbers, to the bit, on any number of processes; and what happens when
+processes do not run the same program."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install mpich mpi4py"),
+    pytest.mark.skipif(os.environ.get("DISTARRAY_TEST_KIND", "host") != "host", reason="host data moves through MPI"),
+]
+
+
+def mpiexec(n, *command, timeout=120, **env):
+    pytest.importorskip("mpi4py", reason="needs mpi4py")
+    settings = {**os.environ, "DISTARRAY_KIND": "host", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **env}
+    return subprocess.run(
+        [str(MPIEXEC), "-n", str(n), sys.executable, *command],
+        capture_output=True, text=True, timeout=timeout, env=settings, cwd=ROOT,
+    )  # fmt: skip
+
+
+def run(n, code, **env):
+    return mpiexec(n, "-c", textwrap.dedent(code), **env)
+
+
+def bits(output):
+    return re.search(r"^bits +(\w+)", output, re.M).group(1)
+
+
+def test_the_example_gives_the_same_bits_on_1_2_and_4_processes():
+    pytest.importorskip("sklearn")
+    found = set()
+    for n, devices in ((1, 4), (2, 2), (4, 1)):
+        done = mpiexec(n, "examples/digits_pca.py", "--devices", str(devices))
+        assert done.returncode == 0, done.stderr
+        found.add(bits(done.stdout))
+    assert len(found) == 1
+
+
+def test_values_agree_on_every_process():
+    code = """
+        import numpy as np, distarray as da
+        h = np.arange(30.0).reshape(10, 3)
+        x = da.asarray(h, layout=da.blocks(0))
+        y = x[1:] + x[:-1]
+        x[1:] = x[:-1]
+        h2 = h.copy(); h2[1:] = h[:-1]
+        assert np.array_equal(y.get(), h[1:] + h[:-1]) and np.array_equal(x.get(), h2)
+        assert float(x.sum()) == h2.sum() and np.array_equal(np.asarray(x[x > 9]), h2[h2 > 9])
+        assert repr(x) == repr(da.asarray(h2)), repr(x)
+        assert da.process_count() == 3
+        print("right", da.process_index())
+    """
+    done = run(3, code)
+    assert done.returncode == 0, done.stderr
+    assert sorted(re.findall(r"right (\d)", done.stdout)) == ["0", "1", "2"]
+
+
+def test_one_process_gives_the_array():
+    code = """
+        import numpy as np, distarray as da
+        h = np.arange(12.0).reshape(4, 3)
+        x = da.asarray(h if da.process_index() == 1 else None, root=1, layout=da.blocks(0))
+        assert np.array_equal(x.get(), h)
+        lo, hi = [(0, 1), (1, 4)][da.process_index()]
+        y = da.from_local_chunks([((slice(lo, hi),), h[lo:hi])])
+        assert np.array_equal(y.get(), h) and y.shape == (4, 3)
+        try:
+            da.from_local_chunks([(slice(lo, hi), h[lo:hi].astype("f4" if lo else "f8"))])
+        except ValueError as error:
+            assert "one dtype" in str(error)
+        else:
+            raise SystemExit("no error")
+        print("right", da.process_index())
+    """
+    done = run(2, code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("right") == 2
+
+
+def test_a_print_on_one_process_alone_ends_by_the_deadline_and_names_the_operation():
+    code = """
+        import numpy as np, distarray as da, time, sys, os
+        x = da.asarray(np.arange(2000.0), layout=da.blocks(0))
+        if da.process_index() == 0:
+            try:
+                print(x)
+            except da.CommunicationError as error:
+                sys.stderr.write("SAID " + type(error).__name__ + " " + str(error).replace(chr(10), " ")[:600] + chr(10))
+                sys.stderr.flush()
+                os._exit(3)
+        time.sleep(8)
+        os._exit(0)
+    """
+    done = run(2, code, DISTARRAY_TIMEOUT="2", timeout=60)
+    assert done.returncode != 0
+    said = re.search(r"SAID (\w+) (.*)", done.stderr)
+    assert said is not None, done.stderr
+    assert said.group(1) in ("PeerLostError", "CollectiveMismatchError")
+    assert "a value for Python" in said.group(2)
+
+
+def test_debug_mode_names_unseeded_random_data():
+    code = """
+        import numpy as np, distarray as da, sys
+        h = np.random.default_rng(None).random(100)
+        try:
+            da.asarray(h, layout=da.blocks(0))
+        except da.CollectiveMismatchError as error:
+            print("SAID", error)
+            sys.exit(0)
+        sys.exit(5)
+    """
+    done = run(2, code, DISTARRAY_DEBUG="1")
+    assert done.returncode == 0, done.stderr
+    assert "seed random numbers alike" in done.stdout
+
+
+def test_host_data_without_mpi_is_refused_with_the_reason():
+    code = "import distarray as da; da.zeros(3)"
+    env = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511",
+           "DISTARRAY_KIND": "host"}  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=env)
+    assert done.returncode != 0
+    assert "mpiexec" in done.stderr
+    assert "through MPI" in done.stderr
