@@ -67,6 +67,9 @@ class Communicator(abc.ABC):
             A peer failed inside an operation; carries the type and text of its exception.
         """
 
+    def wait(self) -> None:  # noqa: B027 - nothing to wait for where exchanges are complete when they return
+        """Wait on the host until queued exchanges are through, never longer than the deadline. Called before a host read."""
+
     @abc.abstractmethod
     def all_gather(self, payload: bytes, signature: Signature) -> list[bytes]:
         """Every process's payload, in rank order: for small values that all processes must agree on."""

@@ -340,20 +340,9 @@ def write(
             _write_through(context, program, leaves, al, version, seen)
             return
         chunks = list(version.chunks)
-        outs: list[Any] = []
-        for i, source in enumerate(seen.sources):
-            chunk = chunks[source]
-            if chunk is None:
-                outs.append(None)
-                continue
-            if not in_place or chunk.shared:
-                if seen.layout.chunks[i][1].size == layout.chunks[source][1].size:
-                    chunk = chunk.device.empty(chunk.array.shape, version.dtype, "the target of an assignment")
-                else:
-                    chunk = duplicate(chunk)
-                chunks[source] = chunk
-            outs.append(seen.show(i, chunk.array, chunk.device.xp))
-        twins = _twins(seen, chunks, fresh=not in_place)
+        with context.reporting():
+            outs = _targets(seen, layout, version, chunks, fresh=not in_place)
+            twins = _twins(seen, chunks, fresh=not in_place)
         _evaluate(context, program, leaves, al, outs)
         for origin, array, device in twins:
             device.copy(array, outs[origin], device)
@@ -367,6 +356,24 @@ def write(
             if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
                 share(version)
             storage.replace(after)
+
+
+def _targets(seen: Any, layout: Layout, version: Version, chunks: list[Chunk | None], *, fresh: bool) -> list[Any]:
+    """The arrays that a write goes to, one for each chunk of the view; `chunks` gets the chunks made for it."""
+    outs: list[Any] = []
+    for i, source in enumerate(seen.sources):
+        chunk = chunks[source]
+        if chunk is None:
+            outs.append(None)
+            continue
+        if fresh or chunk.shared:
+            if seen.layout.chunks[i][1].size == layout.chunks[source][1].size:
+                chunk = chunk.device.empty(chunk.array.shape, version.dtype, "the target of an assignment")
+            else:
+                chunk = duplicate(chunk)
+            chunks[source] = chunk
+        outs.append(seen.show(i, chunk.array, chunk.device.xp))
+    return outs
 
 
 def _twins(seen: Any, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[int, Any, Any]]:

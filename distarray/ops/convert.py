@@ -210,27 +210,30 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
         source, on_gpu = source.get(), False
     chunks: list[Chunk | None] = []
     single = mode in (Mode.SUM, Mode.PROD) and not index_map.is_disjoint
-    for device_id, region in layout.chunks:
-        device = context.by_id[device_id]
-        if device.process != context.process:
-            chunks.append(None)
-        elif single:
-            chunks.append(device.full(region.shape, dtype, mode.identity(dtype)))
-        elif on_gpu:
-            chunks.append(device.from_foreign(source[region.key]))
-        else:
-            chunks.append(device.from_host(source[region.key]))
-    if single:
-        for device_id in layout.devices:
-            for chunk_id, part in index_map.first_owned(device_id):
-                chunk = chunks[chunk_id]
-                if chunk is None:
-                    continue
-                piece = (
-                    chunk.device.from_foreign(source[part.key]) if on_gpu else chunk.device.from_host(source[part.key])
-                )
-                key = layout.chunks[chunk_id][1].locate(part).key
-                chunk.device.copy(chunk.array[key], piece.array, chunk.device)
+    with context.reporting():
+        for device_id, region in layout.chunks:
+            device = context.by_id[device_id]
+            if device.process != context.process:
+                chunks.append(None)
+            elif single:
+                chunks.append(device.full(region.shape, dtype, mode.identity(dtype)))
+            elif on_gpu:
+                chunks.append(device.from_foreign(source[region.key]))
+            else:
+                chunks.append(device.from_host(source[region.key]))
+        if single:
+            for device_id in layout.devices:
+                for chunk_id, part in index_map.first_owned(device_id):
+                    chunk = chunks[chunk_id]
+                    if chunk is None:
+                        continue
+                    piece = (
+                        chunk.device.from_foreign(source[part.key])
+                        if on_gpu
+                        else chunk.device.from_host(source[part.key])
+                    )
+                    key = layout.chunks[chunk_id][1].locate(part).key
+                    chunk.device.copy(chunk.array[key], piece.array, chunk.device)
     return from_chunks(context, layout, chunks, dtype)
 
 

@@ -328,6 +328,7 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     parts = [None if source.arrays[c] is None else source.arrays[c][key] for _, _, _, c, key in pieces]
     if context.communicator is not None:
         _exchange_pieces(context, pieces, parts, dtype)
+        context.communicator.wait()
     with np.errstate(**_quiet()):
         for (region, turn, device, _, _), part in zip(pieces, parts, strict=True):
             if context.kind != "host":

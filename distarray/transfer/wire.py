@@ -59,26 +59,35 @@ class Round:
         device = self.context.local_devices[0]
         lib = device.lib
         with device.active():
-            sends = []
-            for peer, arrays in sorted(self._out.items()):
-                staging = lib.empty(sum(_padded(a.nbytes) for a in arrays), np.uint8)
-                offset = 0
-                for array in arrays:
-                    _cut(staging, offset, array.shape, array.dtype)[...] = array
-                    offset += _padded(array.nbytes)
-                sends.append(Message(peer, staging))
-            receives = []
-            for peer, pieces in sorted(self._in.items()):
-                offset, places = 0, []
-                for shape, dtype in pieces:
-                    places.append(offset)
-                    offset += _padded(_nbytes(shape, dtype))
-                staging = lib.empty(offset, np.uint8)
-                receives.append(Message(peer, staging))
-                self._received[peer] = [
-                    _cut(staging, at, shape, dtype) for at, (shape, dtype) in zip(places, pieces, strict=True)
-                ]
+            with self.context.reporting():
+                sends = self._packed(lib)
+                receives = self._awaited(lib)
             communicator.exchange(sends, receives, Signature(operation, site=_site()))
+
+    def _packed(self, lib: Any) -> list[Message]:
+        sends = []
+        for peer, arrays in sorted(self._out.items()):
+            staging = lib.empty(sum(_padded(a.nbytes) for a in arrays), np.uint8)
+            offset = 0
+            for array in arrays:
+                _cut(staging, offset, array.shape, array.dtype)[...] = array
+                offset += _padded(array.nbytes)
+            sends.append(Message(peer, staging))
+        return sends
+
+    def _awaited(self, lib: Any) -> list[Message]:
+        receives = []
+        for peer, pieces in sorted(self._in.items()):
+            offset, places = 0, []
+            for shape, dtype in pieces:
+                places.append(offset)
+                offset += _padded(_nbytes(shape, dtype))
+            staging = lib.empty(offset, np.uint8)
+            receives.append(Message(peer, staging))
+            self._received[peer] = [
+                _cut(staging, at, shape, dtype) for at, (shape, dtype) in zip(places, pieces, strict=True)
+            ]
+        return receives
 
     def received(self, slot: int) -> Any:
         """The array of a piece that arrived."""

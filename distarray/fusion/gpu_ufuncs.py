@@ -1,0 +1,457 @@
+"""CuPy's ufuncs with NumPy's results: one table of corrections, for whoever calls a ufunc on GPU chunks.
+
+CuPy takes most ufuncs from CUDA as they are. Where it lacks one, has no loop for a dtype, or answers otherwise than NumPy
+(division by zero and by infinity, complex comparisons with NaN, shifts by more bits than there are, denormal numbers), the
+table holds a function that answers as NumPy does. What still differs is listed in ``docs/gpu.md``. The functions that are
+not in C use only what NumPy has too, so that the host tests check them; the C code is compiled there for the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from distarray.errors import UnsupportedError
+from distarray.fusion.expr import real_part
+
+__all__ = ["CORRECTIONS", "KERNELS", "constant", "evaluate", "fill", "function_of"]
+
+KERNELS = {
+    "floor_divide": ("T x, T y", "T z", """
+        T r = fmod(x, y);
+        if (y == T(0)) {
+            z = x / y;
+        } else {
+            T q = (x - r) / y;
+            if (r != T(0) && (y < T(0)) != (r < T(0))) q -= T(1);
+            if (q != T(0)) {
+                z = floor(q);
+                if (q - z > T(0.5)) z += T(1);
+            } else {
+                z = copysign(T(0), x / y);
+            }
+        }"""),
+    "remainder": ("T x, T y", "T z", """
+        z = fmod(x, y);
+        if (y != T(0)) {
+            if (z == T(0)) z = copysign(T(0), y);
+            else if ((y < T(0)) != (z < T(0))) z += y;
+        }"""),
+    "fmod": ("T x, T y", "T z", """
+        bool flips = T(-1) < T(0) && y == T(-1);
+        z = y == T(0) || flips ? T(0) : T(x % y);"""),
+    "left_shift": ("T x, T y", "T z", "z = y >= T(0) && y < T(8 * sizeof(T)) ? T(x << y) : T(0);"),
+    "right_shift": ("T x, T y", "T z", """
+        z = y >= T(0) && y < T(8 * sizeof(T)) ? T(x >> y) : T(x < T(0) ? -1 : 0);"""),
+    "lcm": ("T x, T y", "T z", """
+        unsigned long long a = (unsigned long long)x, b = (unsigned long long)y;
+        if (x < T(0)) a = 0ull - a;
+        if (y < T(0)) b = 0ull - b;
+        unsigned long long p = a, q = b;
+        while (q) {
+            unsigned long long r = p % q;
+            p = q;
+            q = r;
+        }
+        z = p ? T(a / p * b) : T(0);"""),
+    "sign": ("T x", "T z", """
+        auto a = x.real();
+        auto b = x.imag();
+        auto n = hypot(a, b);
+        if (isinf(n)) {
+            bool p = isinf(a), q = isinf(b);
+            auto none = p && q ? n - n : n - n;
+            a = p ? (q ? none : copysign(decltype(n)(1), a)) : decltype(n)(0);
+            b = q ? (p ? none : copysign(decltype(n)(1), b)) : decltype(n)(0);
+        } else if (n == decltype(n)(0)) {
+            a = b = decltype(n)(0);
+        } else {
+            a /= n;
+            b /= n;
+            if (isnan(n)) a = b = n;
+        }
+        z = T(a, b);"""),
+    "power": ("T x, T y", "T z", """
+        if (y == T(0)) z = T(1);
+        else if (x != T(0)) z = pow(x, y);
+        else if (y.real() > 0 && y.imag() == 0) z = T(0);
+        else z = T(sqrt(-decltype(y.real())(1)), sqrt(-decltype(y.real())(1)));"""),
+}  # fmt: skip
+"""C code: parameters, results, and what is done for each element."""
+
+Correction = Callable[[Any, np.ufunc, Sequence[Any], Any], Any]
+"""``(lib, ufunc, inputs, dtype=)`` → the result, or None where the library's own answers as NumPy does."""
+
+
+# --- what callers use -------------------------------------------------------------------------------------------------
+
+
+def function_of(lib: Any, ufunc: Any) -> Callable[..., Any]:
+    """The function of `lib` for a ufunc (or ``clip``, ``around``), corrected: it takes inputs, ``out=`` and ``dtype=``.
+
+    Raises
+    ------
+    UnsupportedError
+        The library has none.
+    """
+    name = ufunc.__name__
+    correction = CORRECTIONS.get(name)
+    own = getattr(lib, name, None)
+    if correction is not None:
+        return partial(_corrected, lib, ufunc, correction, own)
+    if own is None:
+        raise UnsupportedError(
+            f"{lib.__name__} has no {name}: run it on host devices, with x.get() and NumPy, or write it with the "
+            f"functions that {lib.__name__} has"
+        )
+    return own  # type: ignore[no-any-return]
+
+
+def evaluate(lib: Any, step: Any, args: Sequence[Any], into: Any) -> Any:
+    """One step of a program on `lib`'s arrays; the result lies in `into`, where that is given.
+
+    Of a masked step, the last two arguments are the mask and what stands where it is False.
+    """
+    dtype, inputs = step.dtype, list(args)
+    if not step.masked:
+        return _evaluated(lib, step, inputs, into)
+    *inputs, mask, initial = inputs
+    if step.ufunc is np.power and dtype.kind == "i":
+        inputs[1] = lib.where(mask, lib.asarray(inputs[1]), 0)  # an exponent that isn't used may be negative
+    chosen = _evaluated(lib, step, inputs, None)
+    other = real_part(initial, dtype)
+    result = lib.where(mask, chosen, other if hasattr(other, "strides") and other.ndim else constant(lib, other, dtype))
+    if into is None:
+        return result.astype(dtype, copy=False)
+    into[...] = result
+    return into
+
+
+def fill(lib: Any, array: Any, value: Any) -> None:
+    """Write a scalar into an array, with NumPy's casting. CuPy's own ``fill`` makes -0.0 a zero without a sign."""
+    scalar = np.asarray(value).astype(array.dtype)[()]
+    if scalar == 0 and any(scalar.tobytes()):
+        array[...] = lib.where(lib.ones(array.shape, bool), scalar, scalar)
+    else:
+        array[...] = scalar
+
+
+def constant(lib: Any, value: Any, dtype: Any) -> Any:
+    """A scalar as an operand of `dtype`: a NumPy scalar, which CuPy passes on bit for bit; a 0-d array stays one."""
+    if hasattr(value, "strides") and not isinstance(value, (np.ndarray, np.generic)):
+        return value.astype(dtype, copy=False)
+    with np.errstate(all="ignore"):
+        scalar = np.asarray(value).astype(dtype)
+    return lib.asarray(scalar) if scalar.dtype.kind == "V" else scalar[()]
+
+
+# --- how they are called ----------------------------------------------------------------------------------------------
+
+
+def _evaluated(lib: Any, step: Any, inputs: list[Any], into: Any) -> Any:
+    dtype = step.dtype
+    if step.ufunc.__name__ == "astype":
+        source = real_part(inputs[0], dtype)
+        if isinstance(source, (bool, int, float, complex, np.generic)):
+            result = lib.empty((), dtype) if into is None else into
+            fill(lib, result, source)
+            return result
+        if into is None:
+            return source.astype(dtype)
+        into[...] = source
+        return into
+    kwargs = {} if step.kwargs.get("dtype") is None else {"dtype": step.kwargs["dtype"]}
+    function = function_of(lib, step.ufunc)
+    if into is not None:
+        return function(*inputs, out=into, **kwargs)
+    return function(*inputs, **kwargs).astype(dtype, copy=False)
+
+
+def _corrected(
+    lib: Any, ufunc: Any, correction: Correction, own: Any, /, *inputs: Any, out: Any = None, dtype: Any = None
+) -> Any:
+    found = correction(lib, ufunc, inputs, dtype)
+    if found is None:
+        kwargs = {} if dtype is None else {"dtype": dtype}
+        return own(*inputs, **kwargs) if out is None else own(*inputs, out=out, **kwargs)
+    if out is None:
+        return found
+    if isinstance(found, tuple):
+        for target, result in zip(out, found, strict=True):
+            target[...] = result
+    else:
+        out[...] = real_part(found, out.dtype)
+    return out
+
+
+def _type_of(value: Any) -> Any:
+    if isinstance(value, (int, float, complex)) and not isinstance(value, (bool, np.generic)):
+        return type(value)
+    return np.dtype(bool) if isinstance(value, bool) else value.dtype
+
+
+@lru_cache(maxsize=1024)
+def _resolved(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+    kwargs: Any = {} if dtype is None else {"signature": (*[None] * len(types), *[np.dtype(dtype)] * ufunc.nout)}
+    return ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), casting="unsafe", **kwargs)
+
+
+def _loop(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> tuple[Any, ...]:
+    """The dtypes in which NumPy computes."""
+    return _resolved(ufunc, tuple([_type_of(a) for a in inputs]), dtype)
+
+
+def _cast(lib: Any, inputs: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
+    """The inputs in the dtypes of a loop; scalars stay scalars."""
+    return [
+        constant(lib, a, t) if isinstance(a, (bool, int, float, complex, np.generic)) else a.astype(t, copy=False)
+        for a, t in zip(inputs, dtypes, strict=False)
+    ]
+
+
+def _has(kinds: str, inputs: Sequence[Any], dtype: Any = None) -> bool:
+    """Whether an input, or the dtype asked for, is of one of the kinds; a quick look before a loop is resolved."""
+    found = [getattr(a, "dtype", None) or np.min_scalar_type(a) for a in inputs]
+    return any(t.kind in kinds for t in found) or (dtype is not None and np.dtype(dtype).kind in kinds)
+
+
+@cache
+def _kernel(lib: Any, name: str) -> Any:
+    return lib.ElementwiseKernel(*KERNELS[name], f"distarray_{name}")
+
+
+def _compiled(name: str, kinds: str, wide: bool = False) -> Correction:
+    """The C code of a ufunc, for loops of `kinds`. Half precision is computed in single; with `wide`, all in double."""
+
+    def call(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+        loop = _loop(ufunc, inputs, dtype)
+        kind = loop[0].kind
+        if kind not in kinds:
+            return None
+        if wide:
+            work = np.dtype("complex128" if kind == "c" else "float64")
+        else:
+            work = np.dtype("float32") if kind in "fV" and loop[0].itemsize == 2 else loop[0]
+        result = _kernel(lib, name)(*_cast(lib, _cast(lib, inputs, loop), [work] * ufunc.nin))
+        return result.astype(loop[-1], copy=False)
+
+    return call
+
+
+# --- corrections ------------------------------------------------------------------------------------------------------
+
+
+def _divmod(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    if not _has("fV", inputs, dtype) and _loop(ufunc, inputs, dtype)[0].kind not in "fV":
+        return None
+    loop = _loop(ufunc, inputs, dtype)
+    operands = _cast(lib, inputs, loop)
+    return tuple([function_of(lib, f)(*operands) for f in (np.floor_divide, np.remainder)])
+
+
+def _truth(a: Any) -> Any:
+    if isinstance(a, (bool, int, float, complex, np.generic)):
+        return np.bool_(bool(a))
+    return a != 0 if a.dtype.kind == "c" else a
+
+
+def _logical(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    if not _has("c", inputs):
+        return None
+    return getattr(lib, ufunc.__name__)(*[_truth(a) for a in inputs])
+
+
+def _compare(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    """NumPy orders complex numbers by both parts, and none with a NaN part; it compares any Python int with integers."""
+    name = ufunc.__name__
+    for i, a in enumerate(inputs):
+        other = inputs[1 - i]
+        if type(a) is int and not -(2**63) <= a < 2**64 and _has("biu", [other]):
+            less = (a > 0) if i else (a < 0)  # whether the first operand is the less
+            value = {"equal": False, "not_equal": True}.get(name, less == name.startswith("less"))
+            return lib.full(other.shape, value, bool)
+    if name in ("equal", "not_equal") or not _has("c", inputs, None):
+        return None
+    first, second = _cast(lib, inputs, _loop(ufunc, inputs, dtype))
+    return getattr(lib, name)(first, second) & ~(lib.isnan(first) | lib.isnan(second))
+
+
+def _extreme(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    """Extrema of complex numbers: NumPy's order, and a NaN with both of its parts."""
+    if not _has("c", inputs, dtype):
+        return None
+    name = ufunc.__name__
+    first, second = _cast(lib, inputs, _loop(ufunc, inputs, dtype))
+    before = np.greater_equal if "max" in name else np.less_equal
+    skipped = lib.isnan(second if name.startswith("f") else first)
+    return lib.where(function_of(lib, before)(first, second) | skipped, first, second)
+
+
+def _power(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    """Complex powers, and NumPy's refusal of negative integer ones."""
+    loop = _loop(ufunc, inputs, dtype)
+    if loop[0].kind == "c":
+        return _complex_power(lib, ufunc, inputs, dtype)
+    if loop[0].kind == "i":
+        exponent = inputs[1]
+        negative = exponent < 0
+        if bool(negative.any()) if hasattr(negative, "any") else negative:
+            raise ValueError("Integers to negative integer powers are not allowed.")
+        return lib.power(*_cast(lib, inputs, loop))
+    return None
+
+
+_complex_power = _compiled("power", "c", wide=True)
+
+
+def _degrees(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    """In the precision of NumPy's constants: single where the operand is half or single."""
+    loop = _loop(ufunc, inputs, dtype)
+    if loop[0].kind != "f" or loop[0].itemsize > 4:
+        return None
+    single, turn, pi = np.dtype("float32"), np.float32(180), np.float32(np.pi)
+    factor = turn / pi if ufunc in (np.degrees, np.rad2deg) else pi / turn
+    (x,) = _cast(lib, _cast(lib, inputs, loop), [single])
+    return (x * factor).astype(loop[0], copy=False)
+
+
+_BITS = {2: np.int16, 4: np.int32, 8: np.int64}
+
+
+def _nextafter(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    """On the bits: CuPy's kernels take denormal single-precision numbers for zero."""
+    loop = _loop(ufunc, inputs, dtype)
+    if loop[0].kind != "f":
+        return None
+    bits = _BITS[loop[0].itemsize]
+    x, y = [lib.asarray(a) for a in _cast(lib, inputs, loop)]
+    low = bits(np.iinfo(bits).min)
+    i, j = x.view(bits), y.view(bits)
+    here, there = (lib.where(b < 0, low - b, b) for b in (i, j))  # in the order of the numbers; both zeros are 0
+    step = (there > here).astype(bits) - (there < here).astype(bits)
+    moved = here + step
+    found = lib.where(moved < 0, low - moved, moved)
+    found = lib.where((moved == 0) & (here < 0), low, found)  # back to zero from below: -0.0
+    found = lib.where(step == 0, j, found).astype(bits, copy=False).view(loop[0])
+    return lib.where(lib.isnan(x) | lib.isnan(y), loop[0].type(np.nan), found)
+
+
+def _spacing(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    """From the exponent's bits. That of halves has no sign, and is the lesser one at negative powers of two."""
+    loop = _loop(ufunc, inputs, dtype)[0]
+    bits, digits = _BITS[loop.itemsize], np.finfo(loop).nmant
+    (x,) = [lib.asarray(a) for a in _cast(lib, inputs, [loop])]
+    i = x.view(bits)
+    low = bits(np.iinfo(bits).min)
+    magnitude = i & ~low
+    exponent = magnitude >> bits(digits)
+    half = loop.itemsize == 2
+    if half:
+        exponent = exponent - ((i < 0) & ((magnitude & bits(2**digits - 1)) == 0)).astype(bits)
+    denormal = bits(1) << lib.maximum(lib.minimum(exponent, bits(digits)) - bits(1), bits(0))
+    found = lib.where(exponent > bits(digits), (exponent - bits(digits)) << bits(digits), denormal)
+    if not half:
+        found = found | (i & low & lib.where(magnitude == 0, bits(0), low))
+        top = np.finfo(loop).max.view(bits)
+        found = lib.where(magnitude == top, loop.type(np.inf).view(bits) | (i & low), found)
+    found = found.astype(bits, copy=False).view(loop)
+    return lib.where(lib.isfinite(x), found, loop.type(np.nan))
+
+
+def _reciprocal(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    """The integer 1 / 0 has no value; this is what NumPy's compiler made of it."""
+    loop = _loop(ufunc, inputs, dtype)[0]
+    if loop.kind not in "iu":
+        return None
+    (x,) = _cast(lib, inputs, [loop])
+    with np.errstate(all="ignore"):
+        return lib.where(x == 0, np.reciprocal(np.zeros(1, loop))[0], lib.reciprocal(x))
+
+
+def _ldexp(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    limits = np.iinfo(np.int32)
+    x, exponent = inputs
+    if isinstance(exponent, (int, np.integer, np.bool_)):
+        exponent = np.int32(min(max(int(exponent), limits.min), limits.max))
+    elif exponent.dtype.kind in "iu" and exponent.dtype.itemsize > 4:
+        exponent = lib.minimum(lib.maximum(exponent, limits.min), limits.max)
+    exponent = exponent.astype(np.int32)
+    return lib.ldexp(*_cast(lib, [x], _loop(ufunc, inputs, dtype)), exponent)
+
+
+def _frexp(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    """The exponent of infinities and NaN is 0; CUDA leaves it open."""
+    mantissa, exponent = lib.frexp(inputs[0])
+    return mantissa, lib.where(lib.isfinite(inputs[0]), exponent, np.int32(0))
+
+
+_complex_sign = _compiled("sign", "c")
+
+
+def _sign(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    if inputs[0].dtype.kind == "V":  # ml_dtypes, which gives NumPy its bfloat16, keeps the sign of zero
+        return lib.copysign(lib.sign(inputs[0]), inputs[0])
+    return _complex_sign(lib, ufunc, inputs, dtype) if _has("c", inputs, dtype) else None
+
+
+def _clip(lib: Any, ufunc: Any, inputs: Sequence[Any], dtype: Any) -> Any:
+    """NaN bounds make NaN; a bound may be None; complex numbers have bounds too."""
+    a, low, high = inputs
+    given = [a, *[b for b in (low, high) if b is not None]]
+    if dtype is None:
+        dtype = np.result_type(*[v if isinstance(v, (bool, int, float, complex)) else v.dtype for v in given])
+    value, *bounds = _cast(lib, given, [dtype] * len(given))
+    for bound, function in zip(bounds, [np.minimum] if low is None else [np.maximum, np.minimum], strict=False):
+        value = function_of(lib, function)(value, bound)
+    return value
+
+
+def _around(lib: Any, ufunc: Any, inputs: Sequence[Any], dtype: Any) -> Any:
+    """By NumPy's own steps, in the array's precision."""
+    a, decimals = inputs
+    kind = a.dtype.kind
+    if kind not in "fciu" or (kind in "iu" and decimals >= 0):
+        return None
+    if kind == "c":
+        found = lib.empty(a.shape, a.dtype)
+        found.real = _around(lib, ufunc, (a.real, decimals), dtype)
+        found.imag = _around(lib, ufunc, (a.imag, decimals), dtype)
+        return found
+    if decimals == 0:
+        return lib.rint(a)
+    work = a.dtype if kind == "f" else np.dtype("float64")
+    x = a.astype(work, copy=False)
+    with np.errstate(all="ignore"):
+        factor = np.asarray(10.0 ** abs(decimals)).astype(work)[()]
+    if decimals > 0:
+        return lib.rint(x * factor) / factor
+    return (lib.rint(x / factor) * factor).astype(a.dtype, copy=False)
+
+
+CORRECTIONS: dict[str, Correction] = {
+    "floor_divide": _compiled("floor_divide", "fV"),
+    "remainder": _compiled("remainder", "fV"),
+    "divmod": _divmod,
+    "fmod": _compiled("fmod", "iu"),
+    "left_shift": _compiled("left_shift", "iu"),
+    "right_shift": _compiled("right_shift", "iu"),
+    "lcm": _compiled("lcm", "iu"),
+    "float_power": _compiled("power", "c", wide=True),
+    "power": _power,
+    "sign": _sign,
+    **dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not"), _logical),
+    **dict.fromkeys(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"), _compare),
+    **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), _extreme),
+    **dict.fromkeys(("degrees", "rad2deg", "radians", "deg2rad"), _degrees),
+    "nextafter": _nextafter,
+    "spacing": _spacing,
+    "reciprocal": _reciprocal,
+    "ldexp": _ldexp,
+    "frexp": _frexp,
+    "clip": _clip,
+    "around": _around,
+}
+"""By the name of a ufunc: what to call instead of CuPy's own."""
