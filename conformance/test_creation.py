@@ -122,7 +122,7 @@ def test_fromfunction_evaluates_only_regions(data, n):
     asked: list[int] = []
 
     def f(i: Any, j: Any) -> Any:
-        asked.append(int(np.broadcast(i, j).size) if hasattr(i, "__array__") else i.size)
+        asked.append(int((i + j).size))
         return i + j
 
     with context(n):

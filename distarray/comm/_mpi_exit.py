@@ -4,7 +4,9 @@ MPI_Finalize waits for every process, so it never returns once one of them is st
 without it makes launchers kill the others (MPICH's at once, Open MPI's unless ``--with-ft ulfm``), with their errors
 unsaid. So processes say goodbye first: each tells its peers that it has come to its end and waits, for a bounded time,
 until those that are not lost have come to theirs. When all did and nothing is in flight they finalize; else they leave
-without, and MPICH's launcher is kept from noticing until the others are gone too.
+without. MPICH's launcher then kills the rest, whose handlers have run by then, but perhaps before their exit codes count.
+(Holding its socket open in a child for a second gave every survivor its own code, and left ``mpiexec`` waiting for the
+stopped process in half of the runs.)
 
 mpi4py finalizes behind Python's back, after the last exit handler, unless told not to before it starts MPI. `load_mpi`
 tells it. Where the program imported ``mpi4py.MPI`` before that, a process that must not finalize ends by ``os._exit``
@@ -17,7 +19,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -87,7 +88,6 @@ class _Exit:
             if self.finalizes:
                 self.mpi.Finalize()
             return
-        _hold_launcher()
         if not self.finalizes:
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -108,17 +108,6 @@ def _settled() -> bool:
         except Exception:  # of a library that lost a process: it stays in flight
             return False
     return not GRAVEYARD
-
-
-def _hold_launcher() -> None:
-    """Let the others end with exit codes of their own: MPICH's launcher kills them when this process's PMI socket closes."""
-    text = os.environ.get("PMI_FD", "")
-    if text.isdigit():
-        with contextlib.suppress(OSError, ValueError):
-            quiet = subprocess.DEVNULL
-            subprocess.Popen(
-                ["sleep", "1"], stdin=quiet, stdout=quiet, stderr=quiet, pass_fds=[int(text)], start_new_session=True
-            )
 
 
 _EXIT = _Exit()

@@ -253,7 +253,7 @@ def _fetch(context: Context, program: Program, leaves: Sequence[Leaf], al: Align
         version = by_group[fetch.group].version
         for turn, (giver, key, place) in enumerate(fetch.parts):
             if (number, turn) in arrived:
-                part, origin = arrived[number, turn], device
+                part, origin = arrived[number, turn], context.local_devices[0]
             else:
                 part, origin = _part(version, fetch, giver, key), context.by_id[version.layout.chunks[giver][0]]
             work.setdefault(fetch.device, []).append(partial(device.copy, buffer.array[place], part, origin))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from distarray.errors import UnsupportedError
+from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import real_part
 
 if TYPE_CHECKING:
@@ -156,8 +156,10 @@ def _run(
         source = real_part(operands[value] if kind == "leaf" else value, out.dtype)
         if notes is not None:
             np.copyto(out, source, casting="unsafe")
-        else:
+        elif hasattr(source, "strides") and not isinstance(source, np.generic):
             out[...] = source
+        else:
+            gpu_ufuncs.fill(lib, out, source)
         return
     done: list[Any] = []
     last = len(steps) - 1
@@ -199,37 +201,7 @@ def _call_numpy(step: Step, args: list[Any], into: Any) -> Any:
 
 
 def _call_other(lib: Any, step: Any, args: list[Any], into: Any) -> Any:
-    name = step.ufunc.__name__
-    if name == "astype":
-        if step.masked:
-            args[0] = lib.where(
-                args[1], lib.asarray(args[0]).astype(step.dtype), lib.asarray(args[2]).astype(step.dtype)
-            )
-        if into is None:
-            return args[0].astype(step.dtype)
-        into[...] = args[0]
-        return into
-    function = getattr(lib, name, None)
-    if function is None:
-        raise UnsupportedError(
-            f"{lib.__name__} has no {name}: run it on host devices, with x.get() and NumPy, or write it with the "
-            f"functions that {lib.__name__} has"
-        )
-    inputs = args[:-2] if step.masked else args
-    kwargs = {k: v for k, v in step.kwargs.items() if k == "dtype"}
-    if into is None or step.masked:
-        result = function(*inputs, **kwargs)
-        if result.dtype != step.dtype:
-            result = result.astype(step.dtype)
-    else:
-        return function(*inputs, out=into, **kwargs)
-    if step.masked:
-        mask, initial = args[-2:]
-        result = lib.where(mask, result, lib.asarray(initial).astype(step.dtype))
-        if into is not None:
-            into[...] = result
-            return into
-    return result
+    return gpu_ufuncs.evaluate(lib, step, args, into)
 
 
 class _Notes:

@@ -63,22 +63,45 @@ KERNELS = {
         auto n = hypot(a, b);
         if (isinf(n)) {
             bool p = isinf(a), q = isinf(b);
-            auto none = p && q ? n - n : n - n;
-            a = p ? (q ? none : copysign(decltype(n)(1), a)) : decltype(n)(0);
-            b = q ? (p ? none : copysign(decltype(n)(1), b)) : decltype(n)(0);
+            auto both = n - n;
+            a = !p ? decltype(n)(0) : q ? both : copysign(decltype(n)(1), a);
+            b = !q ? decltype(n)(0) : p ? both : copysign(decltype(n)(1), b);
         } else if (n == decltype(n)(0)) {
             a = b = decltype(n)(0);
         } else {
             a /= n;
             b /= n;
-            if (isnan(n)) a = b = n;
         }
         z = T(a, b);"""),
+    "divide": ("T x, T y", "T z", """
+        auto a = y.real();
+        auto b = y.imag();
+        typedef decltype(a) R;
+        if (a == R(0) && b == R(0)) {
+            z = T(x.real() / R(0), x.imag() / R(0));
+        } else if (fabs(a) >= fabs(b)) {
+            R r = b / a, s = R(1) / (a + b * r);
+            z = T((x.real() + x.imag() * r) * s, (x.imag() - x.real() * r) * s);
+        } else {
+            R r = a / b, s = R(1) / (b + a * r);
+            z = T((x.real() * r + x.imag()) * s, (x.imag() * r - x.real()) * s);
+        }"""),
+    "reciprocal": ("T x", "T z", """
+        auto a = x.real();
+        auto b = x.imag();
+        typedef decltype(a) R;
+        if (fabs(b) <= fabs(a)) {
+            R r = b / a, d = a + b * r;
+            z = T(R(1) / d, -r / d);
+        } else {
+            R r = a / b, d = a * r + b;
+            z = T(r / d, -R(1) / d);
+        }"""),
     "power": ("T x, T y", "T z", """
         if (y == T(0)) z = T(1);
         else if (x != T(0)) z = pow(x, y);
-        else if (y.real() > 0 && y.imag() == 0) z = T(0);
-        else z = T(sqrt(-decltype(y.real())(1)), sqrt(-decltype(y.real())(1)));"""),
+        else if (y.real() > 0) z = T(0);
+        else z = T(nan(""), nan(""));"""),
 }  # fmt: skip
 """C code: parameters, results, and what is done for each element."""
 
@@ -120,10 +143,11 @@ def evaluate(lib: Any, step: Any, args: Sequence[Any], into: Any) -> Any:
         return _evaluated(lib, step, inputs, into)
     *inputs, mask, initial = inputs
     if step.ufunc is np.power and dtype.kind == "i":
-        inputs[1] = lib.where(mask, lib.asarray(inputs[1]), 0)  # an exponent that isn't used may be negative
+        loop = _loop(step.ufunc, inputs, step.kwargs.get("dtype"))
+        inputs = _cast(lib, inputs, loop)
+        inputs[1] = lib.where(mask, inputs[1], loop[1].type(0))  # an exponent that isn't used may be negative
     chosen = _evaluated(lib, step, inputs, None)
-    other = real_part(initial, dtype)
-    result = lib.where(mask, chosen, other if hasattr(other, "strides") and other.ndim else constant(lib, other, dtype))
+    result = lib.where(mask, chosen, constant(lib, real_part(initial, dtype), dtype))
     if into is None:
         return result.astype(dtype, copy=False)
     into[...] = result
@@ -171,8 +195,10 @@ def _evaluated(lib: Any, step: Any, inputs: list[Any], into: Any) -> Any:
 
 
 def _corrected(
-    lib: Any, ufunc: Any, correction: Correction, own: Any, /, *inputs: Any, out: Any = None, dtype: Any = None
-) -> Any:
+    lib: Any, ufunc: Any, correction: Correction, own: Any, /, *inputs: Any, out: Any = None, dtype: Any = None,
+    casting: Any = None,
+) -> Any:  # fmt: skip
+    """A call; its `casting` has been checked where it was recorded."""
     found = correction(lib, ufunc, inputs, dtype)
     if found is None:
         kwargs = {} if dtype is None else {"dtype": dtype}
@@ -245,9 +271,9 @@ def _compiled(name: str, kinds: str, wide: bool = False) -> Correction:
 
 
 def _divmod(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
-    if not _has("fV", inputs, dtype) and _loop(ufunc, inputs, dtype)[0].kind not in "fV":
-        return None
     loop = _loop(ufunc, inputs, dtype)
+    if loop[0].kind not in "fV":
+        return None
     operands = _cast(lib, inputs, loop)
     return tuple([function_of(lib, f)(*operands) for f in (np.floor_divide, np.remainder)])
 
@@ -300,7 +326,6 @@ def _power(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
         negative = exponent < 0
         if bool(negative.any()) if hasattr(negative, "any") else negative:
             raise ValueError("Integers to negative integer powers are not allowed.")
-        return lib.power(*_cast(lib, inputs, loop))
     return None
 
 
@@ -318,7 +343,7 @@ def _degrees(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> An
     return (x * factor).astype(loop[0], copy=False)
 
 
-_BITS = {2: np.int16, 4: np.int32, 8: np.int64}
+_BITS: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def _nextafter(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
@@ -330,12 +355,13 @@ def _nextafter(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> 
     x, y = [lib.asarray(a) for a in _cast(lib, inputs, loop)]
     low = bits(np.iinfo(bits).min)
     i, j = x.view(bits), y.view(bits)
-    here, there = (lib.where(b < 0, low - b, b) for b in (i, j))  # in the order of the numbers; both zeros are 0
+    here, there = (lib.where(b < 0, lib.subtract(low, b), b) for b in (i, j))  # in order; both zeros are 0
     step = (there > here).astype(bits) - (there < here).astype(bits)
     moved = here + step
-    found = lib.where(moved < 0, low - moved, moved)
+    found = lib.where(moved < 0, lib.subtract(low, moved), moved)
     found = lib.where((moved == 0) & (here < 0), low, found)  # back to zero from below: -0.0
-    found = lib.where(step == 0, j, found).astype(bits, copy=False).view(loop[0])
+    same = i if loop[0].itemsize == 2 else j  # NumPy's halves differ in which of two equal zeros they return
+    found = lib.where(step == 0, same, found).astype(bits, copy=False).view(loop[0])
     return lib.where(lib.isnan(x) | lib.isnan(y), loop[0].type(np.nan), found)
 
 
@@ -351,19 +377,25 @@ def _spacing(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> An
     half = loop.itemsize == 2
     if half:
         exponent = exponent - ((i < 0) & ((magnitude & bits(2**digits - 1)) == 0)).astype(bits)
-    denormal = bits(1) << lib.maximum(lib.minimum(exponent, bits(digits)) - bits(1), bits(0))
+    places = lib.maximum(lib.minimum(exponent, bits(digits)) - bits(1), bits(0))
+    denormal = lib.left_shift(bits(1), places)
     found = lib.where(exponent > bits(digits), (exponent - bits(digits)) << bits(digits), denormal)
+    top, infinite = np.finfo(loop).max.view(bits), loop.type(np.inf).view(bits)
+    found = lib.where((i if half else magnitude) == top, infinite, found)
     if not half:
-        found = found | (i & low & lib.where(magnitude == 0, bits(0), low))
-        top = np.finfo(loop).max.view(bits)
-        found = lib.where(magnitude == top, loop.type(np.inf).view(bits) | (i & low), found)
+        found = found | (i & lib.where(magnitude == 0, bits(0), low))
     found = found.astype(bits, copy=False).view(loop)
     return lib.where(lib.isfinite(x), found, loop.type(np.nan))
+
+
+_complex_reciprocal = _compiled("reciprocal", "c")
 
 
 def _reciprocal(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
     """The integer 1 / 0 has no value; this is what NumPy's compiler made of it."""
     loop = _loop(ufunc, inputs, dtype)[0]
+    if loop.kind == "c":
+        return _complex_reciprocal(lib, ufunc, inputs, dtype)
     if loop.kind not in "iu":
         return None
     (x,) = _cast(lib, inputs, [loop])
@@ -386,6 +418,14 @@ def _frexp(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
     """The exponent of infinities and NaN is 0; CUDA leaves it open."""
     mantissa, exponent = lib.frexp(inputs[0])
     return mantissa, lib.where(lib.isfinite(inputs[0]), exponent, np.int32(0))
+
+
+_smith = _compiled("divide", "c")
+
+
+def _complex_divide(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    """By Smith's method, as NumPy divides: CuPy's has NaN where the divisor is infinite."""
+    return _smith(lib, ufunc, inputs, dtype) if _has("c", inputs, dtype) else None
 
 
 _complex_sign = _compiled("sign", "c")
@@ -435,6 +475,7 @@ CORRECTIONS: dict[str, Correction] = {
     "floor_divide": _compiled("floor_divide", "fV"),
     "remainder": _compiled("remainder", "fV"),
     "divmod": _divmod,
+    "divide": _complex_divide,
     "fmod": _compiled("fmod", "iu"),
     "left_shift": _compiled("left_shift", "iu"),
     "right_shift": _compiled("right_shift", "iu"),

@@ -14,7 +14,7 @@ from warnings import warn_explicit
 import numpy as np
 
 from distarray.devices import Chunk, Device
-from distarray.errors import UnsupportedError
+from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import call_site
 from distarray.geometry import IndexMap, Range, Region
 from distarray.storage import Operand
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from distarray.context import Context
 
 __all__ = [
-    "ASSOCIATIVE", "NOTHING", "Segment", "carry", "chain", "fold_on", "given", "local_reduce", "run_tasks", "ufunc_of",
-    "warn_caller", "WarningOnce",
+    "ASSOCIATIVE", "NOTHING", "Segment", "carry", "chain", "fold_on", "given", "item_dtype", "local_reduce", "run_tasks",
+    "ufunc_of", "warn_caller", "WarningOnce",
 ]  # fmt: skip
 
 NOTHING: Any = np._NoValue
@@ -48,12 +48,16 @@ def ufunc_of(device: Device, ufunc: np.ufunc) -> Any:
     """The ufunc of the device's own library."""
     if device.kind == "host":
         return ufunc
-    found = getattr(device.lib, ufunc.__name__, None)
-    if found is None:
-        raise UnsupportedError(
-            f"{device.lib.__name__} has no {ufunc.__name__}: run it on host devices, or on x.get() with NumPy"
-        )
-    return found
+    return gpu_ufuncs.function_of(device.lib, ufunc)
+
+
+def item_dtype(ufunc: np.ufunc, dtype: Any, other: Any, given: Any) -> Any:
+    """The dtype to which a fold whose running value has `dtype` converts the next elements, of dtype `other`."""
+    kwargs: Any = {} if given is None else {"signature": (np.dtype(given), None, None)}
+    try:
+        return ufunc.resolve_dtypes((dtype, other, None), reduction=True, casting="unsafe", **kwargs)[1]
+    except TypeError:  # a dtype= that is not the loop's: logical_or, less
+        return ufunc.resolve_dtypes((dtype, other, None), reduction=True, casting="unsafe")[1]
 
 
 def run_tasks(context: Context, tasks: Sequence[Callable[[], None]], nbytes: int, name: str) -> None:
@@ -120,19 +124,19 @@ def local_reduce(
     lib = device.lib
     name = _LIBRARY.get(ufunc.__name__)
     if name is None or not axes:
-        _reduce_by_slices(device, ufunc, array, out, axes, initial, mask)
+        _reduce_by_slices(device, ufunc, array, out, axes, given, initial, mask)
         return
     if mask is not None:
-        start = ufunc.identity if initial is NOTHING else initial
-        array = lib.where(mask, array.astype(out.dtype), lib.asarray(start).astype(out.dtype))
+        idle = initial if ufunc.identity is None else ufunc.identity
+        array = lib.where(mask, array.astype(out.dtype), gpu_ufuncs.constant(lib, idle, out.dtype))
     kwargs = {"dtype": out.dtype} if name in ("sum", "prod") else {}
     out[...] = getattr(lib, name)(array, axis=axes, keepdims=keepdims, **kwargs)
     if initial is not NOTHING and initial is not None:
-        ufunc_of(device, ufunc)(out, lib.asarray(initial).astype(out.dtype), out=out)
+        ufunc_of(device, ufunc)(out, gpu_ufuncs.constant(lib, initial, out.dtype), out=out)
 
 
 def _reduce_by_slices(
-    device: Device, ufunc: np.ufunc, array: Any, out: Any, axes: tuple[int, ...], initial: Any, mask: Any
+    device: Device, ufunc: np.ufunc, array: Any, out: Any, axes: tuple[int, ...], given: Any, initial: Any, mask: Any
 ) -> None:
     """A reduction for libraries without ``reduce``: slice by slice, in order."""
     lib, call = device.lib, ufunc_of(device, ufunc)
@@ -145,7 +149,9 @@ def _reduce_by_slices(
     if start is None:
         value, first = flat[0].astype(out.dtype), 1
     else:
-        value = lib.full(shape, start, out.dtype)
+        value = lib.empty(shape, out.dtype)
+        gpu_ufuncs.fill(lib, value, start)
+    flat = flat.astype(item_dtype(ufunc, out.dtype, array.dtype, given), copy=False)
     for i in range(first, flat.shape[0]):
         value = _step(lib, call, value, flat[i], None if flags is None else flags[i], out.dtype)
     out[...] = value.reshape(out.shape)
@@ -290,6 +296,7 @@ def fold_on(
         after[...] = value
         return
     value = before
+    array = array.astype(item_dtype(ufunc, after.dtype, array.dtype, given), copy=False)
     for i in range(n):
         key = (*head, slice(i, i + 1))
         value = _step(lib, call, value, array[key], None if mask is None else mask[key], after.dtype)

@@ -157,6 +157,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         np.copyto(dst, host[0], casting=cast("Any", casting), where=host[1])
         return
     source, mask = _arguments(dst._context, (src, where))
+    while isinstance(source, DistributedArray) and source.ndim > dst.ndim and source.shape[0] == 1:
+        source = source[0, ...]  # as an assignment does
     if isinstance(source, PYTHON_SCALARS):
         source = np.asarray(source, np.result_type(source, dst.dtype))[()]
     if not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.geometry import IndexMap, Range, Region
 from distarray.operators import same_context
-from distarray.ops._folds import NOTHING, Segment, WarningOnce, carry, chain, local_reduce, run_tasks, ufunc_of
+from distarray.ops._folds import Segment, WarningOnce, carry, chain, item_dtype, local_reduce, run_tasks, ufunc_of
 from distarray.ops._reduce import (
     arrays_of,
     check_out,
@@ -180,10 +180,13 @@ def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any,
         if device.kind == "host" and before is None and not lonely:
             ufunc.accumulate(array, axis=axis, dtype=call.given, out=out)
             return
-        types = call.ufunc.resolve_dtypes((call.dtype, array.dtype, None), reduction=True, casting="unsafe")
+        wanted = item_dtype(call.ufunc, call.dtype, array.dtype, call.given)
         scans = {"add": "cumsum", "multiply": "cumprod"}
-        if types[1] == call.dtype and (device.kind == "host" or call.ufunc.__name__ in scans):
-            joined = lib.ones((*out.shape[:axis], 3 if lonely else rows, *out.shape[axis + 1 :]), call.dtype)
+        if wanted == call.dtype and (device.kind == "host" or call.ufunc.__name__ in scans):
+            # a GPU multiplies blocks first, which may overflow halves where no product from the start does
+            halves = device.kind != "host" and call.dtype == np.float16
+            work = np.dtype(np.float32) if halves else call.dtype
+            joined = lib.ones((*out.shape[:axis], 3 if lonely else rows, *out.shape[axis + 1 :]), work)
             if before is not None:
                 joined[(*head, slice(0, 1))] = before
             mine = (*head, slice(rows - array.shape[axis], rows))
@@ -195,10 +198,10 @@ def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any,
             out[...] = joined[mine]
             return
         value = before
+        later = array.astype(wanted, copy=False)
         for i in range(array.shape[axis]):
             key = (*head, slice(i, i + 1))
-            item = array[key]
-            value = item.astype(call.dtype) if value is None else ufunc(value, item).astype(call.dtype)
+            value = array[key].astype(call.dtype) if value is None else ufunc(value, later[key]).astype(call.dtype)
             out[key] = value
 
 
@@ -472,7 +475,7 @@ def _reduce_runs(
             if device.kind == "host":
                 call.ufunc.reduceat(part, [0], axis=call.axis, dtype=call.given, out=target)
             else:
-                local_reduce(device, call.ufunc, part, target, (call.axis,), call.given, NOTHING, None)
+                local_reduce(device, call.ufunc, part, target, (call.axis,), call.given, None, None)
 
 
 def _in_a_row(runs: list[Range], stop: int) -> bool:

@@ -168,11 +168,11 @@ def _find_here(
         for turn, (array, region) in enumerate(own):
             if len(call.axes) == 1:
                 (axis,) = call.axes
-                at = lib.expand_dims(getattr(lib, name)(array, axis=axis), axis)
+                at = lib.expand_dims(_first(lib, name, array, axis), axis)
                 value = lib.take_along_axis(array, at, axis)
                 at = region[axis].start + at * region[axis].step
             else:
-                at = lib.asarray(getattr(lib, name)(array))
+                at = lib.asarray(_first(lib, name, array, None))
                 value, at = array.reshape(-1)[at], _flat(lib, at, region, shape)
             value, at = value.reshape(values.shape), at.reshape(values.shape)
             if turn == 0:
@@ -181,6 +181,15 @@ def _find_here(
             top = ufunc_of(device, call.ufunc)(values, value)
             places[...] = lib.minimum(_kept(lib, values, top, places), _kept(lib, value, top, at))
             values[...] = top
+
+
+def _first(lib: Any, name: str, array: Any, axis: Any) -> Any:
+    """``argmin`` or ``argmax``: the first NaN where there are some. CuPy returns any of them."""
+    places = getattr(lib, name)(array, axis=axis)
+    if lib is np or array.dtype.kind in "biu":
+        return places
+    missing = array != array
+    return lib.where(missing.any(axis=axis), lib.argmax(missing, axis=axis), places)
 
 
 def _flat(lib: Any, at: Any, region: Region, shape: tuple[int, ...]) -> Any:

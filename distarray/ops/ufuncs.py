@@ -11,6 +11,7 @@ from distarray.array import DistributedArray
 from distarray.context import Context
 from distarray.devices import Chunk
 from distarray.errors import UnsupportedError
+from distarray.fusion import gpu_ufuncs
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, probe, record
 from distarray.operators import apply, known
@@ -83,9 +84,8 @@ def several(
             continue
         chunks = [device.empty(region.shape, dtype, ufunc.__name__) for dtype in dtypes]
         with device.active():
-            getattr(device.lib, ufunc.__name__)(
-                *[a[i] if isinstance(a, list) else a for a in local], out=tuple(c.array for c in chunks), **kwargs
-            )
+            function = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
+            function(*[a[i] if isinstance(a, list) else a for a in local], out=tuple(c.array for c in chunks), **kwargs)
         for output, chunk in zip(outputs, chunks, strict=True):
             output.append(chunk)
     return [from_chunks(context, layout, chunks, dtype) for chunks, dtype in zip(outputs, dtypes, strict=True)]

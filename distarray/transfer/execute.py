@@ -144,7 +144,7 @@ def _run(
         parts = []
         for turn, (chunk, key) in enumerate(step.sources):
             if (number, turn) in arrived:
-                parts.append((device, arrived[number, turn]))
+                parts.append((context.local_devices[0], arrived[number, turn]))
             else:
                 parts.append((devices[src[chunk][0]], source.arrays[chunk][key]))
         task = partial(fold_into, device, view, parts, source.layout.mode, step.accumulate)
@@ -174,7 +174,7 @@ def _run_forwards(context: Context, moves: Plan, dtype: Any, targets: Sequence[A
             continue
         origin = devices[dst[move.origin][0]]
         if wire is not None and slots[number] >= 0:
-            part, origin = wire.received(slots[number]), device
+            part, origin = wire.received(slots[number]), context.local_devices[0]
         else:
             part = targets[move.origin][move.origin_key]
         work.setdefault(device.id, []).append(partial(device.copy, targets[move.target][move.key], part, origin))

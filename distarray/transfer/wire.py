@@ -65,12 +65,14 @@ class Round:
             communicator.exchange(sends, receives, Signature(operation, site=_site()))
 
     def _packed(self, lib: Any) -> list[Message]:
+        stage = self.context.local_devices[0]
         sends = []
         for peer, arrays in sorted(self._out.items()):
             staging = lib.empty(sum(_padded(a.nbytes) for a in arrays), np.uint8)
             offset = 0
             for array in arrays:
-                _cut(staging, offset, array.shape, array.dtype)[...] = array
+                owner = next(d for d in self.context.local_devices if d.owns(array))
+                stage.copy(_cut(staging, offset, array.shape, array.dtype), array, owner)
                 offset += _padded(array.nbytes)
             sends.append(Message(peer, staging))
         return sends
@@ -90,7 +92,7 @@ class Round:
         return receives
 
     def received(self, slot: int) -> Any:
-        """The array of a piece that arrived."""
+        """The array of a piece that arrived, on the process's first device."""
         sender, number = self._slots[slot]
         return self._received[sender][number]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import distarray as da
-from conformance.checking import assert_same, both, check_invariants
+from conformance.checking import assert_same, both, check_invariants, on_gpu
 from conformance.contexts import context, examples
 from conformance.ranks import SHARES, on_ranks
 from conformance.strategies import arrays, axes, device_counts, dtypes, layouts, modes, pairs, shapes
@@ -38,7 +38,9 @@ def test_accumulate(ufunc, data, n):
             got.append(ufunc.accumulate(x, **kw))
             return got[0]
 
-        loose = {"exact": a.dtype.kind != "c", "ulps": 1024, "scale": 100.0}  # NumPy rounds complex products by strides
+        # NumPy rounds complex products by strides; a GPU adds and multiplies in another order
+        loose = {"exact": a.dtype.kind != "c" and not on_gpu(), "ulps": 1024, "scale": 100.0}
+        assume(not on_gpu() or ufunc is not np.power or a.dtype.kind in "biu")  # rounding is magnified without a bound
         if both(lambda: ufunc.accumulate(a, **kw), ours, **loose):
             check_invariants(got[0])
 
@@ -73,7 +75,7 @@ def test_cumulative_functions(data, n):
     with context(n):
         x = data.draw(pairs(a, n)).x
         call = getattr(np, name)
-        loose = {"exact": a.dtype.kind != "c", "ulps": 1024, "scale": 100.0}
+        loose = {"exact": a.dtype.kind != "c" and not on_gpu(), "ulps": 1024, "scale": 100.0}
         both(lambda: call(a, **kw), lambda: call(x, **kw), **loose)
 
 
@@ -108,8 +110,9 @@ def test_one_slice_a_border(n):
             along = np.add.accumulate(x, axis=0)
         assert log.bytes_moved == (n - 1) * 50 * 8
         assert along.layout == across.layout == x.layout
-        assert same(along, np.cumsum(a, axis=0))
-        assert same(across, np.cumsum(a, axis=1))
+        equal = np.allclose if on_gpu() else np.array_equal
+        assert equal(along.get(), np.cumsum(a, axis=0))
+        assert equal(across.get(), np.cumsum(a, axis=1))
         with da.no_implicit_communication():
             np.add.reduceat(x, [0, 3, 9], axis=1)
 

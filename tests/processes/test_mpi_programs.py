@@ -51,7 +51,7 @@ def test_the_example_gives_the_same_bits_on_1_2_and_4_processes():
 
 def test_values_agree_on_every_process():
     code = """
-        import numpy as np, distarray as da
+        import sys, numpy as np, distarray as da
         h = np.arange(30.0).reshape(10, 3)
         x = da.asarray(h, layout=da.blocks(0))
         y = x[1:] + x[:-1]
@@ -61,7 +61,7 @@ def test_values_agree_on_every_process():
         assert float(x.sum()) == h2.sum() and np.array_equal(np.asarray(x[x > 9]), h2[h2 > 9])
         assert repr(x) == repr(da.asarray(h2)), repr(x)
         assert da.process_count() == 3
-        print("right", da.process_index())
+        sys.stdout.write(f"right {da.process_index()}\n")
     """
     done = run(3, code)
     assert done.returncode == 0, done.stderr
@@ -70,7 +70,7 @@ def test_values_agree_on_every_process():
 
 def test_one_process_gives_the_array():
     code = """
-        import numpy as np, distarray as da
+        import sys, numpy as np, distarray as da
         h = np.arange(12.0).reshape(4, 3)
         x = da.asarray(h if da.process_index() == 1 else None, root=1, layout=da.blocks(0))
         assert np.array_equal(x.get(), h)
@@ -83,7 +83,7 @@ def test_one_process_gives_the_array():
             assert "one dtype" in str(error)
         else:
             raise SystemExit("no error")
-        print("right", da.process_index())
+        sys.stdout.write(f"right {da.process_index()}\n")
     """
     done = run(2, code)
     assert done.returncode == 0, done.stderr
