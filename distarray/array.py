@@ -18,7 +18,7 @@ from distarray.fusion.expr import Leaf, Node, forced, warn_complex
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.operators import Operators, broadcast_shape
+from distarray.operators import Operators, broadcast_shape, own_protocol, same_context
 from distarray.registry import FUNCTIONS, METHODS
 from distarray.storage import Operand, Storage, Version, operand
 from distarray.transfer.execute import gather_to_host, moved, resolve, resolved_operand
@@ -317,7 +317,7 @@ class DistributedArray(Operators):
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         for kind in types:
-            if not issubclass(kind, (DistributedArray, np.ndarray, np.generic)):
+            if not issubclass(kind, (DistributedArray, np.ndarray, np.generic)) or own_protocol(kind):
                 return NotImplemented
         implementation = FUNCTIONS.get(func)
         if implementation is None:
@@ -366,6 +366,8 @@ class DistributedArray(Operators):
             source: Any = filled[()]
         else:
             array = METHODS["as_operand"](self._context, value, view.shape)
+            if array._context is not self._context:
+                same_context((self, array))
             while array.ndim > len(view.shape) and array.shape[0] == 1:
                 array = array[0, ...]
             if array.shape != view.shape and not _fits(array.shape, view.shape):
@@ -395,9 +397,16 @@ class DistributedArray(Operators):
         """One element as a Python scalar."""
         if args:
             index = args if len(args) > 1 else args[0]
-            if not isinstance(index, tuple) and self.ndim != 1:
-                index = np.unravel_index(index, self._shape)
-            return self[tuple(operator.index(i) for i in index) if isinstance(index, tuple) else index].get().item()
+            if isinstance(index, tuple):
+                index = tuple(operator.index(i) for i in index)
+                if len(index) != self.ndim:
+                    raise ValueError(f"incorrect number of indices for array: {len(index)} for {self.ndim} axes")
+            else:
+                flat = operator.index(index)
+                if not -self.size <= flat < self.size:
+                    raise IndexError(f"index {flat} is out of bounds for size {self.size}")
+                index = np.unravel_index(flat % self.size, self._shape) if self._shape else ()
+            return self[tuple(map(int, index))].get().item()
         if self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         return self.get().item()
@@ -441,7 +450,11 @@ class DistributedArray(Operators):
         return str(METHODS["str"](self))
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if not self._shape else format(str(self), spec)
+        if not self._shape:
+            return format(self.item(), spec)
+        if spec:
+            raise TypeError(f"unsupported format string {spec!r} passed to DistributedArray.__format__: format its elements")
+        return str(self)
 
     def __copy__(self) -> DistributedArray:
         return METHODS["copy"](self)  # type: ignore[no-any-return]

@@ -280,9 +280,15 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
     elif kind in PYTHON_SCALARS or isinstance(other, np.generic):
         second = other
     elif known(other):
+        if isinstance(other, np.matrix) and (ufunc is np.multiply or ufunc is np.power):
+            raise TypeError(f"{ufunc.__name__} means another thing to np.matrix: pass np.asarray(m), or use @")
         return apply(ufunc, (left, right))
     elif _takes(other):
         return ufunc(left, right)
+    elif other is None or isinstance(other, (str, bytes)):
+        if ufunc is np.equal:  # no element is equal to these
+            return apply(np.logical_and, (array, False))
+        return apply(np.logical_or, (array, True)) if ufunc is np.not_equal else NotImplemented
     else:
         return NotImplemented
     context = array._context
@@ -306,9 +312,19 @@ def _broadcast(ufunc: np.ufunc, left: Any, right: Any) -> tuple[int, ...]:
 
 def known(other: Any) -> bool:
     """Whether an object is an operand by itself: an array of ours or NumPy's or CuPy's, a scalar, nested lists."""
-    if isinstance(other, (np.ndarray, np.generic, Operators, *PYTHON_SCALARS, list, tuple)):
+    if isinstance(other, np.ndarray):
+        return type(other) is np.ndarray or not own_protocol(type(other))
+    if isinstance(other, (np.generic, Operators, *PYTHON_SCALARS, list, tuple)):
         return True
     return METHODS["is_foreign_array"](other)  # type: ignore[no-any-return]
+
+
+def own_protocol(kind: type) -> bool:
+    """Whether a subclass of NumPy's array (with units, say) has NumPy ask it before anything is computed."""
+    return issubclass(kind, np.ndarray) and (
+        kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
+        or kind.__array_function__ is not np.ndarray.__array_function__
+    )
 
 
 def _takes(other: Any) -> bool:
@@ -330,6 +346,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     else:
         second = METHODS["as_operand"](context, other, array._shape)
         if isinstance(second, Operators):
+            same_context((array, cast("DistributedArray", second)))
             shape = cast("DistributedArray", second)._shape
             if shape != array._shape:
                 probe(ufunc, (array._arg(), _plain(second)), {"out": np.empty(0, array._dtype)})

@@ -124,8 +124,10 @@ def large(
     return {"ms": whole * 1e3, "issue": issue * 1e3, "turns": turns}
 
 
-def small(team: Team, call: Callable[[], Any], sync: Callable[[], Any], rounds: int = 9) -> dict[str, float]:
-    """Milliseconds a call, of calls issued one behind the other and waited for together; median over rounds."""
+def small(
+    team: Team, call: Callable[[], Any], sync: Callable[[], Any], rounds: int = 9, depth: int = 300
+) -> dict[str, float]:
+    """Milliseconds a call, of up to `depth` calls issued one behind the other and waited for together; median of rounds."""
     for _ in range(3):
         call()
     sync()
@@ -134,7 +136,7 @@ def small(team: Team, call: Callable[[], Any], sync: Callable[[], Any], rounds: 
     call()
     sync()
     typical = max(team.share(time.perf_counter() - start))
-    batch = min(max(int(0.05 / typical), 3), 300)
+    batch = min(max(int(0.05 / typical), 3), depth)
     times = []
     gc.collect()
     gc.disable()

@@ -207,7 +207,7 @@ class MpiWire:
         self._comm.Free()
         forget(self)
 
-    def farewell(self, text: str) -> None:
+    def farewell(self, text: str, clean: bool) -> None:
         """The process comes to its end; `close` says so."""
 
     def leave(self) -> bool:

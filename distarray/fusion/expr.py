@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distarray.errors import UnsupportedError
 from distarray.geometry import ViewMap
 from distarray.storage import Version
 from distarray.transfer.ledger import watching
@@ -153,6 +154,9 @@ class Node:
         self.version = version
         self.token = version.token
         self.args = ()
+        watch = watching.get()
+        if watch is not None:  # it has been counted, and the block must not keep the value alive
+            watch.recorded = [n for n in watch.recorded if n is not self]
 
     def demand_root(self) -> None:
         """Evaluate, unless another recorded node has taken this one in. Called where a ledger block closes."""
@@ -188,6 +192,11 @@ def record(
     `mask` is a boolean operand and what the result holds where it is False.
     """
     dtype = probe(ufunc, args, kwargs).dtype
+    if dtype.kind not in "biufc" and dtype.name != "bfloat16":
+        raise UnsupportedError(
+            f"{ufunc.__name__} gives dtype {dtype} here, which can't be distributed: call it on x.get(), or on operands "
+            f"and with a dtype= that are bool, integer, floating or complex"
+        )
     if mask is not None:
         args = (*args, *mask)
     size = 1
@@ -201,7 +210,7 @@ def record(
         node = Node(context, ufunc, args, kwargs, shape, dtype, size, SILENT, mask is not None)
     watch = watching.get()
     if watch is not None:
-        watch.recorded = [n for n in watch.recorded if not any(n is a for a in args)]
+        watch.recorded = [n for n in watch.recorded if n.version is None and not any(n is a for a in args)]
         watch.recorded.append(node)
     return node
 

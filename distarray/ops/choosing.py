@@ -343,13 +343,22 @@ def _all(x: Any) -> bool:
     return bool(METHODS["all"](x))
 
 
+def _pair(a1: Any, a2: Any) -> tuple[DistributedArray, DistributedArray] | None:
+    """Two arrays to compare; None where one of the objects is no array of numbers."""
+    context = _context_of((a1, a2))
+    try:
+        return as_operand(context, a1, ()), as_operand(context, a2, ())
+    except (TypeError, ValueError):
+        return None
+
+
 @implements(np.array_equal)
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     """Whether two arrays have one shape and equal elements. Communication: what aligns them, and one boolean a device."""
-    context = _context_of((a1, a2))
-    x, y = as_operand(context, a1, ()), as_operand(context, a2, ())
-    if x.shape != y.shape:
+    pair = _pair(a1, a2)
+    if pair is None or pair[0].shape != pair[1].shape:
         return False
+    x, y = pair
     same = x == y
     if equal_nan and x.dtype.kind in "fcV" and y.dtype.kind in "fcV":
         same = same | (np.isnan(x) & np.isnan(y))
@@ -359,8 +368,10 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 @implements(np.array_equiv)
 def array_equiv(a1: Any, a2: Any) -> bool:
     """Whether two arrays broadcast and have equal elements; see :func:`array_equal`."""
-    context = _context_of((a1, a2))
-    x, y = as_operand(context, a1, ()), as_operand(context, a2, ())
+    pair = _pair(a1, a2)
+    if pair is None:
+        return False
+    x, y = pair
     try:
         broadcast_shape(x.shape, y.shape)
     except ValueError:

@@ -290,6 +290,8 @@ def as_operand(context: Context, obj: Any, shape: tuple[int, ...] | None) -> Any
         return obj
     if isinstance(obj, np.generic) and shape is None:
         return obj
+    if shape is None and isinstance(obj, np.ma.MaskedArray) and np.ma.is_masked(obj):
+        raise TypeError("a masked array loses its mask as an operand of a distributed array: pass m.filled(value)")
     source = host_or_device_array(obj, None)
     if shape is None and source.ndim == 0 and isinstance(source, np.ndarray):
         return source[()]

@@ -12,14 +12,14 @@ from distarray.registry import implements, method
 __all__: list[str] = []
 
 
-def shown(x: DistributedArray) -> tuple[Any, bool]:
-    """A host array that prints as `x` does, and whether it is only the edges of `x`.
+def shown(x: DistributedArray, threshold: Any = None, edge: Any = None) -> tuple[Any, bool]:
+    """A host array that prints as `x` does, and whether it is only the edges of `x`. Options of None are NumPy's current.
 
     Each axis that NumPy would shorten is cut to its edges and one more element in the middle, which is never printed.
     """
     options = np.get_printoptions()
-    edge = options["edgeitems"]
-    if x.size <= options["threshold"] or all(n <= 2 * edge for n in x.shape):
+    edge = options["edgeitems"] if edge is None else edge
+    if x.size <= (options["threshold"] if threshold is None else threshold) or all(n <= 2 * edge for n in x.shape):
         return x.get(), False
     parts: list[tuple[tuple[slice, slice], ...]] = [()]
     for n in x.shape:
@@ -34,11 +34,12 @@ def shown(x: DistributedArray) -> tuple[Any, bool]:
     return out, True
 
 
-def _text(x: DistributedArray, separator: str, prefix: str) -> str:
+def _text(x: DistributedArray, separator: str, prefix: str, width: Any = None, *options: Any) -> str:
     values, cut = shown(x)
-    if not cut:
-        return np.array2string(values, separator=separator, prefix=prefix)
-    return np.array2string(values, separator=separator, prefix=prefix, threshold=0)
+    precision, suppress = options or (None, None)
+    return np.array2string(
+        values, width, precision, suppress, separator, prefix, threshold=0 if cut else None
+    )  # fmt: skip
 
 
 @method("str")
@@ -48,10 +49,10 @@ def to_str(x: DistributedArray) -> str:
 
 
 @method("repr")
-def to_repr(x: DistributedArray) -> str:
-    """``repr(x)``: values, and dtype where NumPy would say it."""
+def to_repr(x: DistributedArray, *options: Any) -> str:
+    """``repr(x)``: values, and dtype where NumPy would say it. Options: the width, precision and suppress_small."""
     name = "DistributedArray("
-    body = _text(x, ", ", name) if x.size else "[]"
+    body = _text(x, ", ", name, *options) if x.size else "[]"
     parts = [body]
     if not x.size and x.shape != (0,):
         parts.append(f"shape={x.shape}")
@@ -63,9 +64,9 @@ def to_repr(x: DistributedArray) -> str:
 @implements(np.array2string)
 def array2string(a: DistributedArray, *args: Any, **kwargs: Any) -> str:
     """``np.array2string``, on the edges that it shows."""
-    values, cut = shown(a)
+    values, cut = shown(a, kwargs.get("threshold"), kwargs.get("edgeitems"))
     if cut:
-        kwargs.setdefault("threshold", 0)
+        kwargs["threshold"] = 0
     return np.array2string(values, *args, **kwargs)
 
 
@@ -74,7 +75,7 @@ def array_repr(
     arr: DistributedArray, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
 ) -> str:
     """``np.array_repr``."""
-    return to_repr(arr)
+    return to_repr(arr, max_line_width, precision, suppress_small)
 
 
 @implements(np.array_str)
@@ -82,4 +83,4 @@ def array_str(
     a: DistributedArray, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
 ) -> str:
     """``np.array_str``."""
-    return to_str(a)
+    return to_str(a) if not a.shape else _text(a, " ", "", max_line_width, precision, suppress_small)

@@ -61,7 +61,7 @@ def test_values_agree_on_every_process():
         assert float(x.sum()) == h2.sum() and np.array_equal(np.asarray(x[x > 9]), h2[h2 > 9])
         assert repr(x) == repr(da.asarray(h2)), repr(x)
         assert da.process_count() == 3
-        sys.stdout.write(f"right {da.process_index()}\n")
+        sys.stdout.write(f"right {da.process_index()}" + chr(10))
     """
     done = run(3, code)
     assert done.returncode == 0, done.stderr
@@ -83,7 +83,7 @@ def test_one_process_gives_the_array():
             assert "one dtype" in str(error)
         else:
             raise SystemExit("no error")
-        sys.stdout.write(f"right {da.process_index()}\n")
+        sys.stdout.write(f"right {da.process_index()}" + chr(10))
     """
     done = run(2, code)
     assert done.returncode == 0, done.stderr
