@@ -227,7 +227,9 @@ def keep(step: Step, log: Path, everything: Path, command: Sequence[str]) -> str
     text = log.read_text(errors="replace")
     kept = text if len(text) <= KEPT else f"{text[: KEPT // 3]}\n[... cut ...]\n{text[-2 * KEPT // 3 :]}"
     with everything.open("a") as file:
-        file.write(f"\n######## {step.name}: {step.state}, {step.seconds:.1f} s\n# {shlex.join(command)[:600]}\n{kept}\n")
+        file.write(
+            f"\n######## {step.name}: {step.state}, {step.seconds:.1f} s\n# {shlex.join(command)[:600]}\n{kept}\n"
+        )
     log.unlink()
     return text
 
@@ -255,7 +257,9 @@ def read(step: Step, text: str, results: list[dict[str, Any]]) -> None:
         bad = [f for f in found if f.get("na") or not f.get("ok", True)]
         step.failed = [f"{f['work']}: {f.get('na') or f.get('note', '')}"[:150] for f in bad if f["kind"] == "program"]
         unfit = sum(1 for f in bad if f["kind"] != "program")
-        step.summary = f"{len(found) - len(bad)} ok, {len(step.failed)} failed" + (f", {unfit} n/a or wrong" if unfit else "")
+        step.summary = f"{len(found) - len(bad)} ok, {len(step.failed)} failed" + (
+            f", {unfit} n/a or wrong" if unfit else ""
+        )
     if step.state != "ok" and not found and step.name not in ("suite", "init_all"):
         last = [line.strip() for line in text.splitlines() if re.match(r"\w*(Error|Exception|Exit)\b", line.strip())]
         step.summary = f"{step.summary} {last[-1] if last else ''}".strip()[:220]
@@ -339,14 +343,17 @@ def report(done: Sequence[Step], results: Sequence[dict[str, Any]], took: float)
     for one in results:
         if one["kind"] == "fact":
             value = f"{one['value']:.0f} {one['unit']}" if "value" in one else f"n/a: {one.get('na', '')}"[:100]
-            facts.add(one["work"], value, f"{LIMITS.get(one['work'], 0)} GB/s", "ok" if one.get("ok") else "WRONG")
+            values = "" if "value" not in one else "ok" if one.get("ok") else "WRONG"
+            facts.add(one["work"], value, f"{LIMITS.get(one['work'], 0)} GB/s", values)
     reduce = Table("all_reduce", "ours us", "algbw", "busbw", "NCCL us", "algbw", "busbw", "ours/NCCL", "verdict")
     for one in results:
         if one["kind"] == "all_reduce":
             reduce.add(one["work"], *reduced(one))
     lines = ["== steps"]
     for step in done:
-        lines.append(f"{step.name}: {step.state}, {step.seconds:.0f} s. {step.summary}"[: 600 if step.name == "machine" else 240])
+        lines.append(
+            f"{step.name}: {step.state}, {step.seconds:.0f} s. {step.summary}"[: 600 if step.name == "machine" else 240]
+        )
     failures = [f"  {step.name}: {name}"[:170] for step in done for name in step.failed]
     tail = ["== bandwidth", *facts.lines(), "== all_reduce, 2 processes, float32 (GB/s)", *reduce.lines()]
     tail += [f"== side by side, medians; arrays 32768 x 16384 float32, GEMM 16384; {took:.0f} s in all", *table.lines()]
@@ -384,12 +391,16 @@ def stop(number: int, frame: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT") or "two_gpus_out"), help="for logs and results")
+    parser.add_argument(
+        "--out", type=Path, default=Path(os.environ.get("OUT") or "two_gpus_out"), help="for logs and results"
+    )
     parser.add_argument("--budget", type=float, default=520, help="seconds for all steps together (default 520)")
     parser.add_argument("--only", default="", help="names of steps, with commas")
     parser.add_argument("--dry-run", action="store_true", help="run a made-up program instead of each step")
     parser.add_argument("--kind", choices=("cuda", "host"), default="cuda")
-    parser.add_argument("--mpirun", default="mpirun --allow-run-as-root --bind-to none", help="how to start MPI programs")
+    parser.add_argument(
+        "--mpirun", default="mpirun --allow-run-as-root --bind-to none", help="how to start MPI programs"
+    )
     options = parser.parse_args()
     start = time.monotonic()
     out = options.out.resolve()
@@ -408,7 +419,10 @@ def main() -> None:
     def save() -> str:
         text = report(todo, results, time.monotonic() - start)
         (out / "table.txt").write_text(text + "\n")
-        facts = {"steps": [{**vars(step), "command": shlex.join(step.command)[:600]} for step in todo], "results": results}
+        facts = {
+            "steps": [{**vars(step), "command": shlex.join(step.command)[:600]} for step in todo],
+            "results": results,
+        }
         (out / "results.json").write_text(json.dumps(facts, indent=1))
         return text
 

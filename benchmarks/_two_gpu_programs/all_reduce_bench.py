@@ -45,7 +45,11 @@ def main() -> None:
                 x.data.ptr, y.data.ptr, x.size, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, cupy.cuda.Stream.null.ptr
             )
         report = common.Report("all_reduce", team)
-        for name, nbytes, turns in (("4 KiB", 1 << 12, 300), ("4 MiB", 1 << 22, 100), ("1 GiB", (1 << 30) // options.scale, 8)):
+        for name, nbytes, turns in (
+            ("4 KiB", 1 << 12, 300),
+            ("4 MiB", 1 << 22, 100),
+            ("1 GiB", (1 << 30) // options.scale, 8),
+        ):
 
             def measured(nbytes: int = nbytes, turns: int = turns) -> dict[str, Any]:
                 return compare(team, lib, ways, nbytes, turns)

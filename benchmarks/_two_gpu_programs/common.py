@@ -80,7 +80,9 @@ class Report:
 
     def put(self, work: str, kind: str = "row", **facts: Any) -> None:
         if self.team.rank == 0:
-            sys.stdout.write("\nRESULT " + json.dumps({"kind": kind, "column": self.column, "work": work, **facts}) + "\n")
+            sys.stdout.write(
+                "\nRESULT " + json.dumps({"kind": kind, "column": self.column, "work": work, **facts}) + "\n"
+            )
             sys.stdout.flush()
 
 

@@ -54,7 +54,10 @@ class Bench:
         report.row("add", self.add)
         report.row("sum0", self.sum0)
         report.row("columns", self.to_columns)
-        report.row("small_add", lambda: self.tiny(lambda x: (x + x).evaluate(), "x + x", lambda i, j: 2 * common.values(1)(i, j)))
+        report.row(
+            "small_add",
+            lambda: self.tiny(lambda x: (x + x).evaluate(), "x + x", lambda i, j: 2 * common.values(1)(i, j)),
+        )
         report.row("small_sum", lambda: self.tiny(_sum_to_both, "sum", common.column_sums(common.SMALL, 1)))
         report.row("gemm16", lambda: self.gemm("float16", da.replicated()))
         report.row("gemm16_rows", lambda: self.gemm("float16", da.blocks(0)))
@@ -84,10 +87,14 @@ class Bench:
     def to_numpy(self, array: Any) -> Any:
         return array if self.lib is np else self.lib.asnumpy(array)
 
-    def verify(self, x: Any, expected: Callable[[Any, Any], Any], elements: int, tolerance: float = 0.0) -> dict[str, Any]:
+    def verify(
+        self, x: Any, expected: Callable[[Any, Any], Any], elements: int, tolerance: float = 0.0
+    ) -> dict[str, Any]:
         return common.verify(self.team, self.blocks(x), self.to_numpy, expected, elements, tolerance)
 
-    def timed(self, call: Callable[[], Any], expected: Callable[[Any, Any], Any], elements: int, tolerance: float = 0.0) -> Any:
+    def timed(
+        self, call: Callable[[], Any], expected: Callable[[Any, Any], Any], elements: int, tolerance: float = 0.0
+    ) -> Any:
         found = self.verify(call(), expected, elements, tolerance)
         return {**common.large(self.team, call, self.sync), **found}
 
@@ -180,7 +187,10 @@ class Bench:
             lambda: bool((first.to_host(back.array[::4099]) == 9).all()),
         ]
         found = self.speed(call, 2 * self.bytes, lambda: all(one() for one in right))
-        return {**found, "note": "one stream a GPU: the copies run one behind the other, unless the library overlaps them"}
+        return {
+            **found,
+            "note": "one stream a GPU: the copies run one behind the other, unless the library overlaps them",
+        }
 
     def move(self) -> dict[str, Any]:
         n = self.bytes // 4

@@ -61,7 +61,9 @@ class Bench:
         self.sync()
         return made
 
-    def verify(self, x: Any, expected: Callable[[Any, Any], Any], elements: int, tolerance: float = 0.0) -> dict[str, Any]:
+    def verify(
+        self, x: Any, expected: Callable[[Any, Any], Any], elements: int, tolerance: float = 0.0
+    ) -> dict[str, Any]:
         local = x.to_local()
         start = [0, 0]
         for axis, n in enumerate(x.shape):
@@ -70,7 +72,9 @@ class Bench:
         if x.ndim == 1:
             start = [0, start[0]]
         blocks = [(start[0], start[1], local.reshape(-1, local.shape[-1]))]
-        return common.verify(self.team, blocks, lambda t: t.cpu().numpy().astype(np.float64), expected, elements, tolerance)
+        return common.verify(
+            self.team, blocks, lambda t: t.cpu().numpy().astype(np.float64), expected, elements, tolerance
+        )
 
     def timed(
         self,

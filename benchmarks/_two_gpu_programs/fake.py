@@ -48,7 +48,14 @@ def main() -> None:
             put(kind="fact", column=name, work=work, value=390.2, unit="GB/s", ok=True, note="made up")
     if name == "all_reduce":
         for work, nbytes, us in (("4 KiB", 4096, 30.0), ("4 MiB", 1 << 22, 56.0), ("1 GiB", 1 << 30, 3300.0)):
-            put(kind="all_reduce", column=name, work=work, bytes=nbytes, us={"distarray": us * 1.02, "NCCL": us}, ok=True)
+            put(
+                kind="all_reduce",
+                column=name,
+                work=work,
+                bytes=nbytes,
+                us={"distarray": us * 1.02, "NCCL": us},
+                ok=True,
+            )
     if name == "programs":
         for turn in range(40):
             put(kind="program", column=name, work=f"program {turn}", ok=turn != 7, note="off by 3" if turn == 7 else "")
@@ -56,7 +63,9 @@ def main() -> None:
         put(kind="program", column=name, work="killed rank", ok=True, note="after 6.0 s of 6: PeerLostError")
     if name.startswith("nccl_"):
         for rank in (0, 1):
-            print(f"rank {rank}: messages ok\nrank {rank}: sparse_matrices {'FAILED' if name == 'nccl_mpi' and rank else 'ok'}")
+            print(
+                f"rank {rank}: messages ok\nrank {rank}: sparse_matrices {'FAILED' if name == 'nccl_mpi' and rank else 'ok'}"
+            )
         sys.exit(name == "nccl_mpi")
     if name in ("suite", "init_all"):
         for turn in range(90):

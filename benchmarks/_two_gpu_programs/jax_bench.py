@@ -119,9 +119,7 @@ class Bench:
             return self.jnp.matmul(x, y, precision=precision)
 
         product = self.jax.jit(multiply, out_shardings=self.by_rows) if jitted else multiply
-        return self.timed(
-            lambda: product(a, b), self.by_rows, common.product(n, 1, 2), n * n, common.TOLERANCE[dtype]
-        )
+        return self.timed(lambda: product(a, b), self.by_rows, common.product(n, 1, 2), n * n, common.TOLERANCE[dtype])
 
     def small_add(self, jitted: bool) -> dict[str, Any]:
         n = common.SMALL

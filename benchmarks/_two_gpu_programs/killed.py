@@ -37,9 +37,15 @@ def rank_program(rank: int) -> None:
     except CommunicationError as error:
         took = time.monotonic() - start
         text = " ".join(f"{type(error).__name__}: {error}".split())
-        fact = {"ok": took < DEADLINE + 4 and "rank" in text, "note": f"after {took:.1f} s of {DEADLINE:g}: {text[:150]}"}
+        fact = {
+            "ok": took < DEADLINE + 4 and "rank" in text,
+            "note": f"after {took:.1f} s of {DEADLINE:g}: {text[:150]}",
+        }
     except Exception as error:
-        fact = {"ok": False, "note": " ".join(f"{type(error).__name__} where a CommunicationError was expected: {error}".split())}
+        fact = {
+            "ok": False,
+            "note": " ".join(f"{type(error).__name__} where a CommunicationError was expected: {error}".split()),
+        }
     else:
         fact = {"ok": False, "note": "no error: the all_reduce with a dead process ended"}
     fact |= {"kind": "program", "column": "killed", "work": "killed rank"}
@@ -56,7 +62,10 @@ def main() -> None:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     environment = dict(
-        os.environ, DISTARRAY_PORT=port, DISTARRAY_TIMEOUT=f"{DEADLINE:g}", DISTARRAY_SECRET="only for this test on one machine"
+        os.environ,
+        DISTARRAY_PORT=port,
+        DISTARRAY_TIMEOUT=f"{DEADLINE:g}",
+        DISTARRAY_SECRET="only for this test on one machine",
     )
     command = [sys.executable, str(Path(__file__).resolve())]
     children = [subprocess.Popen([*command, str(rank)], env=environment) for rank in range(2)]

@@ -113,7 +113,9 @@ def main() -> None:
     report = common.Report("programs", team)
     for name, (distributed, plain) in PROGRAMS.items():
 
-        def measured(distributed: Any = distributed, plain: Any = plain, loose: bool = "float16" in name) -> dict[str, Any]:
+        def measured(
+            distributed: Any = distributed, plain: Any = plain, loose: bool = "float16" in name
+        ) -> dict[str, Any]:
             x, y = (da.asarray(h, layout=da.blocks(0)) for h in (H, K))
             with np.errstate(all="ignore"):
                 found = same(distributed(x, y), plain(H.copy(), K.copy()), loose)

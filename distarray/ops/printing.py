@@ -34,12 +34,12 @@ def shown(x: DistributedArray, threshold: Any = None, edge: Any = None) -> tuple
     return out, True
 
 
-def _text(x: DistributedArray, separator: str, prefix: str, width: Any = None, *options: Any) -> str:
+def _text(
+    x: DistributedArray, separator: str, prefix: str, width: Any = None, precision: Any = None, small: Any = None
+) -> str:
     values, cut = shown(x)
-    precision, suppress = options or (None, None)
-    return np.array2string(
-        values, width, precision, suppress, separator, prefix, threshold=0 if cut else None
-    )  # fmt: skip
+    threshold = 0 if cut else None
+    return np.array2string(values, width, precision, small, separator, prefix, threshold=threshold)
 
 
 @method("str")
@@ -50,7 +50,7 @@ def to_str(x: DistributedArray) -> str:
 
 @method("repr")
 def to_repr(x: DistributedArray, *options: Any) -> str:
-    """``repr(x)``: values, and dtype where NumPy would say it. Options: the width, precision and suppress_small."""
+    """``repr(x)``: values, and dtype where NumPy would say it. The options are those of ``np.array_repr``, in its order."""
     name = "DistributedArray("
     body = _text(x, ", ", name, *options) if x.size else "[]"
     parts = [body]

@@ -54,7 +54,7 @@ def lib(compiled: Any) -> Any:
 
     def kernel(given: str, _: str, code: str, name: str) -> Any:
         def call(*arrays: Any) -> Any:
-            operands = [np.ascontiguousarray(a) for a in np.broadcast_arrays(*arrays)]
+            operands = [np.array(a, order="C") for a in np.broadcast_arrays(*arrays)]
             (dtype,) = {a.dtype for a in operands}
             out = np.empty_like(operands[0])
             pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (operands[0], operands[-1], out)]
