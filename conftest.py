@@ -16,6 +16,7 @@ settings.register_profile(
     phases=PHASES,
 )  # fmt: skip
 settings.register_profile("deep", max_examples=1500, deadline=None, print_blob=True, suppress_health_check=SLOW)
+settings.register_profile("mpi", settings.get_profile("ci"), max_examples=6)  # each example on every rank, all on few cores
 settings.load_profile("ci")  # hypothesis's own --hypothesis-profile is applied after this
 
 
@@ -25,12 +26,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                     help="kind of the devices that the tests use (env DISTARRAY_TEST_KIND; default host)")  # fmt: skip
     group.addoption("--devices", default=os.environ.get("DISTARRAY_TEST_DEVICES", "1,2,3,4,7"),
                     help="numbers of devices to draw from (default 1,2,3,4,7)")  # fmt: skip
+    group.addoption("--mpi", action="store_true",
+                    help="conformance/ only: run as one of the processes of an mpiexec, all of them the same tests")  # fmt: skip
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     # Through the environment: the strategies read them lazily, and child processes of a test inherit them.
     os.environ["DISTARRAY_TEST_KIND"] = config.getoption("--kind")
     os.environ["DISTARRAY_TEST_DEVICES"] = config.getoption("--devices")
+    if config.getoption("--mpi"):
+        _start_mpi(config)
+
+
+def _start_mpi(config: pytest.Config) -> None:
+    if config.getoption("--kind") != "host":
+        raise pytest.UsageError("--mpi moves host data: leave --kind=host")
+    if not settings.default.derandomize or settings.default.database is not None:
+        raise pytest.UsageError("--mpi needs a derandomized profile without a database: --hypothesis-profile ci or mpi")
+    from conformance import mpi
+
+    if mpi.start().rank > 0:  # rank 0 speaks for all: they agree on every verdict
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        reporter._tw._file = open(os.devnull, "w")  # noqa: SIM115 - as long as the process lives
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

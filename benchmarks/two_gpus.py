@@ -317,7 +317,9 @@ def verdict(work: str, found: dict[str, dict[str, Any] | None]) -> str:
             problems.append(f"{label} slower than JAX")
     if work == "columns" and not right(found["jax_jit"]) and not right(found["jax_eager"]):
         problems.append("no JAX figure")
-    return "; ".join(problems) or "met"
+    if found["cupyx"] is None:
+        problems.append("no cupyx figure")
+    return "; ".join(problems) or ("met" if right(found["cupyx"]) else "met (cupyx cannot)")
 
 
 def report(done: Sequence[Step], results: Sequence[dict[str, Any]], took: float) -> str:

@@ -7,7 +7,29 @@ from typing import Any
 
 import pytest
 
+from conformance import mpi
 from conformance.contexts import context
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "single_process(reason): cannot run under --mpi")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if (reason := mpi.SINGLE_PROCESS.get(getattr(item, "originalname", ""))) is not None:
+            item.add_marker(pytest.mark.single_process(reason))
+            if mpi.session() is not None:
+                item.add_marker(pytest.mark.skip(reason=f"one process only: {reason}"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Under ``--mpi``: what one rank finds in a test, all of them find."""
+    if mpi.session() is None:
+        return None
+    mpi.run_item(pyfuncitem)
+    return True
 
 
 @pytest.fixture(scope="session")

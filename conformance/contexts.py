@@ -9,11 +9,14 @@ from typing import Any
 from hypothesis import settings
 
 import distarray as da
+from conformance import mpi
 
 
 def device_numbers() -> list[int]:
-    """The numbers of devices asked for by ``--devices``."""
-    return [int(n) for n in os.environ.get("DISTARRAY_TEST_DEVICES", "1,2,3,4,7").split(",")]
+    """The numbers of devices asked for by ``--devices``; under ``--mpi`` those that give each process one at least."""
+    asked = [int(n) for n in os.environ.get("DISTARRAY_TEST_DEVICES", "1,2,3,4,7").split(",")]
+    session = mpi.session()
+    return asked if session is None else [n for n in asked if n >= session.size] or [session.size]
 
 
 def kind() -> str:
@@ -23,8 +26,12 @@ def kind() -> str:
 
 @cache
 def context(n: int) -> Any:
-    """The context with n devices; ``with context(n):`` makes it the current one inside the block."""
-    return da.init(devices=n, kind=kind())
+    """The context with n devices; ``with context(n):`` makes it the current one inside the block.
+
+    Under ``--mpi`` the devices are shared out unevenly among the processes, and there is one for each process at least.
+    """
+    session = mpi.session()
+    return da.init(devices=n, kind=kind()) if session is None else session.context(session.shares(n))
 
 
 def examples(factor: float) -> settings:

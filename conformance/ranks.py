@@ -1,5 +1,5 @@
 """Programs on simulated processes: every rank runs the same function on the same host data, and must find what NumPy
-finds. The ranks are threads of this process, so that hypothesis can shrink what fails."""
+finds. The ranks are threads of this process, so that hypothesis can shrink what fails; under ``--mpi``, its processes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import distarray as da
+from conformance import mpi
 from distarray.comm.inprocess import run_ranks
 from distarray.context import join
 
-SHARES = [(1, 1), (2, 1), (1, 1, 1), (1, 2, 1), (2, 2)]
+SHARES = mpi.shares_to_draw() or [(1, 1), (2, 1), (1, 1, 1), (1, 2, 1), (2, 2)]
 """How many devices each process owns."""
 
 
@@ -19,6 +20,11 @@ def on_ranks(shares: Sequence[int], program: Callable[[], Any], *, deadline: flo
 
     Returns what each rank returned. A rank's exception is raised here.
     """
+
+    session = mpi.session()
+    if session is not None:
+        with da.context.scoped(session.context(shares)):
+            return session.gather(program())
 
     def rank_program(communicator: Any) -> Any:
         with da.context.scoped(join(communicator, shares[communicator.rank])):

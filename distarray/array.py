@@ -277,6 +277,7 @@ class DistributedArray(Operators):
         """
         storage = self._own()
         with self._context.lock:
+            self._context.check()
             if not storage.exposed:
                 storage.unshare()
                 storage.exposed = True

@@ -185,7 +185,8 @@ class NcclEngine(ProcessGroup):
     def _plan(self, dtype: np.dtype[Any], op: str) -> Plan:
         plan = self._plans.get((dtype, op))
         if plan is None:
-            plan = self._plans[dtype, op] = plan_of(dtype, op)
+            # NCCL averages one rank's data wrongly where the count is odd (2.28.9 left the last elements 0)
+            plan = self._plans[dtype, op] = plan_of(dtype, "sum" if op == "avg" and self.size == 1 else op)
         return plan
 
     def _key(self, *facts: Any) -> tuple[Any, ...]:
@@ -220,10 +221,27 @@ class NcclEngine(ProcessGroup):
             self._later(finish)
 
 
+def _external(cupy: Any, address: int) -> Any:
+    """A stream made elsewhere; newer CuPy takes any object that speaks the CUDA stream protocol."""
+    if not hasattr(cupy.cuda.Stream, "from_external"):
+        return cupy.cuda.ExternalStream(address)
+    return cupy.cuda.Stream.from_external(_Address(address))
+
+
+class _Address:
+    """A stream's address, in the CUDA stream protocol."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._address
+
+
 class _On:
     def __init__(self, cupy: Any, device: int, stream: int) -> None:
         self._device = cupy.cuda.Device(device)
-        self._stream = cupy.cuda.Stream.null if stream == 0 else cupy.cuda.ExternalStream(stream)
+        self._stream = cupy.cuda.Stream.null if stream == 0 else _external(cupy, stream)
 
     def __enter__(self) -> None:
         self._device.__enter__()

@@ -285,9 +285,10 @@ def _truth(a: Any) -> Any:
 
 
 def _logical(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
-    if not _has("c", inputs):
+    """By the truth of each operand: CuPy has no complex loops, and compares mixed integers in one type of its own."""
+    if not _has("c", inputs) and len({a.dtype for a in inputs if hasattr(a, "dtype")}) < 2:
         return None
-    return getattr(lib, ufunc.__name__)(*[_truth(a) for a in inputs])
+    return getattr(lib, ufunc.__name__)(*[a != 0 if hasattr(a, "dtype") and a.ndim else _truth(a) for a in inputs])
 
 
 def _compare(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:

@@ -6,7 +6,7 @@ data is here, so that they share one path whatever the number of axes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
 from typing import Any, cast
@@ -16,6 +16,7 @@ import numpy as np
 from distarray.array import DistributedArray
 from distarray.context import Context
 from distarray.devices import Chunk, Device
+from distarray.errors import UnsupportedError
 from distarray.modes import Mode
 from distarray.operators import same_context
 from distarray.ops._contract import Contraction, Job, Piece, Problem, needed, plan
@@ -23,7 +24,7 @@ from distarray.ops.convert import as_operand, from_chunks, is_cupy, place, resol
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
 
-__all__ = ["contract", "operands", "stored", "view"]
+__all__ = ["contract", "operands", "product_dtype", "stored", "view"]
 
 
 def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
@@ -40,6 +41,17 @@ def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
     if not any(isinstance(array, DistributedArray) for array in arrays):
         arrays[0] = as_operand(context, arrays[0], arrays[0].shape)
     return context, arrays
+
+
+def product_dtype(function: Callable[..., Any], x: Any, y: Any) -> Any:
+    """The dtype that NumPy gives a product of arrays of these dtypes."""
+    product = function(np.empty(0, x.dtype), np.empty(0, y.dtype))
+    if not isinstance(product, np.generic):  # it fell back to Python objects
+        raise UnsupportedError(
+            f"{function.__name__} of dtypes {x.dtype} and {y.dtype} gives Python objects in NumPy: convert an operand with "
+            f"x.astype({np.result_type(x.dtype, y.dtype).name!r})"
+        )
+    return product.dtype
 
 
 def view(array: Any, *, index: Any = None, transpose: Sequence[int] | None = None) -> Any:

@@ -64,8 +64,8 @@ def local_chunks(x: DistributedArray) -> list[LocalChunk]:
     held = x.all_chunks()
     index_map = x.layout.index_map
     found = []
-    for device in index_map.devices:
-        for region, data in zip(index_map.regions(device), held[device], strict=True):
+    for device, own in held.items():
+        for region, data in zip(index_map.regions(device), own, strict=True):
             if data is not None:
                 found.append(LocalChunk(device, region, region.slices, data))
     return found

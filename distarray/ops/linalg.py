@@ -17,7 +17,7 @@ from distarray.array import DistributedArray
 from distarray.errors import ReadOnlyError, UnsupportedError
 from distarray.operators import broadcast_shape
 from distarray.ops._contract import Problem
-from distarray.ops._product import contract, operands, stored, view
+from distarray.ops._product import contract, operands, product_dtype, stored, view
 from distarray.registry import implements, method
 
 __all__ = ["dot", "inner", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
@@ -329,7 +329,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         over = (x.ndim - 1,), (max(y.ndim - 2, 0),)
         if x.shape[-1] != y.shape[over[1][0]]:
             raise _numpys_error(np.dot, x.shape, y.shape)
-        dtype = np.dot(np.empty(0, x.dtype), np.empty(0, y.dtype)).dtype
+        dtype = product_dtype(np.dot, x, y)
         if out is not None:
             _check_exact(out, (*x.shape[:-1], *y.shape[:-2], *(y.shape[-1:] if y.ndim > 1 else ())), dtype)
         value = _tensor(context, "dot", x, y, *over, dtype)
@@ -392,7 +392,7 @@ def inner(a: Any, b: Any, /) -> Any:
         return dot(x, y)
     if x.shape[-1] != y.shape[-1]:
         raise _numpys_error(np.inner, x.shape, y.shape)
-    dtype = np.inner(np.empty(0, x.dtype), np.empty(0, y.dtype)).dtype
+    dtype = product_dtype(np.inner, x, y)
     value = _tensor(context, "inner", x, y, (x.ndim - 1,), (y.ndim - 1,), dtype)
     value._detached = not value.ndim
     return value
@@ -417,7 +417,7 @@ def vdot(a: Any, b: Any, /) -> Any:
         raise _numpys_error(np.vdot, x.shape, y.shape)
     if x.shape != y.shape:
         x, y = np.reshape(x, (-1,)), np.reshape(y, (-1,))
-    dtype = np.vdot(np.empty(0, x.dtype), np.empty(0, y.dtype)).dtype
+    dtype = product_dtype(np.vdot, x, y)
     axes = tuple(range(x.ndim))
     value = _tensor(context, "vdot", x, y, axes, axes, dtype, conjugate=True)
     value._detached = True
@@ -484,7 +484,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
             f"shape-mismatch for sum: axes {over[0]} of shape {x.shape} and axes {over[1]} of shape {y.shape} must pair "
             f"axes of equal length"
         )
-    dtype = np.dot(np.empty((0, 0), x.dtype), np.empty((0, 0), y.dtype)).dtype
+    dtype = product_dtype(np.dot, x, y)
     return _tensor(context, "tensordot", x, y, pairs[0], pairs[1], dtype)
 
 

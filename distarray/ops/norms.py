@@ -60,7 +60,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     Parameters
     ----------
     x : DistributedArray
-        Integers and booleans are converted to float64.
+        Integers, booleans and bfloat16 are converted to float64.
     ord : number, "fro" or None
         For vectors any number; for matrices None, "fro", 1, -1, inf or -inf.
     axis : int or pair of int, optional
@@ -138,7 +138,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 def _inexact(x: Any) -> DistributedArray:
     """`x` with floating values."""
     assert isinstance(x, DistributedArray)
-    return x.astype(np.float64) if x.dtype.kind in "biu" else x
+    return x if x.dtype.kind in "fc" else x.astype(np.float64)
 
 
 def _axes(axis: Any, ndim: int) -> Axes:

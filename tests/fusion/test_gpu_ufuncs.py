@@ -151,7 +151,10 @@ def test_every_half(name: str) -> None:
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     ufunc = getattr(np, name)
     for y in ([],) if name == "spacing" else ([np.roll(x, 1)], [np.full_like(x, np.inf)], [-x]):
-        equal(gpu_ufuncs.function_of(np, ufunc)(x, *y), ufunc(x, *y))
+        found, expected = gpu_ufuncs.function_of(np, ufunc)(x, *y), ufunc(x, *y)
+        for result in (found, expected):  # of two equal zeros NumPy's versions return the one or the other
+            result[result == 0] = 0
+        equal(found, expected)
 
 
 def test_python_integers_beyond_every_dtype() -> None:
