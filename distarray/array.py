@@ -353,6 +353,8 @@ class DistributedArray(Operators):
             return
         view = self._view_map().index(key)
         if not view.shape and getattr(value, "ndim", 0) != 0 and not _has_ellipsis(key):
+            if self._dtype.kind == "c":
+                raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
             raise ValueError("setting an array element with a sequence.")
         self._assign(view, value)
 

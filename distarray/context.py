@@ -10,7 +10,7 @@ import json
 import operator
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -128,6 +128,39 @@ class Context:
     def reporting(self) -> AbstractContextManager[None]:
         """Around local work between two communications: a failure there reaches the other processes as RemoteError."""
         return _NOTHING if self.communicator is None else self._reporting(self.communicator)
+
+    @contextmanager
+    def agreeing(self, operation: str) -> Iterator[None]:
+        """Around local work that data can make fail as NumPy does (a negative integer power, ``np.errstate("raise")``):
+        where it fails on one process it fails on all, with one error, and they go on. One small round."""
+        communicator = self.communicator
+        if communicator is None:
+            yield
+            return
+        failed: Exception | None = None
+        try:
+            yield
+        except (ValueError, FloatingPointError) as error:
+            failed = error
+        except Exception as error:
+            communicator.report(error)
+            raise
+        mine = "" if failed is None else f"{type(failed).__name__}\0{failed}"
+        answers = [answer.decode() for answer in communicator.all_gather(mine.encode(), Signature(operation))]
+        if failed is not None:
+            raise failed
+        for name, _, text in (answer.partition("\0") for answer in answers if answer):
+            raise (FloatingPointError if name == "FloatingPointError" else ValueError)(text)
+
+    def run(self, tasks: Sequence[Callable[[], None]], nbytes: int, *, independent: bool = False) -> None:
+        """Run tasks that touch `nbytes` in all: on host devices in threads where that is worth it; on GPUs they only queue
+        work, from the calling thread. `independent`: they are copies of which none needs what another brings."""
+        if self.kind == "host":
+            self.workers.run(tasks, nbytes)
+            return
+        with self.local_devices[0].independent() if independent else _NOTHING:
+            for task in tasks:
+                task()
 
     def synchronize(self) -> None:
         """Wait until every device has finished its work."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import abc
 import operator
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -251,6 +251,10 @@ class Device(abc.ABC):
     @abc.abstractmethod
     def active(self) -> AbstractContextManager[Any]:
         """Makes the device and its compute stream current inside a ``with`` block."""
+
+    def independent(self) -> AbstractContextManager[None]:
+        """A block of copies, on all devices of the context, of which none needs what another brings."""
+        return nullcontext()
 
     @abc.abstractmethod
     def synchronize(self) -> None:

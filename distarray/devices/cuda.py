@@ -11,8 +11,8 @@ CuPy is imported when a device is made, never with this module.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from math import prod
 from types import TracebackType
@@ -115,6 +115,8 @@ class CudaRuntime:
         self.streams: dict[int, Any] = dict.fromkeys(range(self.count), cupy.cuda.Stream.null)
         self._events: dict[int, list[Any]] = {ordinal: [] for ordinal in range(self.count)}
         self._peers: set[tuple[int, int]] = set()
+        self._lanes: dict[int, Any] = {}  # ordinal → a stream for transfers into that GPU
+        self._batch: _Batch | None = None
         self._staged: deque[tuple[int, Any, Any]] = deque()  # (ordinal, event, host memory that a GPU may still read)
 
     def on(self, ordinal: int) -> AbstractContextManager[Any]:
@@ -192,6 +194,8 @@ class CudaRuntime:
             return
         self.connect(to, frm)
         rows = self._rows(dst, src)
+        if self._batch is not None and self._batch.copy(dst, to, src, frm, rows):
+            return
         if rows is None and not src.flags.c_contiguous:
             with self.on(frm):
                 src = self.cupy.ascontiguousarray(src)
@@ -200,10 +204,10 @@ class CudaRuntime:
         with self.on(to):
             if rows is None:
                 packed = self.cupy.empty(src.shape, src.dtype)
-                self._move(packed, to, src, frm, self._rows(packed, src))
+                self._move(packed, to, src, frm, self._rows(packed, src), self.streams[to])
                 dst[...] = packed
             else:
-                self._move(dst, to, src, frm, rows)
+                self._move(dst, to, src, frm, rows, self.streams[to])
         self.order(to, self.streams[to], frm, self.streams[frm])
 
     @staticmethod
@@ -211,15 +215,67 @@ class CudaRuntime:
         rows = rows_of(dst.shape, dst.dtype.itemsize, dst.strides, src.strides)
         return None if rows is None or (rows[1] > 1 and rows[0] < NARROWEST_ROW) else rows
 
-    def _move(self, dst: Any, to: int, src: Any, frm: int, rows: tuple[int, int, int, int] | None) -> None:
+    def _move(self, dst: Any, to: int, src: Any, frm: int, rows: tuple[int, int, int, int] | None, stream: Any) -> None:
         assert rows is not None
         width, height, dst_pitch, src_pitch = rows
-        stream = self.streams[to].ptr
         if height == 1:
-            self.api.memcpyPeerAsync(dst.data.ptr, to, src.data.ptr, frm, width, stream)
+            self.api.memcpyPeerAsync(dst.data.ptr, to, src.data.ptr, frm, width, stream.ptr)
         else:
             kind = self.api.memcpyDeviceToDevice
-            self.api.memcpy2DAsync(dst.data.ptr, dst_pitch, src.data.ptr, src_pitch, width, height, kind, stream)
+            self.api.memcpy2DAsync(dst.data.ptr, dst_pitch, src.data.ptr, src_pitch, width, height, kind, stream.ptr)
+
+    @contextmanager
+    def independent(self) -> Iterator[None]:
+        """Copies between GPUs inside the block do not wait for each other, so that links carry both ways at once.
+
+        Nothing inside may compute on what another copy of the block brings. Not for several threads at once.
+        """
+        if self.count == 1 or self._batch is not None:
+            yield
+            return
+        self._batch = _Batch(self)
+        try:
+            yield
+        finally:
+            batch, self._batch = self._batch, None
+            batch.close()
+
+    def lane(self, ordinal: int) -> Any:
+        """The stream for transfers into a GPU."""
+        if ordinal not in self._lanes:
+            with self._at(ordinal):
+                self._lanes[ordinal] = self.cupy.cuda.Stream(non_blocking=True)
+        return self._lanes[ordinal]
+
+
+class _Batch:
+    """Transfers that start from what the compute streams had queued before, each GPU's on a stream of its own; afterwards
+    the compute streams at both ends wait for them."""
+
+    def __init__(self, runtime: CudaRuntime) -> None:
+        self.runtime = runtime
+        self.used: dict[int, set[int]] = {}
+
+    def copy(self, dst: Any, to: int, src: Any, frm: int, rows: tuple[int, int, int, int] | None) -> bool:
+        """Queue a copy, where it is one of rows; others are left to the compute streams."""
+        if rows is None:
+            return False
+        runtime = self.runtime
+        lane = runtime.lane(to)
+        sources = self.used.setdefault(to, set())
+        for end in (to, frm):
+            if end not in sources:
+                sources.add(end)
+                runtime.order(end, runtime.streams[end], to, lane)
+        with runtime.on(to):
+            runtime._move(dst, to, src, frm, rows, lane)
+        return True
+
+    def close(self) -> None:
+        """Make the compute streams wait, so that buffers may be read, written and freed in their order."""
+        for to, ends in self.used.items():
+            for end in sorted(ends):
+                self.runtime.order(to, self.runtime.lane(to), end, self.runtime.streams[end])
 
 
 class CudaDevice(Device):
@@ -357,6 +413,9 @@ class CudaDevice(Device):
 
     def active(self) -> AbstractContextManager[Any]:
         return self.runtime.on(self.ordinal)
+
+    def independent(self) -> AbstractContextManager[None]:
+        return self.runtime.independent()
 
     def synchronize(self) -> None:
         with self.active():

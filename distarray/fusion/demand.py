@@ -7,6 +7,7 @@ follow the same order: resolve the operands, align, enter the moves in the ledge
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from distarray.devices import Chunk
 from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Cell, Fetch, align
 from distarray.fusion.evaluate import Program, Step, evaluate_cells, evaluate_plain
-from distarray.fusion.expr import Leaf, Node
+from distarray.fusion.expr import Leaf, Node, fallible
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.storage import Storage, Version, duplicate, share
@@ -35,7 +36,9 @@ def demand(node: Node, target: Layout | None = None) -> Version:
         if node.version is None:
             context.check()
             if target is None and (layout := _plain_layout(node)) is not None:
-                node.settle(Version(layout, evaluate_plain(context, node, layout), node.dtype))
+                with _guard(context, node):
+                    fresh = evaluate_plain(context, node, layout)
+                node.settle(Version(layout, fresh, node.dtype))
                 return node.version  # type: ignore[return-value]
             program, leaves = compile_expression(node)
             settled = _resolve_leaves(context, program, leaves)
@@ -43,10 +46,16 @@ def demand(node: Node, target: Layout | None = None) -> Version:
             label = program.name
             with context.reporting():
                 chunks = allocate(context, al.layout, node.dtype, label=label)
-            _evaluate(context, program, settled, al, [None if c is None else c.array for c in chunks])
+            outs = [None if c is None else c.array for c in chunks]
+            _evaluate(context, program, settled, al, outs, _guard(context, node))
             node.settle(Version(al.layout, chunks, node.dtype))
         assert node.version is not None
         return node.version
+
+
+def _guard(context: Context, node: Node) -> AbstractContextManager[None]:
+    """Around the computation of a node: how the other processes learn that it failed here."""
+    return context.agreeing(node.ufunc.__name__) if fallible(node) else context.reporting()
 
 
 def _plain_layout(node: Node) -> Layout | None:
@@ -180,6 +189,7 @@ def _evaluate(
     leaves: Sequence[Leaf],
     al: Alignment,
     outs: Sequence[Any],
+    guard: AbstractContextManager[None] | None = None,
 ) -> None:
     """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout."""
     buffers = _fetch(context, program, leaves, al) if al.fetches else []
@@ -198,7 +208,7 @@ def _evaluate(
             work.append((out if cell.key is None else out[cell.key], operands))
         jobs.append((device, work))
     strict = not al.layout.index_map.is_disjoint
-    with context.reporting():
+    with guard or context.reporting():
         evaluate_cells(context, program, jobs, nbytes * (1 + len(leaves)), strict)
 
 
@@ -243,7 +253,7 @@ def _fetch(context: Context, program: Program, leaves: Sequence[Leaf], al: Align
                 continue
             label = f"an operand of {program.name}"
             buffers.append(device.empty(fetch.region.shape, by_group[fetch.group].dtype, label))
-    arrived = _exchange(context, program, by_group, al) if context.communicator is not None else {}
+    arrived = _exchange(context, program, by_group, al, buffers) if context.communicator is not None else {}
     work: dict[int, list[Any]] = {}
     for number, fetch in enumerate(al.fetches):
         buffer = buffers[number]
@@ -253,12 +263,14 @@ def _fetch(context: Context, program: Program, leaves: Sequence[Leaf], al: Align
         version = by_group[fetch.group].version
         for turn, (giver, key, place) in enumerate(fetch.parts):
             if (number, turn) in arrived:
+                if arrived[number, turn] is None:
+                    continue
                 part, origin = arrived[number, turn], context.local_devices[0]
             else:
                 part, origin = _part(version, fetch, giver, key), context.by_id[version.layout.chunks[giver][0]]
             work.setdefault(fetch.device, []).append(partial(device.copy, buffer.array[place], part, origin))
     with context.reporting():
-        context.workers.run([partial(_each, tasks) for tasks in work.values()], sum(held.values()))
+        context.run([partial(_each, tasks) for tasks in work.values()], sum(held.values()), independent=True)
     return buffers
 
 
@@ -270,11 +282,13 @@ def _part(version: Version, fetch: Fetch, giver: int, key: Any) -> Any:
 
 
 def _exchange(
-    context: Context, program: Program, by_group: dict[int, Leaf], al: Alignment
+    context: Context, program: Program, by_group: dict[int, Leaf], al: Alignment, buffers: Sequence[Chunk | None]
 ) -> dict[tuple[int, int], Any]:
-    """Exchange between processes what the fetches need: (fetch, part number) → the piece that arrived."""
+    """Exchange between processes what the fetches need: (fetch, part number) → the piece that arrived, None where it was
+    received in its buffer."""
     wire = Round(context)
     slots: dict[tuple[int, int], int] = {}
+    places: dict[tuple[int, int], Any] = {}
     needed = False
     for number, fetch in enumerate(al.fetches):
         version = by_group[fetch.group].version
@@ -286,12 +300,16 @@ def _exchange(
             needed = True
             data = _part(version, fetch, giver, key) if sender == context.process else None
             shape = tuple(len(range(k.start, k.stop, k.step)) for k in place if isinstance(k, slice))
-            slot = wire.carry(sender, receiver, data, shape, version.dtype)
+            into = None
+            if (buffer := buffers[number]) is not None:
+                into = places[number, turn] = buffer.array[place]
+            slot = wire.carry(sender, receiver, data, shape, version.dtype, into)
             if slot >= 0:
                 slots[number, turn] = slot
     if needed:
         wire.run(program.name)
-    return {place: wire.received(slot) for place, slot in slots.items()}
+    arrived = {place: wire.received(slot) for place, slot in slots.items()}
+    return {place: None if part is places.get(place) else part for place, part in arrived.items()}
 
 
 def _each(tasks: Sequence[Any]) -> None:

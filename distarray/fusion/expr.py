@@ -215,6 +215,13 @@ def record(
     return node
 
 
+def fallible(node: Node) -> bool:
+    """Whether data can make a call fail as NumPy's does, on some processes and not on others."""
+    if node.ufunc is np.power and node.dtype.kind in "iu":
+        return True
+    return "raise" in node.errors.values()
+
+
 def forced(node: Node) -> bool:
     """Whether a node has to be evaluated at its call: data can make it fail, its errors are asked for at once, or its
     expression has grown to the bound. Decided from metadata alone."""

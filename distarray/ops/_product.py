@@ -48,8 +48,8 @@ def product_dtype(function: Callable[..., Any], x: Any, y: Any) -> Any:
     product = function(np.empty(0, x.dtype), np.empty(0, y.dtype))
     if not isinstance(product, np.generic):  # it fell back to Python objects
         raise UnsupportedError(
-            f"{function.__name__} of dtypes {x.dtype} and {y.dtype} gives Python objects in NumPy: convert an operand with "
-            f"x.astype({np.result_type(x.dtype, y.dtype).name!r})"
+            f"{function.__name__} of dtypes {x.dtype} and {y.dtype} gives Python objects in NumPy: convert an operand, for "
+            f"instance with x.astype('float32')"
         )
     return product.dtype
 

@@ -126,7 +126,7 @@ def _run(
     src, dst = source.layout.chunks, moves.target.chunks
     devices, me = context.by_id, context.process
     itemsize = source.dtype.itemsize
-    arrived = _exchange_steps(context, moves, source, operation) if context.communicator is not None else {}
+    arrived = {} if context.communicator is None else _exchange_steps(context, moves, source, targets, operation)
     work: dict[int, list[Callable[[], None]]] = {}
     total = 0
     if not aliased:
@@ -140,6 +140,8 @@ def _run(
         device = devices[dst[step.target][0]]
         if device.process != me:
             continue
+        if arrived.get((number, 0)) is _IN_PLACE:
+            continue
         view = targets[step.target][step.key]
         parts = []
         for turn, (chunk, key) in enumerate(step.sources):
@@ -150,8 +152,9 @@ def _run(
         task = partial(fold_into, device, view, parts, source.layout.mode, step.accumulate)
         work.setdefault(device.id, []).append(task)
         total += step.size * itemsize * len(parts)
+    plain = all(len(step.sources) == 1 and not step.accumulate for step in moves.steps)
     with np.errstate(**_quiet()), context.reporting():
-        context.workers.run([partial(_all, tasks) for tasks in work.values()], total)
+        context.run([partial(_all, tasks) for tasks in work.values()], total, independent=plain)
     if moves.forwards:
         _run_forwards(context, moves, source.dtype, targets, operation)
 
@@ -180,14 +183,21 @@ def _run_forwards(context: Context, moves: Plan, dtype: Any, targets: Sequence[A
         work.setdefault(device.id, []).append(partial(device.copy, targets[move.target][move.key], part, origin))
         total += move.size * dtype.itemsize
     with context.reporting():
-        context.workers.run([partial(_all, tasks) for tasks in work.values()], total)
+        context.run([partial(_all, tasks) for tasks in work.values()], total, independent=True)
 
 
-def _exchange_steps(context: Context, moves: Plan, source: Operand, operation: str) -> dict[tuple[int, int], Any]:
+_IN_PLACE = object()
+"""Stands for a piece that was received where it belongs."""
+
+
+def _exchange_steps(
+    context: Context, moves: Plan, source: Operand, targets: Sequence[Any], operation: str
+) -> dict[tuple[int, int], Any]:
     """Exchange what the first round moves between processes: (step, source number) → the piece that arrived."""
     src, dst, devices, me = source.layout.chunks, moves.target.chunks, context.by_id, context.process
     wire = Round(context)
     slots: dict[tuple[int, int], int] = {}
+    places: dict[int, Any] = {}
     needed = False
     for number, step in enumerate(moves.steps):
         receiver = devices[dst[step.target][0]].process
@@ -197,12 +207,16 @@ def _exchange_steps(context: Context, moves: Plan, source: Operand, operation: s
                 continue
             needed = True
             data = source.arrays[chunk][key] if sender == me else None
-            slot = wire.carry(sender, receiver, data, _shape(step.key), source.dtype)
+            into = None
+            if receiver == me and len(step.sources) == 1 and not step.accumulate:
+                into = places[number] = targets[step.target][step.key]
+            slot = wire.carry(sender, receiver, data, _shape(step.key), source.dtype, into)
             if slot >= 0:
                 slots[number, turn] = slot
     if needed:
         wire.run(operation)
-    return {place: wire.received(slot) for place, slot in slots.items()}
+    arrived = {place: wire.received(slot) for place, slot in slots.items()}
+    return {place: _IN_PLACE if part is places.get(place[0]) else part for place, part in arrived.items()}
 
 
 def _shape(key: tuple[Any, ...]) -> tuple[int, ...]:

@@ -35,9 +35,15 @@ class Round:
         self._in: dict[int, list[tuple[tuple[int, ...], Any]]] = {}
         self._slots: list[tuple[int, int]] = []
         self._received: dict[int, list[Any]] = {}
+        self._into: dict[int, Any] = {}
 
-    def carry(self, sender: int, receiver: int, array: Any, shape: tuple[int, ...], dtype: Any) -> int:
+    def carry(
+        self, sender: int, receiver: int, array: Any, shape: tuple[int, ...], dtype: Any, into: Any = None
+    ) -> int:
         """One piece from process `sender` to process `receiver`; `array` is the data, in the sender.
+
+        A message of one piece needs no staging: it is sent from where it lies, if that is contiguous, and received in
+        `into`, if the receiver names a contiguous array of its first device.
 
         Returns the number to ask :meth:`received` for, in the receiver; -1 elsewhere.
         """
@@ -48,6 +54,7 @@ class Round:
         elif receiver == self.rank:
             pieces = self._in.setdefault(sender, [])
             pieces.append((shape, dtype))
+            self._into[sender] = into if len(pieces) == 1 and self._direct(into) else None
             self._slots.append((sender, len(pieces) - 1))
             return len(self._slots) - 1
         return -1
@@ -68,7 +75,11 @@ class Round:
         stage = self.context.local_devices[0]
         sends = []
         for peer, arrays in sorted(self._out.items()):
-            staging = lib.empty(sum(_padded(a.nbytes) for a in arrays), np.uint8)
+            if len(arrays) == 1 and self._direct(arrays[0]):
+                sends.append(Message(peer, _bytes_of(arrays[0])))
+                continue
+            total = sum(_padded(a.nbytes) for a in arrays) if len(arrays) > 1 else arrays[0].nbytes
+            staging = lib.empty(total, np.uint8)
             offset = 0
             for array in arrays:
                 owner = next(d for d in self.context.local_devices if d.owns(array))
@@ -80,16 +91,23 @@ class Round:
     def _awaited(self, lib: Any) -> list[Message]:
         receives = []
         for peer, pieces in sorted(self._in.items()):
+            if (into := self._into.get(peer)) is not None:
+                receives.append(Message(peer, _bytes_of(into)))
+                self._received[peer] = [into]
+                continue
             offset, places = 0, []
             for shape, dtype in pieces:
                 places.append(offset)
                 offset += _padded(_nbytes(shape, dtype))
-            staging = lib.empty(offset, np.uint8)
+            staging = lib.empty(offset if len(pieces) > 1 else _nbytes(*pieces[0]), np.uint8)
             receives.append(Message(peer, staging))
             self._received[peer] = [
                 _cut(staging, at, shape, dtype) for at, (shape, dtype) in zip(places, pieces, strict=True)
             ]
         return receives
+
+    def _direct(self, array: Any) -> bool:
+        return array is not None and bool(array.flags.c_contiguous) and self.context.local_devices[0].owns(array)
 
     def received(self, slot: int) -> Any:
         """The array of a piece that arrived, on the process's first device."""
@@ -106,6 +124,10 @@ def _nbytes(shape: tuple[int, ...], dtype: Any) -> int:
 
 def _padded(nbytes: int) -> int:
     return -(-nbytes // ALIGN) * ALIGN
+
+
+def _bytes_of(array: Any) -> Any:
+    return array.reshape(-1).view(np.uint8)
 
 
 def _cut(staging: Any, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
