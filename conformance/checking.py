@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import ml_dtypes
@@ -33,6 +34,12 @@ def allowed(name: str, how: dict[str, Any]) -> dict[str, Any]:
         ulps, scale = GPU_ULPS[name]
         return how | {"exact": False, "ulps": max(ulps, how.get("ulps", 0))} | ({} if scale is None else {"scale": scale})
     return how
+
+
+def put(chunk: Any, value: Any) -> None:
+    """Set every element of a live chunk; a GPU's with that GPU current."""
+    with getattr(chunk, "device", None) if hasattr(chunk, "get") else nullcontext():
+        chunk[...] = value
 
 
 def to_numpy(chunk: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import distarray as da
-from conformance.checking import assert_same, both, is_exact
+from conformance.checking import assert_same, both, is_exact, on_gpu
 from conformance.contexts import context, examples
 from conformance.strategies import BFLOAT16, NUMPY, arrays, axes, axis_sets, device_counts, dtypes, pairs, shapes
 
@@ -109,6 +109,7 @@ def test_other_keywords(name, data, n):
         assume(a.dtype.kind in "biu" or wide in "fc")  # float to int is undefined out of range
         assume(a.dtype.kind != "c" or wide == "c")
         assume(wide != "c" or a.dtype.kind in "cf")
+        assume(not on_gpu() or name != "prod" or wide != "f" or np.abs(a.astype(float)).max(initial=0) < 1e3)
     if "initial" in chosen:
         ref_kw["initial"] = data.draw(st.sampled_from([0, 1, 2]))
     if "ddof" in chosen:

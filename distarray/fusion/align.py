@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks, reshape_map
+from distarray.geometry._spatial import RegionIndex
 from distarray.layout import Layout, Visible
 
 if TYPE_CHECKING:
@@ -83,6 +84,44 @@ class _Leaf(NamedTuple):
     layout: Layout
     view: ViewMap
     group: int
+
+
+class _Sequence:
+    """Regions in order, which may grow; `meeting` finds those that meet another one without looking at all of them.
+
+    They are kept in runs that halve in length, each with an index: adding one rebuilds a short run, seldom a long one.
+    """
+
+    __slots__ = ("regions", "runs")
+
+    FEW = 8
+
+    def __init__(self, regions: Sequence[Region] = ()) -> None:
+        self.regions: list[Region] = []
+        self.runs: list[tuple[int, RegionIndex | None]] = []  # where each begins; the index is built when it is needed
+        self.extend(regions)
+
+    def extend(self, regions: Sequence[Region]) -> None:
+        start = len(self.regions)
+        self.regions.extend(regions)
+        while self.runs and len(self.regions) - start >= start - self.runs[-1][0]:
+            start = self.runs.pop()[0]
+        self.runs.append((start, None))
+
+    def meeting(self, region: Region) -> Sequence[int]:
+        """The places of the regions that meet `region`, ascending; where there are few, of all."""
+        if len(self.regions) <= self.FEW:
+            return range(len(self.regions))
+        found: list[int] = []
+        stop = len(self.regions)
+        for k in reversed(range(len(self.runs))):
+            start, index = self.runs[k]
+            if index is None:
+                index = RegionIndex(enumerate(self.regions[start:stop], start))
+                self.runs[k] = (start, index)
+            found = [*(place for place, _ in index.query(region)), *found]
+            stop = start
+        return found
 
 
 def align(
@@ -195,23 +234,24 @@ _ONE = Range.of(0, 1, 1)
 def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap) -> list[tuple[int, int, Region]]:
     """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device."""
     needs: list[tuple[int, int, Region]] = []
-    lacking: dict[tuple[int, int], list[Region]] = {}
+    holding: dict[tuple[int, int], _Sequence] = {}
+    lacking: dict[tuple[int, int], _Sequence] = {}
+    bases = [_based(leaf) for leaf in leaves]
     for device, region in target.chunks:
         if not region.size:
             continue
-        for leaf in leaves:
-            wanted = [leaf.view.image(_drop(region, leaf.view.shape))]
-            base_map = _based(leaf)
-            if device in base_map.devices:
-                for own in base_map.regions(device):
-                    wanted = _minus(wanted, own)
-                    if not wanted:
-                        break
+        for k, leaf in enumerate(leaves):
+            whole = leaf.view.image(_drop(region, leaf.view.shape))
+            held = holding.get((k, device))
+            if held is None:
+                held = holding[k, device] = _Sequence(bases[k].regions(device))
+            wanted = _minus([whole], held, whole)
             if not wanted:
                 continue
-            known = lacking.setdefault((leaf.group, device), [])
-            for earlier in known:
-                wanted = _minus(wanted, earlier)
+            known = lacking.get((leaf.group, device))
+            if known is None:
+                known = lacking[leaf.group, device] = _Sequence()
+            wanted = _minus(wanted, known, whole)
             known.extend(wanted)
             needs.extend((leaf.group, device, piece) for piece in wanted)
     return needs
@@ -227,11 +267,14 @@ def _based(leaf: _Leaf) -> IndexMap:
     return index_map
 
 
-def _minus(regions: list[Region], taken: Region) -> list[Region]:
-    left: list[Region] = []
-    for region in regions:
-        left.extend(region.difference(taken))
-    return left
+def _minus(regions: list[Region], taken: _Sequence, whole: Region) -> list[Region]:
+    """What is in `regions`, which lie in `whole`, and in none of those `taken`."""
+    for place in taken.meeting(whole):
+        if not regions:
+            break
+        other = taken.regions[place]
+        regions = [piece for region in regions for piece in region.difference(other)]
+    return regions
 
 
 def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: Layout) -> Alignment:
@@ -266,7 +309,15 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], ta
                 mine[i] = pull
         pulls.append(mine)
     shown = [leaf.layout.index_map if s is None else s.layout.index_map for leaf, s in zip(leaves, seen, strict=True)]
-    cells = tuple(_cells(device, region, leaves, shown, fetches, pulls) for device, region in target.chunks)
+    offers: dict[tuple[int, int], tuple[list[tuple[bool, int]], _Sequence]] = {}
+    for k, index_map in enumerate(shown):
+        numbers: dict[int, list[tuple[bool, int]]] = {d: [(False, c) for c in index_map.chunk_ids(d)] for d in target.devices}
+        for i in pulls[k]:
+            numbers[fetches[i].device].append((True, i))
+        for d, own in numbers.items():
+            regions = [pulls[k][i].region if fetched else index_map.chunks[i][1] for fetched, i in own]
+            offers[k, d] = own, _Sequence(regions)
+    cells = tuple(_cells(device, region, leaves, offers) for device, region in target.chunks)
     return Alignment(target, seen, tuple(fetches), tuple(pulls), cells, messages)
 
 
@@ -277,21 +328,17 @@ def _cells(
     device: int,
     region: Region,
     leaves: Sequence[_Leaf],
-    shown: Sequence[IndexMap],
-    fetches: Sequence[Fetch],
-    pulls: Sequence[dict[int, Pull]],
+    everything: dict[tuple[int, int], tuple[list[tuple[bool, int]], _Sequence]],
 ) -> tuple[Cell, ...]:
     """Cut one result chunk so that in each cell every leaf is one view of one local chunk or buffer."""
     if not region.size:
         return ()
     open_cells: list[tuple[Region, list[tuple[bool, int, Region]]]] = [(region, [])]
     for k, leaf in enumerate(leaves):
-        offers: list[tuple[bool, int, Region]] = []
-        if device in shown[k].devices:
-            offers = [(False, c, shown[k].chunks[c][1]) for c in shown[k].chunk_ids(device)]
-            same = _drop(region, leaf.view.shape)
-            offers.sort(key=lambda offer: offer[2] != same)
-        offers += [(True, i, pull.region) for i, pull in pulls[k].items() if fetches[i].device == device]
+        numbers, regions = everything[k, device]
+        same = _drop(region, leaf.view.shape)
+        offers = [(*numbers[place], regions.regions[place]) for place in regions.meeting(same)]
+        offers.sort(key=lambda offer: (offer[0], not offer[0] and offer[2] != same))
         done: list[tuple[Region, list[tuple[bool, int, Region]]]] = []
         rest = open_cells
         for fetched, index, offered in offers:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from distarray.fusion import gpu_ufuncs
+from distarray.fusion import gpu_ufuncs, gpu_vector
 from distarray.fusion.expr import real_part
 
 if TYPE_CHECKING:
@@ -201,6 +201,10 @@ def _call_numpy(step: Step, args: list[Any], into: Any) -> Any:
 
 
 def _call_other(lib: Any, step: Any, args: list[Any], into: Any) -> Any:
+    if len(args) == 2 and getattr(args[0], "size", 0) >= gpu_vector.LEAST and not step.kwargs:
+        result = gpu_vector.vector_call(lib, step.ufunc, args[0], args[1], step.dtype, into)
+        if result is not None:
+            return result
     return gpu_ufuncs.evaluate(lib, step, args, into)
 
 

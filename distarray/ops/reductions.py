@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.array import DistributedArray
 from distarray.operators import _store, astype_node
@@ -264,6 +265,7 @@ def mean(
     3.0
     """
     array, keepdims, where = asarray(a), bool(given(keepdims, False)), given(where, True)
+    _check_axis(axis, array.ndim)
     half = dtype is None and array.dtype == np.float16
     inner = np.dtype(np.float32) if half else _wide(array.dtype) if dtype is None else dtype
     total = _total(array, axis, inner, out, keepdims, where)
@@ -271,6 +273,12 @@ def mean(
     _warn(count, 0, "Mean of empty slice")
     value = _cast(np.true_divide(total, count), np.dtype(np.float16) if half and out is None else total.dtype)
     return _scalar(value) if out is None else _store(value, out)
+
+
+def _check_axis(axis: Any, ndim: int) -> None:
+    """A mean counts the elements along its axes, so that 0-d arrays have none, although a sum allows axis 0 there."""
+    if axis is not None:
+        normalize_axis_tuple(axis, ndim)
 
 
 def _variance(
@@ -282,6 +290,7 @@ def _variance(
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     array, keepdims, where = asarray(a), bool(given(keepdims, False)), given(where, True)
+    _check_axis(axis, array.ndim)
     inner = _wide(array.dtype) if dtype is None else dtype
     if mean is NOTHING or mean is None:
         middle = reduce(np.add, array, axis, inner, None, True, NOTHING, where)

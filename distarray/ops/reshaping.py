@@ -94,11 +94,19 @@ def ravel(a: Any, order: str = "C") -> DistributedArray:
     With order ``"K"`` they are read in the order of the strides that NumPy's view would have.
     """
     x = asarray(a)
-    if order in ("K", "k"):
+    order = order.upper()
+    flags = _model(x).flags
+    if order == "K":
         strides = _model(x).strides
         perm = sorted(range(x.ndim), key=lambda axis: -abs(strides[axis]))
         x, order = x._viewed(x._view_map().transpose(perm)), "C"
-    return reshape(x, -1, order)
+        flags = _model(x).flags
+    elif order == "A":
+        order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
+    flat = reshape(x, -1, order)
+    if flags.f_contiguous if order == "F" else flags.c_contiguous:
+        return flat
+    return copy_array(flat) if flat._storage is x._storage else _owned(flat)  # NumPy copies here, and may be written to
 
 
 @method("flatten")

@@ -42,14 +42,15 @@ def allocate(
     """A chunk for each region of a layout that this process owns (None for the others), uninitialised or filled with a
     mode's identity."""
     chunks: list[Chunk | None] = []
-    for device_id, region in layout.chunks:
-        device = context.by_id[device_id]
-        if device.process != context.process:
-            chunks.append(None)
-        elif fill is None:
-            chunks.append(device.empty(region.shape, dtype, label))
-        else:
-            chunks.append(device.full(region.shape, dtype, fill.identity(dtype), label))
+    with context.reporting():
+        for device_id, region in layout.chunks:
+            device = context.by_id[device_id]
+            if device.process != context.process:
+                chunks.append(None)
+            elif fill is None:
+                chunks.append(device.empty(region.shape, dtype, label))
+            else:
+                chunks.append(device.full(region.shape, dtype, fill.identity(dtype), label))
     return chunks
 
 

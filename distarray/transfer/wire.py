@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -49,6 +50,8 @@ class Round:
         """
         if sender == receiver:
             return -1
+        if self.context.debug:
+            self._plan = crc32(f"{sender} {receiver} {tuple(shape)} {dtype}".encode(), self._plan)
         if sender == self.rank:
             self._out.setdefault(receiver, []).append(array)
         elif receiver == self.rank:
@@ -69,7 +72,8 @@ class Round:
             with self.context.reporting():
                 sends = self._packed(lib)
                 receives = self._awaited(lib)
-            communicator.exchange(sends, receives, Signature(operation, site=_site()))
+            detail = f"of a plan {self._plan:08x}" if self.context.debug else ""
+            communicator.exchange(sends, receives, Signature(operation, detail, _site()))
 
     def _packed(self, lib: Any) -> list[Message]:
         stage = self.context.local_devices[0]
