@@ -344,7 +344,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     if isinstance(other, (*PYTHON_SCALARS, np.generic)):
         second: Any = other
     else:
-        second = METHODS["as_operand"](context, other, array._shape)
+        second = METHODS["as_operand"](context, other, None if METHODS["is_masked"](other) else array._shape)
         if isinstance(second, Operators):
             same_context((array, cast("DistributedArray", second)))
             shape = cast("DistributedArray", second)._shape

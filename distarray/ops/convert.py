@@ -290,12 +290,19 @@ def as_operand(context: Context, obj: Any, shape: tuple[int, ...] | None) -> Any
         return obj
     if isinstance(obj, np.generic) and shape is None:
         return obj
-    if shape is None and isinstance(obj, np.ma.MaskedArray) and np.ma.is_masked(obj):
+    if shape is None and is_masked(obj):
         raise TypeError("a masked array loses its mask as an operand of a distributed array: pass m.filled(value)")
     source = host_or_device_array(obj, None)
     if shape is None and source.ndim == 0 and isinstance(source, np.ndarray):
         return source[()]
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
+
+
+@method("is_masked")
+def is_masked(obj: Any) -> bool:
+    """Whether an object is a masked array with masked elements."""
+    plain = type(obj) is np.ndarray or not isinstance(obj, np.ndarray)
+    return not plain and isinstance(obj, np.ma.MaskedArray) and bool(np.ma.is_masked(obj))
 
 
 @method("is_foreign_array")

@@ -56,7 +56,7 @@ def test_the_suite_passes(size: int) -> None:
     assert code == 0, output
     said = re.search(r"(\d+) passed, (\d+) skipped", output)
     assert said is not None, output
-    assert int(said[1]) > 540 and int(said[2]) == 5, output
+    assert int(said[1]) > 500 and int(said[2]) == 5, output
     assert output.count(" passed, ") == 1, f"rank 0 alone speaks:\n{output}"
 
 

@@ -1,0 +1,185 @@
+"""Bugs that were found by use: one test a bug, named for what must hold."""
+
+from __future__ import annotations
+
+import gc
+import operator
+import time
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import distarray as da
+from distarray.errors import DeviceError, UnsupportedError
+
+pytestmark = pytest.mark.usefixtures("four")
+
+
+def test_copyto_drops_leading_axes_of_length_one_as_an_assignment_does() -> None:
+    x = da.zeros(3)
+    np.copyto(x, da.asarray([[1.0, 2.0, 3.0]]))
+    np.copyto(x[1:], np.array([[[5.0]]]))
+    assert x.tolist() == [1.0, 5.0, 5.0]
+
+
+def test_item_takes_flat_indices_from_either_end_and_refuses_others_as_numpy_does() -> None:
+    h = np.arange(6).reshape(2, 3)
+    x = da.asarray(h)
+    for index in ((), (4,), (-1,), (-6,), (1, 2), (-1, -1), ((1, 0),), (6,), (-7,), (0, 0, 0), (2, 0)):
+        try:
+            expected: Any = h.item(*index)
+        except (IndexError, ValueError) as error:
+            with pytest.raises(type(error)):
+                x.item(*index)
+        else:
+            assert x.item(*index) == expected
+    assert da.asarray(3).item(0) == da.asarray(3).item(-1) == 3
+
+
+def test_format_of_an_array_refuses_a_specification_with_numpys_type() -> None:
+    x = da.asarray([1.5, 2.5])
+    with pytest.raises(TypeError, match=r"\.2f"):
+        format(x, ".2f")
+    assert f"{x}" == "[1.5 2.5]"
+    assert f"{x[0]:.2f}" == "1.50"
+
+
+@pytest.mark.parametrize("other", [None, "a", b"a"])
+def test_comparison_with_none_or_text_is_element_wise(other: Any) -> None:
+    for x in (da.asarray([1.0, np.nan, 0.0]), da.asarray(np.zeros((0, 2)))):
+        assert np.array_equal((x == other).get(), np.zeros(x.shape, bool))
+        assert np.array_equal((x != other).get(), np.ones(x.shape, bool))
+    assert not np.array_equal(da.asarray([1.0]), other)
+    assert not np.array_equiv(da.asarray([1.0]), other)
+
+
+def test_results_of_dtypes_that_cannot_be_distributed_are_refused() -> None:
+    x = da.asarray([1, 2])
+    for call in (
+        lambda: np.add(x, 1, dtype=object),
+        lambda: x + np.timedelta64(1, "s"),
+        lambda: x * np.timedelta64(1, "s"),
+        lambda: np.frompyfunc(lambda v: v, 1, 1)(x),
+    ):
+        with pytest.raises(UnsupportedError, match="can't be distributed"):
+            call()
+
+
+def test_a_masked_operand_is_refused_and_not_taken_without_its_mask() -> None:
+    x = da.asarray([1.0, 2.0])
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    for call in (lambda: x + masked, lambda: np.add(x, masked), lambda: x.__iadd__(masked)):
+        with pytest.raises(TypeError, match="mask"):
+            call()
+    assert (x + np.ma.array([1.0, 2.0])).tolist() == [2.0, 4.0]
+
+
+def test_products_with_a_numpy_matrix_are_refused_where_it_means_another_thing() -> None:
+    x = da.asarray(np.eye(2))
+    with pytest.warns(PendingDeprecationWarning):
+        m = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+    for op in (operator.mul, operator.pow):
+        with pytest.raises(TypeError, match=r"np\.matrix"):
+            op(x, m)
+    with pytest.raises(TypeError, match=r"np\.matrix"):
+        m * x
+    assert (x @ m).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+def test_subclasses_with_a_protocol_of_their_own_are_asked_first() -> None:
+    class Unit(np.ndarray):
+        def __array_ufunc__(self, *args: Any, **kwargs: Any) -> Any:
+            return "ufunc"
+
+        def __array_function__(self, *args: Any) -> Any:
+            return "function"
+
+    class Plain(np.ndarray):
+        pass
+
+    x, unit = da.asarray([1.0, 2.0]), np.ones(2).view(Unit)
+    assert x + unit == unit + x == np.add(x, unit) == "ufunc"
+    assert np.concatenate([x, unit]) == "function"
+    x += unit
+    assert x == "ufunc"
+    y = da.asarray([1.0, 2.0])
+    assert (y + np.ones(2).view(Plain)).tolist() == [2.0, 3.0]
+
+
+def test_writes_refuse_arrays_of_another_context() -> None:
+    x = da.zeros(6)
+    with da.init(devices=3, kind="host"):
+        other = da.ones(6)
+    for write in (
+        lambda: x.__setitem__(slice(None), other),
+        lambda: x.__iadd__(other),
+        lambda: np.copyto(x, other),
+    ):
+        with pytest.raises(DeviceError, match="different contexts"):
+            write()
+    assert x.tolist() == [0.0] * 6
+
+
+def test_array2string_heeds_its_own_threshold_and_edgeitems() -> None:
+    h = np.arange(3000.0)
+    x = da.asarray(h)
+    for options in ({"threshold": 10**6}, {"edgeitems": 5}, {"threshold": 5}, {"threshold": 10, "edgeitems": 1}):
+        assert np.array2string(x, **options) == np.array2string(h, **options)  # type: ignore[call-overload]
+
+
+def test_array_str_and_array_repr_heed_their_options() -> None:
+    h = np.array([1.23456, 2e-8])
+    x = da.asarray(h)
+    assert np.array_str(x, precision=2) == np.array_str(h, precision=2)
+    assert np.array_str(x, 10, 3, True) == np.array_str(h, 10, 3, True)
+    assert np.array_repr(x, precision=2).split("(")[1] == np.array_repr(h, precision=2).split("(")[1]
+
+
+@pytest.mark.parametrize("function", [np.dot, np.inner, np.vdot, np.tensordot])
+def test_products_that_numpy_makes_of_python_objects_are_refused(function: Any) -> None:
+    x = da.asarray(np.ones((2, 2), ml_dtypes.bfloat16))
+    with pytest.raises(UnsupportedError, match="Python objects"):
+        function(x, np.ones((2, 2), np.int64))
+
+
+@pytest.mark.parametrize("order", [None, 1, 2, 3, np.inf])
+def test_norms_of_bfloat16_are_taken_in_float64(order: Any) -> None:
+    h = np.arange(6).astype(ml_dtypes.bfloat16)
+    found = np.linalg.norm(da.asarray(h, layout=da.blocks(0)), order)
+    assert found.dtype == np.float64
+    assert np.allclose(float(found), np.linalg.norm(h, order))
+
+
+@pytest.mark.parametrize("block", [da.ledger, da.no_implicit_communication])
+def test_a_block_that_watches_does_not_keep_evaluated_values_alive(block: Any) -> None:
+    x = da.ones((1000, 64), layout=da.blocks(0))
+    devices = x.device.context.devices
+    gc.collect()
+    before = sum(d.allocated for d in devices)
+    with block():
+        for _ in range(10):
+            y = (x + 1).evaluate()
+            y = (y * 2).evaluate()
+        assert sum(d.allocated for d in devices) <= before + y.nbytes
+
+
+def test_what_a_ledger_block_recorded_is_still_counted_once() -> None:
+    x = da.ones((8, 1000), layout=da.blocks(0))
+    with da.ledger() as log:
+        y = x[:-1] + x[1:]
+        with da.ledger() as inner:
+            y.evaluate()
+    assert log.bytes_moved == inner.bytes_moved == 24000
+
+
+def test_aligning_many_small_blocks_takes_time_in_proportion() -> None:
+    def taken(n: int) -> float:
+        x, y = da.zeros(n, layout=da.cyclic(0, 2)), da.zeros(n, layout=da.cyclic(0, 3))
+        start = time.perf_counter()
+        (x + y).evaluate()
+        return time.perf_counter() - start
+
+    taken(100)
+    assert taken(4000) < 8 * taken(1000) + 0.2  # 16 times where every piece looks at all others
