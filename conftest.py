@@ -15,7 +15,7 @@ settings.register_profile(
     "ci", max_examples=40, deadline=None, derandomize=True, print_blob=True, database=None, suppress_health_check=SLOW,
     phases=PHASES,
 )  # fmt: skip
-settings.register_profile("deep", max_examples=1500, deadline=None, print_blob=True, suppress_health_check=SLOW)
+settings.register_profile("deep", max_examples=600, deadline=None, print_blob=True, suppress_health_check=SLOW)
 MPI_EXAMPLES = int(os.environ.get("DISTARRAY_TEST_MPI_EXAMPLES", "6"))  # each runs on every rank, all on a few cores
 settings.register_profile("mpi", settings.get_profile("ci"), max_examples=MPI_EXAMPLES)
 settings.load_profile("ci")  # hypothesis's own --hypothesis-profile is applied after this

@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from distarray import errors, linalg
 from distarray.array import DistributedArray
+from distarray.comm.nccl import init_all
+from distarray.comm.process_group import init_process_group
 from distarray.context import Context, Group, init, ledger, no_implicit_communication, process_count, process_index
 from distarray.errors import *
 from distarray.geometry import IndexMap, Range, Region, blocks, cyclic, grid, make_2d_index_map, replicated
@@ -69,7 +71,7 @@ __all__ = [
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
     "MAX", "MIN", "PROD", "REPLICA", "SUM", "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout",
     "Ledger", "Mode", "Move", "Range", "Region", "asarray", "astype", "blocks", "copy", "cyclic", "distributed_array",
-    "explain", "grid", "init", "ledger", "linalg", "make_2d_index_map", "no_implicit_communication", "process_count",
+    "explain", "grid", "init", "init_all", "init_process_group", "ledger", "linalg", "make_2d_index_map", "no_implicit_communication", "process_count",
     "process_index", "replicated",
     "synchronize",
 ]  # fmt: skip

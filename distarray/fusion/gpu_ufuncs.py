@@ -191,7 +191,8 @@ def _evaluated(lib: Any, step: Any, inputs: list[Any], into: Any) -> Any:
     function = function_of(lib, step.ufunc)
     if into is not None:
         return function(*inputs, out=into, **kwargs)
-    return function(*inputs, **kwargs).astype(dtype, copy=False)
+    result = function(*inputs, **kwargs)
+    return result if result.dtype == dtype else result.astype(dtype)
 
 
 def _corrected(
