@@ -69,9 +69,8 @@ _CHAPTERS = (
 __all__ = [
     *errors.__all__,
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
-    "MAX", "MIN", "PROD", "REPLICA", "SUM", "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout",
-    "Ledger", "Mode", "Move", "Range", "Region", "asarray", "astype", "blocks", "copy", "cyclic", "distributed_array",
-    "explain", "grid", "init", "init_all", "init_process_group", "ledger", "linalg", "make_2d_index_map", "no_implicit_communication", "process_count",
-    "process_index", "replicated",
-    "synchronize",
+    "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout", "Ledger", "MAX", "MIN", "Mode",
+    "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cyclic",
+    "distributed_array", "explain", "grid", "init", "init_all", "init_process_group", "ledger", "linalg",
+    "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "replicated", "synchronize",
 ]  # fmt: skip

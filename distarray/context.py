@@ -377,7 +377,7 @@ def ledger() -> Iterator[Ledger]:
     """
     log = Ledger()
     outer = watching.get() or Watch()
-    with _watch(Watch((*outer.ledgers, log), outer.forbidden)):
+    with _watch(Watch((*outer.ledgers, log), outer.forbidden, outer)):
         yield log
 
 
@@ -394,7 +394,7 @@ def no_implicit_communication() -> Iterator[None]:
         Naming the operation, the bytes and the cure; nothing was moved.
     """
     outer = watching.get() or Watch()
-    with _watch(Watch(outer.ledgers, True)):
+    with _watch(Watch(outer.ledgers, True, outer)):
         yield
 
 
@@ -403,7 +403,7 @@ def _watch(watch: Watch) -> Iterator[None]:
     token = watching.set(watch)
     try:
         yield
-        for recorded in watch.recorded:
+        for recorded in tuple(watch.recorded.values()):
             recorded.demand_root()
     finally:
         watching.reset(token)

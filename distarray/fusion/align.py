@@ -245,13 +245,13 @@ def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap) ->
             held = holding.get((k, device))
             if held is None:
                 held = holding[k, device] = _Sequence(bases[k].regions(device))
-            wanted = _minus([whole], held, whole)
+            wanted = _minus([whole], held)
             if not wanted:
                 continue
             known = lacking.get((leaf.group, device))
             if known is None:
                 known = lacking[leaf.group, device] = _Sequence()
-            wanted = _minus(wanted, known, whole)
+            wanted = _minus(wanted, known)
             known.extend(wanted)
             needs.extend((leaf.group, device, piece) for piece in wanted)
     return needs
@@ -267,14 +267,25 @@ def _based(leaf: _Leaf) -> IndexMap:
     return index_map
 
 
-def _minus(regions: list[Region], taken: _Sequence, whole: Region) -> list[Region]:
-    """What is in `regions`, which lie in `whole`, and in none of those `taken`."""
-    for place in taken.meeting(whole):
-        if not regions:
-            break
-        other = taken.regions[place]
-        regions = [piece for region in regions for piece in region.difference(other)]
-    return regions
+def _minus(regions: list[Region], taken: _Sequence) -> list[Region]:
+    """What is in `regions` and in none of those `taken`."""
+    left: list[Region] = []
+    todo = [(region, taken.meeting(region)) for region in reversed(regions)]
+    while todo:
+        region, places = todo.pop()
+        places = [place for place in places if region.intersect(taken.regions[place]) is not None]
+        if not places:
+            left.append(region)
+            continue
+        pieces = region.difference(taken.regions[places.pop(_turn(places))])
+        todo.extend((piece, places) for piece in reversed(pieces))
+    return left
+
+
+def _turn(places: Sequence[int]) -> int:
+    """Which of the regions that meet another one is cut off first: of many that in the middle, so that each piece is left
+    with half of them."""
+    return 0 if len(places) <= _Sequence.FEW else len(places) // 2
 
 
 def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: Layout) -> Alignment:
@@ -335,35 +346,32 @@ def _cells(
         return ()
     open_cells: list[tuple[Region, list[tuple[bool, int, Region]]]] = [(region, [])]
     for k, leaf in enumerate(leaves):
-        numbers, regions = everything[k, device]
-        same = _drop(region, leaf.view.shape)
-        offers = [(*numbers[place], regions.regions[place]) for place in regions.meeting(same)]
-        offers.sort(key=lambda offer: (offer[0], not offer[0] and offer[2] != same))
+        own = leaf.view.shape
+        numbers, offered = everything[k, device]
+        same = _drop(region, own)
         done: list[tuple[Region, list[tuple[bool, int, Region]]]] = []
-        rest = open_cells
-        for fetched, index, offered in offers:
-            left: list[tuple[Region, list[tuple[bool, int, Region]]]] = []
-            for cell, chosen in rest:
-                need = _drop(cell, leaf.view.shape)
-                common = need.intersect(offered)
-                if common is None:
-                    left.append((cell, chosen))
-                    continue
-                inside = cell if common == need else _lift(common, leaf.view.shape, cell)
-                done.append((inside, [*chosen, (fetched, index, offered)]))
+        for whole, chosen in open_cells:
+            todo = [(whole, offered.meeting(_drop(whole, own)))]
+            while todo:
+                cell, places = todo.pop()
+                need = _drop(cell, own)
+                places = [place for place in places if need.intersect(offered.regions[place]) is not None]
+                if not places:
+                    raise AssertionError(f"alignment left {cell} of {region} on device {device} without leaf {k}")
+                turn = next((i for i, place in enumerate(places) if offered.regions[place] == same), _turn(places))
+                place = places.pop(turn)
+                common = need.intersect(offered.regions[place])
+                assert common is not None
+                inside = cell if common == need else _lift(common, own, cell)
+                done.append((inside, [*chosen, (*numbers[place], offered.regions[place])]))
                 if inside is not cell:
-                    left.extend((piece, chosen) for piece in cell.difference(inside))
-            rest = left
-            if not rest:
-                break
-        if rest:
-            raise AssertionError(f"alignment left {rest[0][0]} of {region} on device {device} without leaf {k}")
+                    todo.extend((piece, places) for piece in reversed(cell.difference(inside)))
         open_cells = done
     result = []
     for cell, chosen in open_cells:
         sources = []
-        for leaf, (fetched, index, offered) in zip(leaves, chosen, strict=True):
+        for leaf, (fetched, index, held) in zip(leaves, chosen, strict=True):
             need = _drop(cell, leaf.view.shape)
-            sources.append(Source(fetched, index, None if need == offered else offered.locate(need).key))
+            sources.append(Source(fetched, index, None if need == held else held.locate(need).key))
         result.append(Cell(None if cell == region else region.locate(cell).key, tuple(sources)))
     return tuple(result)

@@ -366,7 +366,7 @@ def write(
             device.copy(array, outs[origin], device)
         watch = watching.get()
         if watch is not None:  # the block that counts what is recorded need not ask for it again
-            watch.recorded = [n for n in watch.recorded if n is not value]
+            watch.drop(value)
         if in_place:
             version.chunks = chunks
         else:

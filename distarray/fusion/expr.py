@@ -156,7 +156,7 @@ class Node:
         self.args = ()
         watch = watching.get()
         if watch is not None:  # it has been counted, and the block must not keep the value alive
-            watch.recorded = [n for n in watch.recorded if n is not self]
+            watch.drop(self)
 
     def demand_root(self) -> None:
         """Evaluate, unless another recorded node has taken this one in. Called where a ledger block closes."""
@@ -210,8 +210,10 @@ def record(
         node = Node(context, ufunc, args, kwargs, shape, dtype, size, SILENT, mask is not None)
     watch = watching.get()
     if watch is not None:
-        watch.recorded = [n for n in watch.recorded if n.version is None and not any(n is a for a in args)]
-        watch.recorded.append(node)
+        for arg in args:
+            if type(arg) is Node:
+                watch.drop(arg)
+        watch.recorded[id(node)] = node
     return node
 
 

@@ -59,12 +59,20 @@ class Ledger:
 class Watch:
     """What is open around the running code: ledgers to write to, and whether implicit communication is forbidden.
 
-    `recorded` holds the expressions recorded inside, so that the block can demand them before it closes.
+    `recorded` holds the expressions recorded inside, by identity, so that the block can demand them before it closes.
+    Those that have been evaluated, or taken in by others, are dropped from it and from those of the blocks around.
     """
 
     ledgers: tuple[Ledger, ...] = ()
     forbidden: bool = False
-    recorded: list[Any] = field(default_factory=list)
+    outer: Watch | None = None
+    recorded: dict[int, Any] = field(default_factory=dict)
+
+    def drop(self, item: Any) -> None:
+        watch: Watch | None = self
+        while watch is not None:
+            watch.recorded.pop(id(item), None)
+            watch = watch.outer
 
 
 watching: ContextVar[Watch | None] = ContextVar("distarray_watch", default=None)

@@ -37,6 +37,7 @@ class Round:
         self._slots: list[tuple[int, int]] = []
         self._received: dict[int, list[Any]] = {}
         self._into: dict[int, Any] = {}
+        self._plan = 0  # in debug mode, a checksum of the whole round: who sends what to whom
 
     def carry(
         self, sender: int, receiver: int, array: Any, shape: tuple[int, ...], dtype: Any, into: Any = None

@@ -149,7 +149,8 @@ def main() -> int:
     except Exception as error:
         took = time.monotonic() - start
         said |= {"error": type(error).__name__, "text": str(error)[:3000], "took": took, "doing": run.doing}
-        said["where"] = [f"{f.filename.rpartition('distarray/')[2]}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)][-6:]
+        frames = traceback.extract_tb(error.__traceback__)[-6:]
+        said["where"] = [f"{frame.filename.rpartition('distarray/')[2]}:{frame.lineno}" for frame in frames]
         code = 2
     if code:
         try:
