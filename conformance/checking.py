@@ -61,12 +61,12 @@ def _wide(a: np.ndarray) -> np.ndarray:
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
-def _bits(a: np.ndarray, zero_sign: bool) -> np.ndarray:
+def _bits(a: np.ndarray, zero_sign: bool, one_nan: bool = False) -> np.ndarray:
     """The values with every NaN made one, as integers (or pairs of them)."""
     a = np.array(a, order="C", copy=True)
     if a.dtype.kind == "c":
         a = a.reshape(*a.shape, 1).view(a.real.dtype)
-        if on_gpu():  # the other part of a complex NaN is lost in extrema
+        if on_gpu() or one_nan:  # the other part of a complex NaN is lost in extrema
             a[(a != a).any(axis=-1)] = np.nan
     if a.dtype.kind not in "biu":
         a[a != a] = np.nan
@@ -84,17 +84,19 @@ def _describe(got: np.ndarray, ref: np.ndarray, wrong: np.ndarray) -> str:
 
 
 def assert_same(dist: Any, ref: Any, *, exact: bool = True, ulps: float = 4, scale: Any = None,
-                zero_sign: bool = True, local: bool = False) -> None:  # fmt: skip
+                zero_sign: bool = True, local: bool = False, one_nan: bool = False, unit: Any = None) -> None:  # fmt: skip
     """Assert that `dist` is a distributed array with NumPy's dtype, shape and values.
 
     `exact`: bit for bit, with NaN equal to NaN and the sign of zeros kept (`zero_sign`). Otherwise floating values may
-    differ by `ulps` units of the dtype's precision, relative to max(|ref|, scale). `local` accepts NumPy results.
+    differ by `ulps` units of the dtype's precision, relative to max(|ref|, scale). `local` accepts NumPy results; `one_nan` takes all
+    complex NaNs for one.
+    `unit`: the dtype whose precision counts where it is less than the result's.
     """
     if isinstance(ref, tuple):
         assert isinstance(dist, tuple), f"got {type(dist).__name__}, NumPy returns a tuple"
         assert len(dist) == len(ref)
         for d, r in zip(dist, ref):
-            assert_same(d, r, exact=exact, ulps=ulps, scale=scale, zero_sign=zero_sign, local=local)
+            assert_same(d, r, exact=exact, ulps=ulps, scale=scale, zero_sign=zero_sign, local=local, one_nan=one_nan, unit=unit)
         return
     if not isinstance(ref, (np.ndarray, np.generic)):  # None, or a Python scalar
         assert type(dist) is type(ref) or isinstance(dist, da.DistributedArray), f"got {dist!r}, NumPy has {ref!r}"
@@ -109,13 +111,14 @@ def assert_same(dist: Any, ref: Any, *, exact: bool = True, ulps: float = 4, sca
     assert got.shape == ref.shape, f"get() has shape {got.shape}, the array says {ref.shape}"
     assert got.dtype == ref.dtype, f"get() has dtype {got.dtype}, the array says {ref.dtype}"
     if exact or is_exact(ref.dtype):
-        wrong = np.asarray(_bits(got, zero_sign) != _bits(ref, zero_sign))
+        wrong = np.asarray(_bits(got, zero_sign, one_nan) != _bits(ref, zero_sign, one_nan))
         assert not wrong.any(), _describe(got, ref, wrong)
         return
     with np.errstate(all="ignore"):
         wide_got, wide_ref = _wide(got), _wide(ref)
         bound = np.abs(wide_ref) if scale is None else np.maximum(np.abs(wide_ref), np.abs(scale))
-        near = np.abs(wide_got - wide_ref) <= ulps * eps(ref.dtype) * bound + 1e-30
+        coarse = eps(unit) if unit is not None and not is_exact(unit) else 0.0
+        near = np.abs(wide_got - wide_ref) <= ulps * max(eps(ref.dtype), coarse) * bound + 1e-30
         if ref.dtype.kind == "c":  # inf in a part: compare parts only where both are finite
             ends = ~np.isfinite(wide_ref) & ~np.isfinite(wide_got)
             if on_gpu():  # complex functions of infinities end in NaN there

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import distarray as da
-from conformance.checking import assert_same, both, is_exact, on_gpu
+from conformance.checking import assert_same, both, is_exact
 from conformance.contexts import context, examples
 from conformance.strategies import BFLOAT16, NUMPY, arrays, axes, axis_sets, device_counts, dtypes, pairs, shapes
 
@@ -47,7 +47,7 @@ def call(style: str, name: str, x: Any, kwargs: dict[str, Any]) -> Any:
 def tolerance(name: str, a: np.ndarray, dtype: Any) -> dict[str, Any]:
     """Sums may be rounded in another order: the error is relative to the size of what is added, not of the result."""
     if name in ("min", "max"):
-        return {"zero_sign": False}
+        return {"zero_sign": False, "one_nan": True}  # which of several complex NaNs is found depends on the order
     if name not in ROUNDED:
         return {}
     if dtype is not None and is_exact(np.dtype(dtype)):
@@ -59,7 +59,8 @@ def tolerance(name: str, a: np.ndarray, dtype: Any) -> dict[str, Any]:
     scale = {"sum": top, "prod": 0, "mean": top, "var": top**2, "std": top * 40}[name]
     if name == "std":
         return {"exact": False, "ulps": 2.0**26 if a.dtype.itemsize >= 8 else 2.0**11, "scale": scale}
-    return {"exact": False, "ulps": 16 * max(a.size, 1), "scale": scale}
+    # the elements are squared and added in their own dtype, whatever the dtype of ``out=``
+    return {"exact": False, "ulps": 16 * max(a.size, 1), "scale": scale, "unit": a.dtype}
 
 
 def draw_input(data: st.DataObject, name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -109,7 +110,8 @@ def test_other_keywords(name, data, n):
         assume(a.dtype.kind in "biu" or wide in "fc")  # float to int is undefined out of range
         assume(a.dtype.kind != "c" or wide == "c")
         assume(wide != "c" or a.dtype.kind in "cf")
-        assume(not on_gpu() or name != "prod" or wide != "f" or np.abs(a.astype(float)).max(initial=0) < 1e3)
+        # a product that overflows on the way to 0 is 0 or NaN by the order of its factors
+        assume(name != "prod" or wide != "f" or not np.abs(np.nan_to_num(a.astype(float))).max(initial=0) >= 1e3)
     if "initial" in chosen:
         ref_kw["initial"] = data.draw(st.sampled_from([0, 1, 2]))
     if "ddof" in chosen:

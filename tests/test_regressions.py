@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import operator
-import time
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import distarray as da
-from distarray.errors import DeviceError, UnsupportedError
+from distarray.errors import DeviceError, ForkError, UnsupportedError
+from distarray.geometry import Region
 
 pytestmark = pytest.mark.usefixtures("four")
 
@@ -174,12 +175,47 @@ def test_what_a_ledger_block_recorded_is_still_counted_once() -> None:
     assert log.bytes_moved == inner.bytes_moved == 24000
 
 
-def test_aligning_many_small_blocks_takes_time_in_proportion() -> None:
-    def taken(n: int) -> float:
-        x, y = da.zeros(n, layout=da.cyclic(0, 2)), da.zeros(n, layout=da.cyclic(0, 3))
-        start = time.perf_counter()
-        (x + y).evaluate()
-        return time.perf_counter() - start
+def intersections(monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any]) -> int:
+    """How many pairs of regions `call` looks at."""
+    count = 0
+    plain = Region.intersect
 
-    taken(100)
-    assert taken(4000) < 8 * taken(1000) + 0.2  # 16 times where every piece looks at all others
+    def counted(self: Region, other: Region) -> Region | None:
+        nonlocal count
+        count += 1
+        return plain(self, other)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Region, "intersect", counted)
+        call()
+    return count
+
+
+def test_aligning_many_small_blocks_takes_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pairs(n: int) -> int:
+        x, y = da.zeros(n, layout=da.cyclic(0, 2)), da.zeros(n, layout=da.cyclic(0, 3))
+        return intersections(monkeypatch, (x + y).evaluate)
+
+    assert pairs(4800) < 6 * pairs(1200)  # 16 times where every piece looks at all others
+
+
+def test_all_chunks_refuses_a_forked_child_as_everything_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = da.ones(3)
+    monkeypatch.setattr(x.device.context, "pid", -1)
+    with pytest.raises(ForkError):
+        x.all_chunks()
+
+
+def test_in_place_operators_refuse_a_masked_operand_too() -> None:
+    x = da.asarray([1.0, 2.0])
+    with pytest.raises(TypeError, match="mask"):
+        x += np.ma.array([1.0, 2.0], mask=[False, True])
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_a_long_row_of_blocks_is_cut_in_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pairs(n: int) -> int:
+        x = da.zeros(n, layout=da.cyclic(0, 2))
+        return intersections(monkeypatch, np.add.outer(x[:4], x).evaluate)
+
+    assert pairs(4800) < 8 * pairs(1200)

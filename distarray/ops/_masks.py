@@ -307,9 +307,12 @@ def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True)
             if value.ndim > len(trailing) or not _fits(value.shape, trailing):
                 prepared = None if 0 in mask.shape else _prepare(x, mask, "assignment")
                 total = 0 if prepared is None else prepared.total
+                nowhere = prepared is None or 0 in (total, *trailing)
+                if nowhere and 0 in given:  # NumPy compares no shapes where nothing is assigned to nothing
+                    return
                 if not _fits(given, (total, *trailing)):
                     _refuse(given, total, trailing, only)
-                if prepared is None or 0 in (total, *trailing):
+                if prepared is None or nowhere:
                     return
                 value = _spread(x, prepared, value)
             elif isinstance(value, np.ndarray):

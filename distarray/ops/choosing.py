@@ -118,7 +118,7 @@ def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
     context = _context_of((condition, x, y))
     mask, first, second = _arguments(context, (condition, x, y))
     dtype = np.result_type(*[v if isinstance(v, PYTHON_SCALARS) else v.dtype for v in (first, second)])
-    first, second = (np.asarray(v, dtype)[()] if isinstance(v, PYTHON_SCALARS) else v for v in (first, second))
+    first, second = (np.asarray(v).astype(dtype)[()] if isinstance(v, PYTHON_SCALARS) else v for v in (first, second))
     if not any(isinstance(v, DistributedArray) for v in (mask, first, second)):
         mask = as_operand(context, np.asarray(mask), ())
     node = _chosen(context, mask, first, second, dtype, _shape_of((mask, first, second)))

@@ -197,6 +197,8 @@ def _fitted(fancy: Fancy, value: Any) -> Any:
     if isinstance(value, np.generic):
         return value
     given, shape = value.shape, fancy.result
+    if 0 in shape and 0 in given:  # NumPy compares no shapes where nothing is assigned to nothing
+        return np.zeros((), value.dtype)[()]
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = value[0, ...]
     if value.ndim > len(shape) or any(n not in (1, m) for n, m in zip(value.shape[::-1], shape[::-1], strict=False)):
