@@ -88,8 +88,8 @@ def assert_same(dist: Any, ref: Any, *, exact: bool = True, ulps: float = 4, sca
     """Assert that `dist` is a distributed array with NumPy's dtype, shape and values.
 
     `exact`: bit for bit, with NaN equal to NaN and the sign of zeros kept (`zero_sign`). Otherwise floating values may
-    differ by `ulps` units of the dtype's precision, relative to max(|ref|, scale). `local` accepts NumPy results; `one_nan` takes all
-    complex NaNs for one.
+    differ by `ulps` units of the dtype's precision, relative to max(|ref|, scale). `local` accepts NumPy results;
+    `one_nan` takes all complex NaNs for one;
     `unit`: the dtype whose precision counts where it is less than the result's.
     """
     if isinstance(ref, tuple):

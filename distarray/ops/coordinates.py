@@ -20,7 +20,7 @@ from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.registry import implements
 from distarray.transfer.execute import allocate
 
-__all__ = ["eye", "fromfunction", "identity", "meshgrid", "tri", "tril", "triu"]
+__all__ = ["array", "eye", "fromfunction", "identity", "meshgrid", "tri", "tril", "triu"]
 
 
 
@@ -247,10 +247,23 @@ def _asarray(
 
 
 @implements(np.array)
-def _array(
+def array(
     object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, subok: bool = False, ndmin: int = 0
 ) -> DistributedArray:
-    """``np.array(a, like=x)``."""
+    """A new array of an object's values, as ``numpy.array``; :func:`asarray` takes a layout.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.array([[1, 2], [3, 4]], dtype=float)
+    DistributedArray([[1., 2.],
+                      [3., 4.]])
+    """
     result = asarray(object, dtype=dtype, copy=copy or None)
     if result.ndim < ndmin:
         result = result._viewed(result._view_map().expand_dims(tuple(range(ndmin - result.ndim))))
