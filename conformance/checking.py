@@ -144,17 +144,18 @@ def _public(error: Exception) -> list[type]:
     return [c for c in bases if not any(issubclass(other, c) and other is not c for other in bases)]
 
 
-def both(np_call: Callable[[], Any], da_call: Callable[[], Any], **how: Any) -> bool:
+def both(np_call: Callable[[], Any], da_call: Callable[[], Any], *, also: Any = (), **how: Any) -> bool:
     """Make NumPy's call and ours: the results are the same, or both raise and ours is caught as NumPy's would be.
 
-    Keywords go to `assert_same`. Returns whether the calls succeeded.
+    `also`: exception types that are right too, where a call has several faults and NumPy meets another one first. Other
+    keywords go to `assert_same`. Returns whether the calls succeeded.
     """
     ref, np_error = _outcome(np_call)
     got, da_error = _outcome(da_call)
     if np_error is not None:
         assert da_error is not None, f"NumPy raises {type(np_error).__name__}: {np_error}\ngot {got!r}"
         for kind in _public(np_error):
-            assert isinstance(da_error, kind), f"NumPy raises {np_error!r}, got {da_error!r}"
+            assert isinstance(da_error, (kind, *also)), f"NumPy raises {np_error!r}, got {da_error!r}"
         return False
     if da_error is not None:
         raise AssertionError(f"NumPy returns {ref!r}, got {da_error!r}") from da_error

@@ -134,6 +134,7 @@ def test_other_keywords(name, data, n):
                 result = np.zeros(())
             kind = data.draw(st.sampled_from([result.dtype, result.dtype, np.dtype(np.float64), np.dtype(np.int64)]))
             assume(kind.kind not in "iu" or result.dtype.kind in "biu" or kind == result.dtype)
+            assume(kind != np.int64 or a.dtype != np.uint64 or a.max(initial=0) < 2**63)  # NumPy goes through float64
             bad = data.draw(st.sampled_from([False] * 9 + [True]))
             target = data.draw(pairs(np.zeros((2, *result.shape) if bad else result.shape, kind), n, partial=False))
             ref_kw["out"], our_kw["out"] = target.ref, target.x
