@@ -8,11 +8,12 @@ context) and the general one (any ufunc call) end in the same recording.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from distarray.errors import DeviceError, ReadOnlyError, UnsupportedError
+from distarray.errors import DeviceError, ReadOnlyError
 from distarray.fusion.demand import write
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record
 from distarray.modes import Operand as ModeOperand
@@ -162,12 +163,13 @@ def _plain(item: Any) -> Any:
 
 
 def _check_out(out: tuple[Any, ...], shape: tuple[int, ...]) -> None:
+    whole = broadcast_shape(shape, *(target.shape for target in out if target is not None))
     for target in out:
         if target is None:
             continue
-        if broadcast_shape(target.shape, shape) != target.shape:
+        if target.shape != whole:
             raise ValueError(
-                f"non-broadcastable output operand with shape {target.shape} doesn't match the broadcast shape {shape}"
+                f"non-broadcastable output operand with shape {target.shape} doesn't match the broadcast shape {whole}"
             )
         if isinstance(target, Operators) and not cast("DistributedArray", target)._writable:
             raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
@@ -192,18 +194,23 @@ def _several(
     shape: tuple[int, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, ...]:
-    """A ufunc of several outputs (``divmod``, ``modf``, ``frexp``): evaluated at the call, chunk by chunk."""
-    if mask is not None:
-        raise UnsupportedError(
-            f"where= is not supported for {ufunc.__name__}, which has {ufunc.nout} outputs: use np.where"
-        )
-    results = METHODS["several"](context, ufunc, args, shape, kwargs)
-    if out is None:
-        return tuple(results)
-    for target, result in zip(out, results, strict=True):
+    """A ufunc of several outputs (``divmod``, ``modf``, ``frexp``): evaluated at the call, chunk by chunk.
+
+    With a mask all elements are computed, in silence, and those where it is False keep what stands in ``out=``, or are 0.
+    """
+    with np.errstate(all="ignore") if mask is not None else nullcontext():
+        results = METHODS["several"](context, ufunc, args, shape, kwargs)
+    targets = [None] * len(results) if out is None else out
+    for target, result in zip(targets, results, strict=True):
         if target is not None and not np.can_cast(result.dtype, target.dtype, kwargs.get("casting", "same_kind")):
             raise TypeError(f"Cannot cast ufunc {ufunc.__name__!r} output from {result.dtype!r} to {target.dtype!r}")
-    return tuple(r if t is None else _store(r, t) for t, r in zip(out, results, strict=True))
+    final = []
+    for target, result in zip(targets, results, strict=True):
+        if mask is not None:
+            kept = np.zeros((), result.dtype)[()] if target is None else target
+            result = np.where(mask, METHODS["astype"](result, kept.dtype), kept)
+        final.append(result if target is None else _store(result, target))
+    return tuple(final)
 
 
 def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> Any:

@@ -170,8 +170,8 @@ class Workers:
         except BaseException as error:  # an interrupt between two tasks
             job.errors.append((-1, error))
         finally:
+            job.close()  # first: an interrupt between the tasks and this would leave helpers at work
             self._local.inside = False
-            job.close()
         if job.errors:
             failure = min(job.errors, key=lambda item: item[0])[1]
             job.errors.clear()

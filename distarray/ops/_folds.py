@@ -32,7 +32,7 @@ NOTHING: Any = np._NoValue
 """What NumPy passes for an argument that was not given."""
 
 ASSOCIATIVE = frozenset(
-    "bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor gcd lcm fmax fmin".split()
+    "bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor gcd fmax fmin".split()
 )
 """Folds that may be taken apart without a change in any bit, besides those that modes name."""
 
