@@ -208,3 +208,24 @@ def test_a_failure_of_one_rank_reaches_the_others():
         return type(caught.value).__name__
 
     assert on_ranks((1, 1), program) == ["RemoteError", "DeviceMemoryError"]
+
+
+@pytest.mark.single_process("a rank ends early")
+def test_survivors_go_on_in_a_context_of_their_own():
+    def program():
+        x = da.asarray(H, layout=da.blocks(0))
+        context = x._context
+        if context.process == 2:
+            return None
+        with pytest.raises(da.PeerLostError):
+            x.reshard(da.blocks(1))
+        own = next(c for chunks in x.all_chunks().values() for c in chunks)
+        assert np.array_equal(own, H[x.layout.chunks[context.process][1].slices])
+        with context.shrink([0, 1]):
+            y = da.asarray(H, layout=da.blocks(0))
+            return float((y[1:] + y[:-1]).sum())
+
+    expected = float((H[1:] + H[:-1]).sum())
+    first, second, third = on_ranks((1, 1, 1), program)
+    assert third is None
+    assert first == second == pytest.approx(expected)

@@ -152,6 +152,28 @@ class Context:
         for name, _, text in (answer.partition("\0") for answer in answers if answer):
             raise (FloatingPointError if name == "FloatingPointError" else ValueError)(text)
 
+    def shrink(self, survivors: Sequence[int]) -> Context:
+        """A context of the surviving processes, which all of them call with the same list; new arrays go there.
+
+        Arrays of this context stay readable chunk by chunk, through ``all_chunks``; what the lost processes held is gone.
+
+        Raises
+        ------
+        PeerLostError
+            A process of the list does not come by the deadline.
+        """
+        if self.communicator is None:
+            raise DeviceError("this context has one process, and no others to shrink to: make one with distarray.init()")
+        ordinals = [ordinal for d in self.local_devices if (ordinal := getattr(d, "ordinal", None)) is not None]
+        return join(
+            self.communicator.shrink(survivors),
+            len(self.local_devices),
+            self.kind,
+            ordinals=sorted(set(ordinals)) or None,
+            memory_limit=self.local_devices[0].memory_limit,
+            eager=self.eager,
+        )
+
     def run(self, tasks: Sequence[Callable[[], None]], nbytes: int, *, independent: bool = False) -> None:
         """Run tasks that touch `nbytes` in all: on host devices in threads where that is worth it; on GPUs they only queue
         work, from the calling thread. `independent`: they are copies of which none needs what another brings."""
