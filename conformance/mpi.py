@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 import pytest
 
 SINGLE_PROCESS = {
+    "test_survivors_go_on_in_a_context_of_their_own": "a rank ends early",
     "test_two_threads_share_an_array": "threads come to communicating operations in an order that processes cannot share",
     "test_12_no_numpy_function_gathers_in_silence": "it calls NumPy's functions in the order of a set, another in each process",
     "test_memory_limits_refuse_before_anything_is_written": "a process without memory is a failure that ends its group",

@@ -210,7 +210,6 @@ def test_a_failure_of_one_rank_reaches_the_others():
     assert on_ranks((1, 1), program) == ["RemoteError", "DeviceMemoryError"]
 
 
-@pytest.mark.single_process("a rank ends early")
 def test_survivors_go_on_in_a_context_of_their_own():
     def program():
         x = da.asarray(H, layout=da.blocks(0))
