@@ -59,10 +59,10 @@ def test_gufuncs(data, n):
     with context(n):
         refs, ours = operands(data, shapes, n)
         if name == "@":
-            both(lambda: refs[0] @ refs[1], lambda: ours[0] @ ours[1], **tolerance(core["k"]))
+            both(lambda: refs[0] @ refs[1], lambda: ours[0] @ ours[1], **tolerance(core["k"], *refs))
         else:
             f = getattr(np, name)
-            both(lambda: f(*refs), lambda: f(*ours), **tolerance(core["k"]))
+            both(lambda: f(*refs), lambda: f(*ours), **tolerance(core["k"], *refs))
 
 
 @examples(4)
