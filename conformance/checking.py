@@ -199,5 +199,5 @@ def check_invariants(x: Any) -> None:
         assert seen.all(), "elements without a device"
     else:
         loose = not is_exact(x.dtype)
-        assert_same(total, value, exact=not loose, ulps=64, scale=np.nan_to_num(np.abs(_wide(value)), posinf=0).max(initial=0) if loose
-                    else None, local=True)  # fmt: skip
+        scale = np.nan_to_num(np.abs(_wide(value)), posinf=0).max(initial=0) if loose else None
+        assert_same(total, value, exact=not loose, ulps=64, scale=scale, local=True)
