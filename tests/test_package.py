@@ -70,3 +70,13 @@ def test_import_without_cupy() -> None:
 def test_import_starts_no_threads_and_no_context() -> None:
     done = python("-c", "import threading, distarray; assert threading.active_count() == 1, threading.enumerate()")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_table_of_functions_is_current(root) -> None:
+    import subprocess
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, str(root / "docs" / "generate_functions.py"), "--check"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr

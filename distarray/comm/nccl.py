@@ -121,7 +121,6 @@ class NcclCommunicator(Communicator):
         self.sequence = 0
         self.record = Recorder(self.rank, self.size)
         self.control = control
-        self._gathers = 0
         self._broken = ""
         self._stuck = False  # a thread may still be inside NCCL
         self._closed = False
@@ -283,7 +282,6 @@ class NcclCommunicator(Communicator):
     def all_gather(self, payload: bytes, signature: Signature) -> list[bytes]:
         self._usable()
         self.sequence += 1
-        self._gathers += 1
         call = self.record.begin(self.sequence, "all_gather", signature)
         head = f"{self.sequence} {signature.operation}".encode()
         try:

@@ -87,3 +87,11 @@ def test_explain_says_what_happens(four):
         e.evaluate()
     assert said.bytes_moved == log.bytes_moved
     assert da.explain(e).bytes_moved == 0
+
+
+def test_what_comes_to_python_is_counted_apart(four):
+    x = da.asarray(np.ones((8, 8)), layout=da.blocks(0))
+    with da.ledger() as log:
+        x.get()
+        float(x[3, 3])
+    assert (log.bytes_moved, log.bytes_to_host) == (0, x.nbytes + 8)
