@@ -135,7 +135,7 @@ class Store:
             rank 0 is gone.
         """
         origin = -1 if source is None else source
-        return self._ask(Op.GET, deadline, _key(key), what=f"get({key!r})", numbers=("q", origin))
+        return _first(self._ask(Op.GET, deadline, _key(key), what=f"get({key!r})", numbers=("q", origin)))
 
     def wait_ranks(self, deadline: float | None = None) -> None:
         """Wait until every rank has connected; at the deadline RendezvousError names those that have not."""
@@ -158,13 +158,39 @@ class Store:
         RendezvousError
             At the deadline, naming the ranks that did not come; at once when one of them is lost or has failed.
         """
+        self.meet(name, b"", deadline, ranks=ranks)
+
+    def meet(
+        self, name: str, value: bytes, deadline: float | None = None, *, ranks: Iterable[int] | None = None
+    ) -> list[bytes]:
+        """A `barrier` to which each rank brings bytes, and from which each takes those of all, in rank order.
+
+        All are in one answer: a rank that leaves next, rank 0 with the store too, takes nothing from the others.
+
+        Parameters
+        ----------
+        name, deadline, ranks
+            As for `barrier`.
+        value : bytes
+            At most 1 MiB, and 4 MiB with those of the others.
+
+        Raises
+        ------
+        RendezvousError
+            As for `barrier`; for larger values.
+        """
+        if len(value) > MAX_VALUE:
+            raise RendezvousError(
+                f"the value for {name!r} has {len(value)} bytes, but the store takes {MAX_VALUE}; "
+                "send arrays through a communicator"
+            )
         members = () if ranks is None else tuple(sorted(set(ranks)))
         if ranks is not None and (not members or members[0] < 0 or members[-1] >= self.size):
             raise RendezvousError(
                 f"barrier({name!r}) of ranks {list(members)}, but ranks are 0 to {self.size - 1}; name at least this one"
             )
         packed = struct.pack(f"!{len(members)}I", *members)
-        self._ask(Op.BARRIER, deadline, _key(name), packed, what=f"barrier({name!r})")
+        return list(self._ask(Op.MEET, deadline, _key(name), packed, value, what=f"barrier({name!r})"))
 
     # -- failures --------------------------------------------------------------------------------------------------------
 
@@ -198,7 +224,7 @@ class Store:
         RendezvousError
             When rank 0, which holds the store, is the one that is gone.
         """
-        data = self._ask(Op.AGREE, deadline, what=f"agree_survivors({epoch})", numbers=("q", epoch))
+        data = _first(self._ask(Op.AGREE, deadline, what=f"agree_survivors({epoch})", numbers=("q", epoch)))
         self._failure = ""
         return list(struct.unpack(f"!{len(data) // 4}I", data))
 
@@ -236,7 +262,7 @@ class Store:
 
     def _ask(
         self, op: Op, deadline: float | None, *fields: bytes, what: str, numbers: tuple[str, Any] | None = None
-    ) -> bytes:
+    ) -> tuple[bytes, ...]:
         """Send a request and wait for its answer, which comes a little before the deadline when it is an error that names
         the ranks."""
         if self._pid != os.getpid():
@@ -284,7 +310,7 @@ class Store:
             self._one_request.release()
         if answer.op is Op.ERROR:
             raise RendezvousError(answer.fields[0].decode("utf-8", "replace") if answer.fields else f"{what} failed")
-        return answer.fields[0] if answer.fields else b""
+        return answer.fields
 
     def _also(self) -> str:
         return f" (before that: {self._failure})" if self._failure else ""
@@ -310,6 +336,10 @@ def _at_exit() -> None:
 def where(host: str, port: int) -> str:
     """An address as text."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _first(fields: tuple[bytes, ...]) -> bytes:
+    return fields[0] if fields else b""
 
 
 def _described(error: BaseException) -> bytes:

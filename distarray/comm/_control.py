@@ -71,11 +71,8 @@ class StoreControl:
         self._usable()
         self._calls += 1
         here = f"{signature.operation} (call {self._calls})"
-        slot = f"{self.epoch}/gather/{self._calls % 2}/"  # free again: all have passed the barrier of the call between
         try:
-            self.store.set(f"{slot}{self.rank}", here.encode() + b"\0" + payload)
-            self.store.barrier(f"{self.epoch}/gather", self.deadline, ranks=self.members)
-            got = [self.store.get(f"{slot}{i}", self.deadline, source=self.members[i]) for i in range(self.size)]
+            got = self.store.meet(f"{self.epoch}/gather", here.encode() + b"\0" + payload, self.deadline, ranks=self.members)
         except RendezvousError as error:
             raise self._lost(error, signature.operation) from error
         result = []

@@ -13,7 +13,7 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any
 
-from ._wire import MAX_KEY, MAX_VALUE, Message, Op, WireError
+from ._wire import LENGTH, MAX_KEY, MAX_MEETING, MAX_VALUE, Message, Op, WireError
 
 if TYPE_CHECKING:
     from ._server import Connection, Server
@@ -35,6 +35,7 @@ class _Waiter:
         self.subject = subject
         self.seconds = seconds
         self.source = -1  # the only rank that can set what a GET waits for, if that is known
+        self.value = b""  # what it brought to a meeting
         self.done = False
 
     @property
@@ -57,7 +58,7 @@ class Members:
         self._names: dict[int, str] = {}
         self._gone: dict[int, str] = {}  # those that were here, with the reason
         self._lost: set[int] = set()  # those of them that did not take their leave
-        self._waiting: dict[tuple[Any, ...], list[_Waiter]] = {}
+        self._waiting: dict[tuple[Any, ...], dict[int, _Waiter]] = {}  # by rank
         self._by_rank: dict[int, _Waiter] = {}
         self._dues: list[tuple[float, int, _Waiter]] = []
         self._order = itertools.count()
@@ -74,7 +75,7 @@ class Members:
             self._join(connection, message)
             return
         handlers = {
-            Op.SET: self._set, Op.GET: self._get, Op.WAIT: self._wait, Op.BARRIER: self._barrier, Op.FAIL: self._fail,
+            Op.SET: self._set, Op.GET: self._get, Op.WAIT: self._wait, Op.MEET: self._meet, Op.FAIL: self._fail,
             Op.AGREE: self._agree, Op.LEAVE: self._leave,
         }  # fmt: skip
         if message.op not in handlers:
@@ -186,17 +187,22 @@ class Members:
         if self._enlist(connection, message, ("wait",), seconds) is not None:
             self._check_wait()
 
-    def _barrier(self, connection: Connection, message: Message) -> None:
+    def _meet(self, connection: Connection, message: Message) -> None:
         (seconds,) = self.numbers(message.fields, "!d")
-        if len(message.fields) != 3 or len(message.fields[2]) % 4:
-            raise WireError("a BARRIER of another form")
+        if len(message.fields) != 4 or len(message.fields[2]) % 4:
+            raise WireError("a MEET of another form")
+        value = message.fields[3]
+        if len(value) > MAX_VALUE:
+            raise WireError("a value above the bound")
         ranks = struct.unpack(f"!{len(message.fields[2]) // 4}I", message.fields[2]) or self.group
         if connection.rank not in ranks:
             self._error(connection, message, f"rank {connection.rank} is at a barrier of ranks {_list(ranks)}, not its own")
             return
         subject = ("barrier", _key(message.fields[1]), ranks)
-        if self._enlist(connection, message, subject, seconds) is not None:
-            self._check_barrier(subject)
+        waiter = self._enlist(connection, message, subject, seconds)
+        if waiter is not None:
+            waiter.value = value
+            self._check_meeting(subject)
 
     def _fail(self, connection: Connection, message: Message) -> None:
         text = _text(message.fields[0] if message.fields else b"", MAX_TEXT)
@@ -239,7 +245,7 @@ class Members:
         if not 0 <= seconds <= MAX_WAIT:
             raise WireError(f"a wait of {seconds} s")
         waiter = _Waiter(connection, message, subject, seconds)
-        self._waiting.setdefault(subject, []).append(waiter)
+        self._waiting.setdefault(subject, {})[connection.rank] = waiter
         self._by_rank[connection.rank] = waiter
         heapq.heappush(self._dues, (due or time.monotonic() + _shortened(seconds), next(self._order), waiter))
         return waiter
@@ -248,10 +254,10 @@ class Members:
         waiter.done = True
         if self._by_rank.get(waiter.rank) is waiter:
             del self._by_rank[waiter.rank]
-        rest = [one for one in self._waiting.get(waiter.subject, ()) if one is not waiter]
-        if rest:
-            self._waiting[waiter.subject] = rest
-        else:
+        rest = self._waiting.get(waiter.subject, {})
+        if rest.get(waiter.rank) is waiter:
+            del rest[waiter.rank]
+        if not rest:
             self._waiting.pop(waiter.subject, None)
 
     def _answer(self, waiter: _Waiter, op: Op, *fields: bytes) -> None:
@@ -263,7 +269,7 @@ class Members:
 
     def _released(self, subject: tuple[Any, ...]) -> list[_Waiter]:
         """Who waits for it, rank 0 last."""
-        return sorted(self._waiting.get(subject, ()), key=lambda waiter: -waiter.rank)
+        return [waiter for _, waiter in sorted(self._waiting.get(subject, {}).items(), reverse=True)]
 
     def _changed(self, rank: int) -> None:
         """A rank came or went: answer what that decides."""
@@ -272,7 +278,7 @@ class Members:
         self._check_wait()
         for subject in list(self._waiting):
             if subject[0] == "barrier":
-                self._check_barrier(subject)
+                self._check_meeting(subject)
             elif subject[0] == "agree":
                 self._check_agreement(subject[1])
             elif subject[0] == "get" and rank in self._gone:
@@ -283,10 +289,23 @@ class Members:
     def _check_wait(self) -> None:
         self._settle(("wait",), self.group, set(self._names) - self._lost)
 
-    def _check_barrier(self, subject: tuple[Any, ...]) -> None:
-        self._settle(subject, subject[2], {waiter.rank for waiter in self._waiting.get(subject, ())})
+    def _check_meeting(self, subject: tuple[Any, ...]) -> None:
+        """All get the values of all in one answer: who then leaves, rank 0 too, takes nothing from the others."""
+        waiting = self._waiting.get(subject, {})
+        if len(waiting) < len(subject[2]) and not self._gone:
+            return
+        values = {rank: waiter.value for rank, waiter in waiting.items()}
+        size = sum(LENGTH.size + len(value) for value in values.values())
+        if size > MAX_MEETING:
+            text = f"{_what(subject)}: its values have over {MAX_MEETING} bytes together; send arrays through a communicator"
+            for waiter in self._released(subject):
+                self._answer(waiter, Op.ERROR, text.encode())
+            return
+        self._settle(subject, subject[2], set(values), tuple(values[rank] for rank in subject[2] if rank in values))
 
-    def _settle(self, subject: tuple[Any, ...], ranks: tuple[int, ...], present: set[int]) -> None:
+    def _settle(
+        self, subject: tuple[Any, ...], ranks: tuple[int, ...], present: set[int], answer: tuple[bytes, ...] = ()
+    ) -> None:
         """Release those who wait when all are present, or tell them that one never will be."""
         gone = [rank for rank in ranks if rank in self._gone and rank not in present]
         if gone:
@@ -295,10 +314,10 @@ class Members:
                 self._answer(waiter, Op.ERROR, text.encode())
         elif all(rank in present for rank in ranks):
             for waiter in self._released(subject):
-                self._answer(waiter, Op.DONE)
+                self._answer(waiter, Op.DONE, *answer)
 
     def _check_agreement(self, epoch: int) -> None:
-        reported = {waiter.rank for waiter in self._waiting.get(("agree", epoch), ())}
+        reported = self._waiting.get(("agree", epoch), {})
         if reported and all(rank in reported for rank in self._here if rank in self.group):
             self._fix(epoch)
 
@@ -316,8 +335,8 @@ class Members:
         if self.failure is not None:
             return
         self.failure = (rank, text)
-        for waiters in list(self._waiting.values()):
-            for waiter in sorted(waiters, key=lambda waiter: -waiter.rank):
+        for subject in list(self._waiting):
+            for waiter in self._released(subject):
                 if waiter.op is not Op.AGREE:
                     self._answer(waiter, Op.ERROR, text.encode())
         for other, connection in sorted(self._here.items(), reverse=True):
@@ -347,7 +366,7 @@ class Members:
                 f"{what}: missing {self._several(absent)}; the store listens at {self.where}{reach}; see whether they were "
                 "started and reach it, or raise DISTARRAY_BOOTSTRAP_TIMEOUT"
             )
-        came = {one.rank for one in self._waiting.get(waiter.subject, ())}
+        came = {waiter.rank, *self._waiting.get(waiter.subject, {})}
         ranks = waiter.subject[2]
         missing = [rank for rank in ranks if rank not in came]
         return (

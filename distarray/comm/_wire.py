@@ -31,9 +31,9 @@ from typing import NamedTuple, Protocol
 from .deadlines import left
 
 __all__ = [
-    "CHALLENGE", "HELLO", "MAGIC", "MAX_FRAME", "MAX_KEY", "MAX_VALUE", "NONCE", "TAG", "VERDICT", "Channel", "Closed", "Keys",
-    "Late", "Message", "Op", "Opener", "Refused", "Sealer", "WireError", "challenge_for", "greet", "keys_of", "pack", "receive",
-    "send", "track", "unpack",
+    "CHALLENGE", "HELLO", "MAGIC", "MAX_FRAME", "MAX_KEY", "MAX_MEETING", "MAX_VALUE", "NONCE", "TAG", "VERDICT",
+    "Channel", "Closed", "Keys", "Late", "Message", "Op", "Opener", "Refused", "Sealer", "WireError",
+    "challenge_for", "greet", "keys_of", "pack", "receive", "send", "track", "unpack",
 ]  # fmt: skip
 
 MAGIC = b"distarr\x01"  # the last byte is the protocol's version
@@ -48,7 +48,9 @@ NUMBER = struct.Struct("!QI")
 
 MAX_KEY = 512
 MAX_VALUE = 1 << 20
-MAX_FRAME = MAX_VALUE + 8192
+#: What the values of all ranks at one meeting may have together.
+MAX_MEETING = 4 << 20
+MAX_FRAME = MAX_MEETING + 8192
 
 
 class WireError(ValueError):
@@ -74,7 +76,7 @@ class Op(enum.IntEnum):
     SET = 2
     GET = 3
     WAIT = 4
-    BARRIER = 5
+    MEET = 5
     FAIL = 6
     AGREE = 7
     LEAVE = 8

@@ -598,10 +598,8 @@ def test_store_control() -> None:
         )
         for rank in range(3)
     ]
-    for process in started:
-        out, _ = process.communicate(timeout=60)
-        assert process.returncode == 0
-        assert "SEEN control" in out
+    ended = [(process.communicate(timeout=60)[0], process.returncode) for process in started]
+    assert ended == [("SEEN control\n", 0)] * 3
 
 
 def launch(n: int, *arguments: str, timeout: float = 240, deadline: float = 20) -> subprocess.CompletedProcess[str]:

@@ -173,6 +173,37 @@ def test_barriers_of_some_ranks(group: Callable[..., list[Store]]) -> None:
         stores[0].barrier(ranks=[1, 2])
 
 
+def test_meetings_bring_every_rank_the_values_of_all(group: Callable[..., list[Store]]) -> None:
+    stores = group(4)
+    for turn in range(3):
+        values = [bytes([rank, turn]) * rank for rank in range(4)]
+        assert together(*(lambda one=one, value=value: one.meet("m", value) for one, value in zip(stores, values))) == [values] * 4
+    odd = together(*(lambda one=one: one.meet("m", bytes([one.rank]), ranks=[1, 3]) for one in stores[1::2]))
+    assert odd == [[b"\1", b"\3"]] * 2
+    with pytest.raises(RendezvousError, match="the store takes 1048576"):
+        stores[1].meet("m", bytes((1 << 20) + 1))
+    assert together(*(lambda one=one: len(one.meet("m", bytes(1 << 19))) for one in stores)) == [4] * 4
+    many = together(*(lambda one=one: one.meet("m", bytes(1 << 20)) for one in stores))
+    assert all(isinstance(error, RendezvousError) and "over 4194304 bytes together" in str(error) for error in many)
+    assert together(*(lambda one=one: one.barrier() for one in stores)) == [None] * 4
+
+
+def test_a_meeting_outlasts_rank_0(group: Callable[..., list[Store]]) -> None:
+    """Rank 0 may end the store as soon as it has its own answer: those of the others are on their way already."""
+    for _ in range(20):
+        stores = group(3)
+
+        def leave(zero: Store = stores[0]) -> list[bytes]:
+            got = zero.meet("m", b"0")
+            zero.close()
+            return got
+
+        def late(one: Store) -> list[bytes]:
+            return one.meet("m", bytes(str(one.rank), "ascii"))
+
+        assert together(leave, *(lambda one=one: late(one) for one in stores[1:])) == [[b"0", b"1", b"2"]] * 3
+
+
 def test_barrier_names_the_missing_and_can_be_used_again(group: Callable[..., list[Store]]) -> None:
     stores = group(4)
     late = together(*(lambda one=one: one.barrier("step", 1.0) for one in stores[:2]))

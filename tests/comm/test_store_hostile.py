@@ -240,7 +240,9 @@ def test_malformed_first_messages(zero: Store, payload: bytes) -> None:
         _wire.pack(Op.GET, 2, struct.pack("!dq", -1, -1), b"k"), _wire.pack(Op.WAIT, 2, struct.pack("!d", float("inf"))),
         _wire.pack(Op.AGREE, 2, struct.pack("!qd", 1, float("nan"))), _wire.pack(Op.SET, 2, b"k", b"p", b"pickle"),
         _wire.pack(Op.SET, 2, b"k"), _wire.pack(Op.SET, 2, b"k", b"v", bytes(_wire.MAX_VALUE + 1)),
-        _wire.pack(Op.BARRIER, 2, struct.pack("!d", 1), b"", b"123"), _wire.pack(Op.JOIN, 2, b"again"), _wire.pack(Op.FAILURE, 0),
+        _wire.pack(Op.MEET, 2, struct.pack("!d", 1), b"", b"123", b""), _wire.pack(Op.MEET, 2, struct.pack("!d", 1), b"", b""),
+        _wire.pack(Op.MEET, 2, struct.pack("!d", 1), b"", b"", bytes(_wire.MAX_VALUE + 1)),
+        _wire.pack(Op.JOIN, 2, b"again"), _wire.pack(Op.FAILURE, 0),
     ],
 )  # fmt: skip
 def test_malformed_requests(zero: Store, payload: bytes) -> None:
