@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -275,34 +274,7 @@ def test_a_killed_rank_is_named(start: Callable[..., Process]) -> None:
 # -- two hosts -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def hosts() -> Iterator[tuple[str, str]]:
-    """Two network namespaces joined by a cable: names of the two."""
-    if shutil.which("ip") is None or not hasattr(os, "geteuid") or os.geteuid() != 0:
-        pytest.skip("network namespaces need root and the ip command")
-    a, b = f"da{os.getpid()}a", f"da{os.getpid()}b"
-
-    def ip(*words: str) -> None:
-        subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=20)
-
-    try:
-        try:
-            for name in (a, b):
-                ip("netns", "add", name)
-            ip("link", "add", "eth0", "netns", a, "type", "veth", "peer", "name", "eth0", "netns", b)
-            for name, address in ((a, "10.231.7.1/24"), (b, "10.231.7.2/24")):
-                ip("-n", name, "addr", "add", address, "dev", "eth0")
-                for device in ("lo", "eth0"):
-                    ip("-n", name, "link", "set", device, "up")
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"no network namespaces here: {error.stderr.strip()}")
-        yield a, b
-    finally:
-        for name in (a, b):
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-
-def test_two_hosts_and_one_cut_off(hosts: tuple[str, str], start: Callable[..., Process]) -> None:
+def test_two_hosts_and_one_cut_off(two_hosts: tuple[str, str], start: Callable[..., Process]) -> None:
     code = """
 s = member()
 s.wait_ranks(); s.barrier()
@@ -317,10 +289,10 @@ except Exception as error:
     print(f"{time.monotonic() - began:.2f} {type(error).__name__} {error}", flush=True)
 """
     ranks = [
-        start(code, rank, 2, 5555, "ip", "netns", "exec", name, TEST_HOST="10.231.7.1") for rank, name in enumerate(hosts)
+        start(code, rank, 2, 5555, "ip", "netns", "exec", name, TEST_HOST="10.231.7.1") for rank, name in enumerate(two_hosts)
     ]
     assert [one.line() for _ in range(2) for one in ranks] == ["up", "up", "met", "met"]
-    subprocess.run(["ip", "-n", hosts[1], "link", "set", "eth0", "down"], check=True, timeout=20)
+    subprocess.run(["ip", "-n", two_hosts[1], "link", "set", "eth0", "down"], check=True, timeout=20)
     for one in ranks:
         one.go()
     for one, said in zip(ranks, ("missing rank 1 (", "did not answer within 2 s; rank 0 is stopped, or the network")):
