@@ -84,19 +84,22 @@ def _describe(got: np.ndarray, ref: np.ndarray, wrong: np.ndarray) -> str:
 
 
 def assert_same(dist: Any, ref: Any, *, exact: bool = True, ulps: float = 4, scale: Any = None,
-                zero_sign: bool = True, local: bool = False, one_nan: bool = False, unit: Any = None) -> None:  # fmt: skip
+                zero_sign: bool = True, local: bool = False, one_nan: bool = False, unit: Any = None,
+                squared: bool = False) -> None:  # fmt: skip
     """Assert that `dist` is a distributed array with NumPy's dtype, shape and values.
 
     `exact`: bit for bit, with NaN equal to NaN and the sign of zeros kept (`zero_sign`). Otherwise floating values may
     differ by `ulps` units of the dtype's precision, relative to max(|ref|, scale). `local` accepts NumPy results;
     `one_nan` takes all complex NaNs for one;
-    `unit`: the dtype whose precision counts where it is less than the result's.
+    `unit`: the dtype whose precision counts where it is less than the result's. `squared`: squares are compared, for a
+    square root of what may be near zero.
     """
     if isinstance(ref, tuple):
         assert isinstance(dist, tuple), f"got {type(dist).__name__}, NumPy returns a tuple"
         assert len(dist) == len(ref)
         for d, r in zip(dist, ref):
-            assert_same(d, r, exact=exact, ulps=ulps, scale=scale, zero_sign=zero_sign, local=local, one_nan=one_nan, unit=unit)
+            assert_same(d, r, exact=exact, ulps=ulps, scale=scale, zero_sign=zero_sign, local=local, one_nan=one_nan, unit=unit,
+                        squared=squared)  # fmt: skip
         return
     if not isinstance(ref, (np.ndarray, np.generic)):  # None, or a Python scalar
         assert type(dist) is type(ref) or isinstance(dist, da.DistributedArray), f"got {dist!r}, NumPy has {ref!r}"
@@ -116,6 +119,8 @@ def assert_same(dist: Any, ref: Any, *, exact: bool = True, ulps: float = 4, sca
         return
     with np.errstate(all="ignore"):
         wide_got, wide_ref = _wide(got), _wide(ref)
+        if squared:
+            wide_got, wide_ref = wide_got**2, wide_ref**2
         bound = np.abs(wide_ref) if scale is None else np.maximum(np.abs(wide_ref), np.abs(scale))
         coarse = eps(unit) if unit is not None and not is_exact(unit) else 0.0
         near = np.abs(wide_got - wide_ref) <= ulps * max(eps(ref.dtype), coarse) * bound + 1e-30
