@@ -141,7 +141,7 @@ def align(
         REPLICA layouts of the storages, the view of each leaf (its shape broadcasts to `shape`), and an integer that is
         equal for leaves of one version.
     target : Layout, optional
-        Evaluate into this layout. Default: the layout of an operand, whichever moves the fewest bytes.
+        Evaluate into this layout. Default: the layout of an operand or the middle of all, whichever moves the fewest bytes.
     """
     key = ("align", shape, tuple(leaves), target)
     found = context.layouts.remembered(key)
@@ -157,7 +157,7 @@ def align(
 
 
 def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Sequence[_Leaf]) -> Layout:
-    """The candidate that moves the fewest elements; then the most even; then the earliest operand's."""
+    """The candidate that moves the fewest elements; then the most even; then the middle; then the earliest operand's."""
     candidates: list[IndexMap] = []
     replicated: list[IndexMap] = []
     for leaf in leaves:
@@ -174,6 +174,9 @@ def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Seque
         candidates.append(blocks(0).resolve(shape, context.group.ids))
     if len(candidates) == 1:
         return context.layout(candidates[0])
+    middle = _middle(shape, candidates)
+    if middle is not None and middle not in candidates:
+        candidates.insert(0, middle)
     costs = []
     for turn, candidate in enumerate(candidates):
         needs = _needs(shape, leaves, candidate)
@@ -181,6 +184,30 @@ def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Seque
         uneven = sum(region.size**2 for _, region in candidate.chunks)
         costs.append((moved, uneven, turn))
     return context.layout(candidates[min(costs)[2]])
+
+
+def _middle(shape: tuple[int, ...], candidates: Sequence[IndexMap]) -> IndexMap | None:
+    """Halfway between maps that differ by shifts of their bounds, as those of a stencil's operands do.
+
+    There a halo travels half from each side, and the chunks at both ends give up alike: in ``a[:-2] + a[2:]`` each result
+    is computed where ``a[1:-1]`` is.
+    """
+    first = candidates[0]
+    owners = [device for device, _ in first.chunks]
+    if any([device for device, _ in other.chunks] != owners for other in candidates[1:]):
+        return None
+    regions: dict[int, list[Region]] = {device: [] for device in first.devices}
+    for device, *places in zip(owners, *([region for _, region in each.chunks] for each in candidates), strict=True):
+        axes = []
+        for ranges in zip(*places, strict=True):
+            if any(r.step != 1 or not r.size for r in ranges):
+                return None
+            starts, stops = [r.start for r in ranges], [r.start + r.size for r in ranges]
+            start = (min(starts) + max(starts)) // 2
+            axes.append(Range.of(start, 1, max((min(stops) + max(stops)) // 2 - start, 0)))
+        regions[device].append(Region(axes))
+    middle = IndexMap(shape, regions)
+    return middle if middle.covers and middle.is_disjoint else None
 
 
 def _size(shape: Sequence[int]) -> int:

@@ -38,6 +38,17 @@ def test_a_five_point_stencil_is_one_round_of_six_messages():
     np.testing.assert_array_equal(s.get(), expected)
 
 
+def test_a_two_point_stencil_sends_a_row_each_way():
+    h, a = rows(41, 30)
+    with da.ledger() as log:
+        s = (a[:-2] + a[2:]).evaluate()
+    assert (log.messages, log.rounds, log.bytes_moved) == (6, 1, 6 * 30 * 8)
+    assert {(move.source, move.target) for move in log.moves} == {(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)}
+    np.testing.assert_array_equal(s.get(), h[:-2] + h[2:])
+    with da.no_implicit_communication():
+        (s - a[1:-1]).evaluate()  # each result is where the middle is
+
+
 def test_a_nine_point_stencil_sends_each_halo_once():
     h, a = rows(40, 30)
     with da.ledger() as log:
