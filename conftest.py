@@ -41,13 +41,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _start_mpi(config: pytest.Config) -> None:
-    if config.getoption("--kind") != "host":
-        raise pytest.UsageError("--mpi moves host data: leave --kind=host")
     if not settings.default.derandomize or settings.default.database is not None:
         raise pytest.UsageError("--mpi needs a derandomized profile without a database: --hypothesis-profile ci or mpi")
     from conformance import mpi
 
-    if mpi.start().rank > 0:  # rank 0 speaks for all: they agree on every verdict
+    if mpi.start(config.getoption("--kind")).rank > 0:  # rank 0 speaks for all: they agree on every verdict
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         reporter._tw._file = open(os.devnull, "w")  # noqa: SIM115 - as long as the process lives
 

@@ -41,7 +41,7 @@ WORKS = {
     "gemm16": ("GEMM f16, rows x replicas", "TF", 1530.0), "gemm16_rows": ("GEMM f16, rows x rows", "TF", 1530.0),
     "small_add": ("64 x 64 a + a", "us", 15.7), "small_sum": ("64 x 64 sum to both", "us", 30.0),
 }  # fmt: skip
-"""Work -> its name, its unit, and the limit that was measured before (shared/reference/gpu-limits.md)."""
+"""Work -> its name, its unit, and the limit that was measured before."""
 COLUMNS = {
     "cupyx": "cupyx", "jax_eager": "JAX eager", "jax_jit": "JAX jit", "dtensor": "DTensor", "distarray1": "da 1 proc",
     "distarray2": "da 2 procs",
@@ -89,6 +89,10 @@ def steps(options: argparse.Namespace) -> list[Step]:
         "--devices=2,4,7", "conformance", "--ignore=conformance/test_ranks.py", "--ignore=conformance/test_mode_table.py",
         "tests/ops", "tests/fusion", "tests/transfer", "tests/devices",
     ]  # fmt: skip
+    suite_nccl = [
+        *mpirun, "-m", "pytest", *plugins, "-v", "--tb=short", "conformance", "--mpi", "--hypothesis-profile=mpi",
+        "--timeout=100", "--timeout-method=thread",
+    ]  # fmt: skip
     init_all = [
         python, "-m", "pytest", *plugins, "-v", "--tb=short", "--timeout=50", "--timeout-method=thread",
         "tests/comm/test_nccl.py", "-k", "init_all or device",
@@ -103,11 +107,13 @@ def steps(options: argparse.Namespace) -> list[Step]:
         Step("jax", [python, program("jax_bench"), *scale], 90, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **on_cpus}),
         Step("all_reduce", [*mpirun, program("all_reduce_bench"), *kind, *scale], 45, waits),
         Step("suite", suite, 190),
+        Step("suite_nccl", suite_nccl, 150, {"DISTARRAY_TIMEOUT": "20", "DISTARRAY_TEST_MPI_EXAMPLES": "4"}),
         Step("cupyx", [python, program("cupyx_bench"), *scale], 75),
         Step("dtensor", [*mpirun, program("dtensor_bench"), *kind, *scale], 70, {"MASTER_PORT": str(free_port())}),
         Step("killed", [python, program("killed")], 45, waits),
         Step("nccl_lost", [*mpirun, nccl, "lost"], 45, store()),
         Step("init_all", init_all, 60),
+        Step("nccl_debug", [*mpirun, nccl, "debug"], 45, store()),
         Step("nccl_shared", [*mpirun, nccl, "shared"], 30, store()),
         Step("nccl_store", [*mpirun, nccl, "store"], 70, store()),
     ]
@@ -246,7 +252,7 @@ def read(step: Step, text: str, results: list[dict[str, Any]]) -> None:
     results += found
     if step.name == "machine":
         step.summary = "; ".join(line[8:] for line in text.splitlines() if line.startswith("MACHINE "))
-    elif step.name in ("suite", "init_all"):
+    elif step.name in ("suite", "suite_nccl", "init_all"):
         read_pytest(step, text)
     elif step.name.startswith("nccl_"):
         passed = re.findall(r"rank \d+: (\w+) ok", text)
@@ -260,7 +266,7 @@ def read(step: Step, text: str, results: list[dict[str, Any]]) -> None:
         step.summary = f"{len(found) - len(bad)} ok, {len(step.failed)} failed" + (
             f", {unfit} n/a or wrong" if unfit else ""
         )
-    if step.state != "ok" and not found and step.name not in ("suite", "init_all"):
+    if step.state != "ok" and not found and step.name not in ("suite", "suite_nccl", "init_all"):
         last = [line.strip() for line in text.splitlines() if re.match(r"\w*(Error|Exception|Exit)\b", line.strip())]
         step.summary = f"{step.summary} {last[-1] if last else ''}".strip()[:220]
 

@@ -1,4 +1,5 @@
-"""The suite under a real mpiexec (``mpiexec -n 3 python -m pytest conformance --mpi``): one pytest session a rank.
+"""The suite under a real mpiexec (``mpiexec -n 3 python -m pytest conformance --mpi``): one pytest session a rank. With
+``--kind=cuda`` each rank has the GPU of its local rank, as one or several devices, and NCCL carries the data.
 
 Every rank runs the same tests and draws the same examples, as the profile is derandomized. What could set the ranks'
 hypothesis engines apart is agreed between them: the verdict of each example, so that all fail alike and shrink alike; the
@@ -59,15 +60,17 @@ class Verdict(NamedTuple):
 class Session:
     """This process's part in a session under MPI."""
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, deadline: float, kind: str) -> None:
         from distarray.comm._mpi_exit import load_mpi
-        from distarray.comm.mpi import MpiCommunicator
 
         self._mpi = load_mpi()
+        self._kind = kind
+        self._ordinals: tuple[int, ...] | None = None
         self._verdicts = self._mpi.COMM_WORLD.Dup()
         self.rank, self.size = int(self._verdicts.Get_rank()), int(self._verdicts.Get_size())
         self.deadline = deadline
-        self.communicator: Any = MpiCommunicator(self._verdicts, deadline)
+        self._control: Any = None
+        self.communicator: Any = self._formed()
         self.careful = False
         self._inside = False
         self._turn = 0
@@ -91,8 +94,22 @@ class Session:
 
         shares = tuple(shares)
         if shares not in self._contexts:
-            self._contexts[shares] = join(self.communicator, shares[self.rank])
+            self._contexts[shares] = join(self.communicator, shares[self.rank], self._kind, ordinals=self._ordinals)
         return self._contexts[shares]
+
+    def _formed(self) -> Any:
+        """A new communicator for the contexts: MPI itself, or NCCL with MPI beside it."""
+        from distarray.comm.mpi import MpiCommunicator
+
+        self._control = MpiCommunicator(self._verdicts, self.deadline)
+        if self._kind == "host":
+            return self._control
+        from distarray.cluster import detect, local_device
+        from distarray.comm.nccl import NcclCommunicator
+        from distarray.devices import gpu_count
+
+        self._ordinals = (local_device(detect(), gpu_count()),)
+        return NcclCommunicator(self._control, self._ordinals[0], self.deadline)
 
     # meeting the others
 
@@ -229,9 +246,10 @@ class Session:
     def _renew(self) -> None:
         """New communicators for the contexts: the ranks have made different numbers of calls."""
         from distarray.comm._mpi_exit import forget
-        from distarray.comm.mpi import MpiCommunicator
 
-        old = self.communicator
+        old = self._control
+        if self._kind != "host":
+            self.communicator.abort("an example failed")
         if self._drained(old):
             self.meet("drained")
             self._drained(old)
@@ -239,7 +257,7 @@ class Session:
         else:
             self.meet("drained")
         forget(old)
-        self.communicator = MpiCommunicator(self._verdicts, self.deadline)
+        self.communicator = self._formed()
         for context in self._contexts.values():
             context.communicator = self.communicator
 
@@ -292,11 +310,11 @@ def session() -> Session | None:
     return _SESSION[0] if _SESSION else None
 
 
-def start(deadline: float | None = None) -> Session:
+def start(kind: str) -> Session:
     """Begin the session: called by every rank, before tests are collected."""
     from hypothesis.internal.conjecture import data, engine
 
-    found = Session(float(os.environ.get("DISTARRAY_TIMEOUT", "20")) if deadline is None else deadline)
+    found = Session(float(os.environ.get("DISTARRAY_TIMEOUT", "20")), kind)
     _SESSION.append(found)
     engine.time = SimpleNamespace(perf_counter=lambda: 0.0, monotonic=lambda: 0.0)  # nothing is decided by the clock
     for name in ("draw", "_draw"):

@@ -77,6 +77,10 @@ class Channel:
         self._busy = 0.0  # when the last call began
         self.segment = SEGMENT  # equal on all ranks; tests set it low
 
+    def who(self, rank: int) -> str:
+        """A rank with its host, for messages."""
+        return f"rank {rank} (host {self.hosts[rank]})"
+
     def _begin(self, kind: str, signature: Signature) -> Call:
         call = self.record.begin(self.sequence, kind, signature)
         self.sequence += 1
@@ -101,7 +105,7 @@ class Channel:
             raise kind(text)
 
     def _post(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, slot: int) -> None:
-        tag = self._tags.tag(slot, call.sequence, call.signature.operation)
+        tag = self._tags.tag(slot, call.sequence, call.signature)
         try:
             start = self._comm.Irecv if receiving else self._comm.Isend
             pending.append(Pending(start([buffer, self._mpi.BYTE], peer, tag), peer, buffer, receiving))
@@ -183,7 +187,7 @@ class Channel:
 
     def _sizes_differ(self, call: Call, peer: int, what: str) -> NoReturn:
         self._fail(
-            CollectiveMismatchError, f"rank {peer} (host {self.hosts[peer]}) {what}, in {call}. Both must plan the same "
+            CollectiveMismatchError, f"{self.who(peer)} {what}, in {call}. Both must plan the same "
             "moves: look for metadata (shape, dtype, layout) that depends on the rank."
         )  # fmt: skip
 
@@ -212,7 +216,7 @@ class Channel:
                 elif self._failure is not None:
                     continue
                 elif about == "error":
-                    where = f"rank {peer} (host {self.hosts[peer]})"
+                    where = f"{self.who(peer)}"
                     self._failure = (
                         RemoteError,
                         f"{where} failed inside an operation with {text}. This rank was at {call}.",
@@ -238,10 +242,11 @@ class Channel:
             ahead = peer in waiting and status.sequence > call.sequence and now - status.seen > SETTLE
             if ahead or status.differs(call):
                 what = "it passed that call without this rank's message" if ahead else "the calls differ"
-                self._fail(CollectiveMismatchError, verdict.mismatch(self.rank, str(call), peer, status.text, what))
+                text = verdict.mismatch(self.who(self.rank), str(call), self.who(peer), status.text, what)
+                self._fail(CollectiveMismatchError, text)
         gone = [peer for peer in waiting if peer in self._left and now - self._left[peer][1] > SETTLE]
         if gone:
-            said = "; ".join(f"rank {peer} (host {self.hosts[peer]}) {self._left[peer][0]}" for peer in gone)
+            said = "; ".join(f"{self.who(peer)} {self._left[peer][0]}" for peer in gone)
             self._fail(PeerLostError, verdict.left(self.rank, call, said), lost=gone)
 
     def _late(self, call: Call, waiting: list[int]) -> NoReturn:
@@ -254,18 +259,19 @@ class Channel:
                 at = self._tags.sequence(tag, call.sequence)
                 if at > call.sequence:
                     text = verdict.mismatch(
-                        self.rank, str(call), peer, f"call {at}", "it has sent data of that call already"
+                        self.who(self.rank), str(call), self.who(peer), f"call {at}", "it has sent data of that call already"
                     )
                     self._fail(CollectiveMismatchError, text)
-        self.record.dump(f"rank {self.rank} (host {self.hosts[self.rank]}) timed out in {call}")
+        self.record.dump(f"{self.who(self.rank)} timed out in {call}")
         ring = self.record.format(last=8)
         if silent:
-            names = ", ".join(f"rank {peer} (host {self.hosts[peer]})" for peer in silent)
+            names = ", ".join(f"{self.who(peer)}" for peer in silent)
             self._fail(PeerLostError, verdict.late(self.rank, call, self.deadline, names, ring), lost=silent)
         peer = waiting[0]
         said = known[peer].text if peer in known else str(call)
         what = f"each waits for the other, and after {self.deadline:g} s nothing has come"
-        self._fail(CollectiveMismatchError, f"{verdict.mismatch(self.rank, str(call), peer, said, what)}\n{ring}")
+        text = verdict.mismatch(self.who(self.rank), str(call), self.who(peer), said, what)
+        self._fail(CollectiveMismatchError, f"{text}\n{ring}")
 
     # How it fails
 
@@ -278,7 +284,7 @@ class Channel:
             self._sizes_differ(call, item.peer, f"sent {wanted}")
         lost = verdict.failed_ranks(mpi, self._comm) if kind in verdict.failure_classes(mpi) else []
         lost = lost or ([] if peer is None else [peer])
-        names = ", ".join(f"rank {one} (host {self.hosts[one]})" for one in lost) or "a process"
+        names = ", ".join(f"{self.who(one)}" for one in lost) or "a process"
         self._fail(
             PeerLostError, f"{names} was lost: MPI says '{error}', in {call}. Go on with shrink(survivors), or a new job.",
             lost=lost,

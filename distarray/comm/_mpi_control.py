@@ -14,6 +14,7 @@ from typing import Any
 
 from ._mpi_exit import GRAVEYARD
 from ._record import Call
+from .base import Signature
 
 __all__ = ["Control", "Status", "Tags", "alive"]
 
@@ -24,21 +25,21 @@ TEXT = 1200
 
 
 class Tags:
-    """How a message's tag tells what it belongs to: a slot, a hash of the operation, and the sequence number.
+    """How a message's tag tells what it belongs to: a slot, a hash of the operation and its detail, and the sequence number.
 
-    Processes that came to different operations have different tags, so that one's data never lands in the other's
-    buffers. Where the library's tags are short, the hash is left out.
+    Processes that came to different operations, or to other plans of one, have different tags, so that one's data never
+    lands in the other's buffers. Where the library's tags are short, the hash is left out.
     """
 
     EXCHANGE, GATHER, REST, DEBUG, SHRINK = 1, 4, 5, 6, 7  # 0 is control; 1 to 3 exchange, by the number of segments
 
     def __init__(self, upper: int) -> None:
         bits = min((upper + 1).bit_length() - 1, 30) - 3
-        self.hashes = 256 if bits >= 20 else 1
+        self.hashes = 1 << max(bits - 14, 0) if bits >= 20 else 1
         self.range = (1 << bits) // self.hashes
 
-    def tag(self, slot: int, sequence: int, name: str) -> int:
-        number = zlib.crc32(name.encode()) % self.hashes
+    def tag(self, slot: int, sequence: int, signature: Signature) -> int:
+        number = zlib.crc32(signature.detail.encode(), zlib.crc32(signature.operation.encode())) % self.hashes
         return ((sequence % self.range) * self.hashes + number) * 8 + slot
 
     def sequence(self, tag: int, near: int) -> int:
@@ -50,12 +51,13 @@ class Tags:
 class Status:
     """Where a peer said that it is."""
 
-    __slots__ = ("awaits", "kind", "operation", "seen", "sequence", "text")
+    __slots__ = ("awaits", "detail", "kind", "operation", "seen", "sequence", "text")
 
     def __init__(self, message: dict[str, Any], seen: float) -> None:
         self.sequence = int(message["sequence"])
         self.kind = str(message["kind"])
         self.operation = str(message["operation"])
+        self.detail = str(message["detail"])
         self.text = str(message["text"])
         self.awaits = [int(rank) for rank in message["awaits"]]
         self.seen = seen
@@ -64,16 +66,15 @@ class Status:
     def of(call: Call, awaits: list[int]) -> dict[str, Any]:
         signature = call.signature
         return {
-            "sequence": call.sequence, "kind": call.kind, "operation": signature.operation[:TEXT], "text": str(call)[:TEXT],
-            "awaits": awaits[:256],
+            "sequence": call.sequence, "kind": call.kind, "operation": signature.operation[:TEXT],
+            "detail": signature.detail[:TEXT], "text": str(call)[:TEXT], "awaits": awaits[:256],
         }  # fmt: skip
 
     def differs(self, call: Call) -> bool:
         """Whether the peer is at another call with the same number."""
-        return self.sequence == call.sequence and (self.kind, self.operation) != (
-            call.kind,
-            call.signature.operation[:TEXT],
-        )
+        signature = call.signature
+        ours = call.kind, signature.operation[:TEXT], signature.detail[:TEXT]
+        return self.sequence == call.sequence and (self.kind, self.operation, self.detail) != ours
 
 
 class Control:

@@ -12,9 +12,9 @@ from ._record import Call
 __all__ = ["failed_ranks", "failure_classes", "late", "left", "mismatch", "silent", "told"]
 
 
-def mismatch(one: int, at: str, other: int, there: str, what: str) -> str:
+def mismatch(one: str, at: str, other: str, there: str, what: str) -> str:
     return (
-        f"rank {one} is at {at}; rank {other} at {there}: {what}. All ranks must make the same calls in the same order: look "
+        f"{one} is at {at}; {other} at {there}: {what}. All ranks must make the same calls in the same order: look "
         "for a branch on the rank, on local values or on timing before these lines, or set DISTARRAY_DEBUG=1 to compare "
         "every call."
     )

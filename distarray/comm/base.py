@@ -25,7 +25,7 @@ class Message(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """What a call is, for error messages and for the comparison that debug mode makes between processes."""
+    """What a call is: operation and detail must be equal in all processes, the site is for messages."""
 
     operation: str
     detail: str = ""

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError
-from ._record import Bytes, Call, Recorder, byte_views, collective_deadline, debug_mode
+from ._record import Bytes, Call, Recorder, byte_views, collective_deadline
 from .base import Communicator, Message, Signature
 from .deadlines import seconds
 
@@ -132,7 +132,6 @@ class InProcessCommunicator(Communicator):
         self._group = group
         self._aborted = ""
         self._shrinks: dict[tuple[int, ...], int] = {}
-        self._debug = debug_mode()
 
     def exchange(self, sends: Sequence[Message], receives: Sequence[Message], signature: Signature) -> None:
         outgoing = {peer: view for peer, view in byte_views(sends, self.size, receiving=False).items() if view.size}
@@ -233,8 +232,6 @@ class InProcessCommunicator(Communicator):
             first = step.posted[step.first].call
             if not call.same(first):
                 raise group.mismatch(rank, call, step.first, first, "the calls differ")
-            if self._debug and call.signature.detail != first.signature.detail:
-                raise group.mismatch(rank, call, step.first, first, "their details differ")
         for peer, theirs in [*step.posted.items(), (rank, mine)]:
             pairs = (
                 [(rank, mine, peer, theirs)]

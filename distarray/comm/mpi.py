@@ -199,7 +199,7 @@ class MpiCommunicator(Channel, Communicator):
         text = str(call).encode()[: DEBUG_FRAME - 16]
         mine = (fingerprint(call.sequence, call.kind, call.signature) + text).ljust(DEBUG_FRAME, b"\0")
         frames = [bytearray(mine) for _ in range(self.size)]
-        shown = Call(call.sequence, call.kind, Signature("compare", call.signature.detail, call.signature.site))
+        shown = Call(call.sequence, call.kind, Signature("compare", "", call.signature.site))
         pending: list[Pending] = []
         for peer in range(self.size):
             if peer != self.rank:
@@ -213,9 +213,8 @@ class MpiCommunicator(Channel, Communicator):
         for rank, frame in enumerate(frames):
             if frame[:16] != frames[0][:16]:
                 said = [bytes(one[16:]).rstrip(b"\0").decode(errors="replace") for one in (frames[0], frame)]
-                self._fail(
-                    CollectiveMismatchError, verdict.mismatch(rank, said[1], 0, said[0], "their fingerprints differ")
-                )
+                differ = verdict.mismatch(self.who(rank), said[1], self.who(0), said[0], "their fingerprints differ")
+                self._fail(CollectiveMismatchError, differ)
 
     def _created(self, chosen: tuple[int, ...], call: Call) -> Any:
         """The survivors' MPI communicator. MPI creates it in one blocking call: on a thread, to be left at the deadline."""

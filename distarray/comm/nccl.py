@@ -29,7 +29,7 @@ from ..errors import (
 )
 from ._control import Control
 from ._nccl_binding import TYPE, Binding, Calls, InProgress, find_binding
-from ._record import Recorder
+from ._record import Call, Recorder, debug_mode, fingerprint
 from .base import Communicator, Message, Signature
 from .deadlines import bootstrap_timeout
 
@@ -121,6 +121,7 @@ class NcclCommunicator(Communicator):
         self.sequence = 0
         self.record = Recorder(self.rank, self.size)
         self.control = control
+        self._debug = debug_mode()
         self._broken = ""
         self._stuck = False  # a thread may still be inside NCCL
         self._closed = False
@@ -213,6 +214,8 @@ class NcclCommunicator(Communicator):
         outgoing, incoming = self._checked(sends), self._checked(receives)
         self.sequence += 1
         call = self.record.begin(self.sequence, "exchange", signature)
+        if self._debug and self.size > 1:
+            self._gather(call, b"")
         if outgoing or incoming:
             self.point_to_point(outgoing, incoming, 0, signature.operation)
         call.finish("queued")
@@ -283,23 +286,30 @@ class NcclCommunicator(Communicator):
         self._usable()
         self.sequence += 1
         call = self.record.begin(self.sequence, "all_gather", signature)
-        head = f"{self.sequence} {signature.operation}".encode()
+        got = self._gather(call, payload)
+        call.finish()
+        return got
+
+    def _gather(self, call: Call, payload: bytes) -> list[bytes]:
+        """Every process's payload, over the control channel, which carries with it what call each is at."""
+        mine = fingerprint(call.sequence, call.kind, call.signature)
+        frame = mine + str(call).replace("\0", " ").encode() + b"\0" + payload
         try:
-            got = self.control.all_gather(head + b"\0" + payload, signature)
+            got = self.control.all_gather(frame, Signature("a call of the NCCL communicator"))
         except BaseException:
             call.finish("failed")
             raise
-        call.finish()
         for peer, message in enumerate(got):
-            theirs = message.partition(b"\0")[0]
-            if theirs != head:
-                reason = f"rank {peer} on {self.hosts[peer]} is at call {theirs.decode(errors='replace')!r}"
+            if message[: len(mine)] != mine:
+                call.finish("failed")
+                there = message[len(mine) :].partition(b"\0")[0].decode(errors="replace")
+                reason = f"rank {peer} on {self.hosts[peer]} is at {there}"
                 self.abort(reason)
                 raise CollectiveMismatchError(
-                    f"{reason} while rank {self.rank} is at {head.decode()!r}; all processes must make the same calls in the "
-                    "same order: look for a branch on the rank or on local values"
+                    f"{reason}, rank {self.rank} at {call}; all processes must make the same calls in the same order: look "
+                    "for a branch on the rank or on local values"
                 )
-        return [message.partition(b"\0")[2] for message in got]
+        return [message[len(mine) :].partition(b"\0")[2] for message in got]
 
     def barrier(self, signature: Signature) -> None:
         self.all_gather(b"", signature)

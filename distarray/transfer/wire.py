@@ -37,7 +37,7 @@ class Round:
         self._slots: list[tuple[int, int]] = []
         self._received: dict[int, list[Any]] = {}
         self._into: dict[int, Any] = {}
-        self._plan = 0  # in debug mode, a checksum of the whole round: who sends what to whom
+        self._plan = 0  # a checksum of the whole round: who sends what to whom
 
     def carry(
         self, sender: int, receiver: int, array: Any, shape: tuple[int, ...], dtype: Any, into: Any = None
@@ -51,8 +51,7 @@ class Round:
         """
         if sender == receiver:
             return -1
-        if self.context.debug:
-            self._plan = crc32(f"{sender} {receiver} {tuple(shape)} {dtype}".encode(), self._plan)
+        self._plan = crc32(f"{sender} {receiver} {shape} {dtype.char}".encode(), self._plan)
         if sender == self.rank:
             self._out.setdefault(receiver, []).append(array)
         elif receiver == self.rank:
@@ -73,8 +72,7 @@ class Round:
             with self.context.reporting():
                 sends = self._packed(lib)
                 receives = self._awaited(lib)
-            detail = f"of a plan {self._plan:08x}" if self.context.debug else ""
-            communicator.exchange(sends, receives, Signature(operation, detail, _site()))
+            communicator.exchange(sends, receives, Signature(operation, f"plan {self._plan:08x}", _site()))
 
     def _packed(self, lib: Any) -> list[Message]:
         stage = self.context.local_devices[0]

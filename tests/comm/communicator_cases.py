@@ -233,6 +233,21 @@ class Failing:
             assert not into.any()
 
     @staticmethod
+    def another_plan(comm: Communicator) -> None:
+        """The same operation with the same sizes, for arrays of another shape: found without debug mode too."""
+        peer = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        into = np.zeros(4)
+        signature = HERE if comm.rank else HERE._replace(detail="plan of another shape", site="other.py:7")
+
+        def program() -> None:
+            comm.exchange([Message(peer[0], np.ones(4))], [Message(peer[1], into)], signature)
+            comm.barrier(HERE)
+
+        raised(CollectiveMismatchError, program, "plan of another shape", "'redistribute'")
+        if comm.rank == 0 or peer[1] == 0:
+            assert not into.any()
+
+    @staticmethod
     def another_size(comm: Communicator) -> None:
         def program() -> None:
             sends = [Message(1, np.ones(4))] if comm.rank == 0 else []

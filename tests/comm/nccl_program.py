@@ -4,6 +4,7 @@
     mpirun -n 2 python tests/comm/nccl_program.py store     through the rendezvous store
     mpirun -n 2 python tests/comm/nccl_program.py shared    all on GPU 0: must be refused by name
     mpirun -n 2 python tests/comm/nccl_program.py lost      rank 1 stays away: deadline, abort, shrink
+    mpirun -n 2 python tests/comm/nccl_program.py debug     debug mode finds plans that differ
 
 Prints a line for each case and ends with status 1 where one failed. test_nccl.py runs the cases with one process.
 """
@@ -391,6 +392,23 @@ def lost(group: Any) -> None:
     os._exit(0)
 
 
+def debug(group: Any) -> None:
+    """With DISTARRAY_DEBUG=1, processes that would exchange by different plans of equal sizes find it before they do."""
+    import cupy
+
+    from distarray.comm.base import Message, Signature
+    from distarray.errors import CollectiveMismatchError
+
+    comm, n, rank = group.communicator, group.size, group.rank
+    into = cupy.zeros(4)
+    signature = Signature("reshard", "plan of rows" if rank else "plan of columns", f"program.py:{rank}")
+    sends, receives = [Message((rank + 1) % n, cupy.ones(4))], [Message((rank - 1) % n, into)]
+    refused(CollectiveMismatchError, r"plan of (rows|columns)\) at program.py", lambda: comm.exchange(sends, receives, signature))
+    assert not into.any()
+    print(f"rank {rank}: debug ok", flush=True)
+    os._exit(0)
+
+
 def main() -> None:
     import cupy
 
@@ -404,6 +422,8 @@ def main() -> None:
     os.environ.setdefault("DISTARRAY_SECRET", "only for this test on one machine")
     if how == "lost":
         os.environ["DISTARRAY_TIMEOUT"] = "4"
+    if how == "debug":
+        os.environ["DISTARRAY_DEBUG"] = "1"
     cupy.cuda.Device(0 if how == "shared" else rank % cupy.cuda.runtime.getDeviceCount()).use()
     if how == "shared":
         refused(DeviceError, "ranks 0 and 1 .* are both on GPU", lambda: init_process_group(size, rank))
@@ -417,8 +437,8 @@ def main() -> None:
             f"rank {rank}: formed in {time.perf_counter() - start:.2f} s, {binding.name}, NCCL {binding.version}",
             flush=True,
         )
-        if how == "lost":
-            return lost(group)
+        if how in ("lost", "debug"):
+            return (lost if how == "lost" else debug)(group)
         failed = run(group)
     sys.exit(1 if failed else 0)
 

@@ -116,7 +116,7 @@ def faults(kind: str, seed: int) -> tuple[list[str], collections.Counter[str]]:
             wrong.append(f"rank {rank} got {error}")
         if f"rank {victim} " not in text or not re.search(r"call \d+, (exchange|all_gather|barrier) for '", text):
             wrong.append(f"rank {rank}'s error does not name rank {victim} and the operation")
-        if kind not in ("extra", "shape") and "(host " not in text:
+        if "(host " not in text:
             wrong.append(f"rank {rank}'s error does not name the host")
         if not end.get("took", 0) < DEADLINE + MARGIN:
             wrong.append(f"rank {rank} was told after {end['took']:.1f} s")
