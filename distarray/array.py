@@ -352,7 +352,8 @@ class DistributedArray(Operators):
             METHODS["setitem"](self, key, value)
             return
         view = self._view_map().index(key)
-        if not view.shape and getattr(value, "ndim", 0) != 0 and not _has_ellipsis(key):
+        several = getattr(value, "ndim", 0) != 0 and not (self._dtype.kind == "b" and value.size == 1)  # its truth value
+        if not view.shape and several and not _has_ellipsis(key):
             if self._dtype.kind == "c":
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
             raise ValueError("setting an array element with a sequence.")

@@ -219,3 +219,14 @@ def test_a_long_row_of_blocks_is_cut_in_time_in_proportion(monkeypatch: pytest.M
         return intersections(monkeypatch, np.add.outer(x[:4], x).evaluate)
 
     assert pairs(4800) < 8 * pairs(1200)
+
+
+def test_an_element_of_bool_takes_the_truth_value_of_an_array_of_one_element() -> None:
+    for value in (np.array([7]), np.array([[0]]), da.asarray(np.array([7]))):
+        for shape, key in (((), ()), ((3,), 0)):
+            x, h = da.zeros(shape, dtype=bool), np.zeros(shape, bool)
+            x[key] = value
+            h[key] = np.asarray(value)
+            np.testing.assert_array_equal(x.get(), h)
+    with pytest.raises(ValueError, match="setting an array element with a sequence"):
+        da.zeros(3, dtype=bool)[0] = np.array([7, 8])
