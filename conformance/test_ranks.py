@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -190,6 +192,40 @@ def test_modes_and_resharding(data, first, second):
         assert_same(value, H, local=True)
         assert_same(total, H + H, local=True)
         assert text.startswith("DistributedArray([[")
+
+
+N = np.arange(48).reshape(8, 6) - 40  # negative in the first rows alone
+
+REFUSED = {
+    "power": lambda x: x**x,
+    "in place": lambda x: operator.ipow(x, x * 1),
+    "in place, pending": lambda x: operator.ipow(x + 0, x * 1),
+    "out": lambda x: np.power(x, x, out=da.zeros(x.shape, layout=da.blocks(0))),
+    "out and where": lambda x: np.power(x, x, out=da.zeros(x.shape, layout=da.blocks(0)), where=x < 3),
+    "accumulate": lambda x: np.power.accumulate(np.flip(x, 0)[:, ::-1] % 7 + 2 * (x < -34), axis=1) + x ** (x * 1),
+    "divmod": lambda x: raising(np.divmod, x, np.maximum(x, 0)),
+    "sum": lambda x: raising(np.sum, np.where(x < -34, 1.7e308, 1.0), axis=1),
+    "quotient": lambda x: raising(np.true_divide, x, np.maximum(x, 0)),
+}  # fmt: skip
+"""What NumPy refuses for the values of the first rows alone, which one rank holds."""
+
+
+def raising(function, *args, **kwargs):
+    with np.errstate(all="raise"):
+        return function(*args, **kwargs)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_data_of_one_rank_make_fail_fails_on_all_and_they_go_on(name):
+    def program():
+        x = da.asarray(N, layout=da.blocks(0))
+        with pytest.raises((ValueError, FloatingPointError)) as caught:
+            REFUSED[name](x)
+        assert_same((x[1:] + x[:-1]).get(), N[1:] + N[:-1], local=True)
+        return f"{type(caught.value).__name__}: {caught.value}"
+
+    for shares in SHARES:
+        assert len(set(on_ranks(shares, program))) == 1
 
 
 def test_a_failure_of_one_rank_reaches_the_others():

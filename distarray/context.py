@@ -16,6 +16,8 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from distarray.cluster import detect
 from distarray.comm.base import Communicator, Signature
 from distarray.devices import Device, RemoteDevice, Workers, make_devices
@@ -128,6 +130,13 @@ class Context:
     def reporting(self) -> AbstractContextManager[None]:
         """Around local work between two communications: a failure there reaches the other processes as RemoteError."""
         return _NOTHING if self.communicator is None else self._reporting(self.communicator)
+
+    def guarding(self, operation: str, *, fallible: bool) -> AbstractContextManager[None]:
+        """Around local work on data: `agreeing` where NumPy may raise by what the data are, which it also does under
+        ``np.errstate("raise")``, else `reporting`. The same on all processes."""
+        if self.communicator is not None and (fallible or "raise" in np.geterr().values()):
+            return self.agreeing(operation)
+        return self.reporting()
 
     @contextmanager
     def agreeing(self, operation: str) -> Iterator[None]:

@@ -15,7 +15,7 @@ from distarray.devices import Chunk
 from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Cell, Fetch, align
 from distarray.fusion.evaluate import Program, Step, evaluate_cells, evaluate_plain
-from distarray.fusion.expr import Leaf, Node, fallible
+from distarray.fusion.expr import Leaf, Node, fallible, is_loud
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.storage import Storage, Version, duplicate, share
@@ -110,7 +110,8 @@ class _Compiler:
         if done is None:
             args = tuple([self.visit(arg) for arg in item.args])
             done = self.slots[id(item)] = len(self.steps)
-            self.steps.append(Step(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked))
+            loud = is_loud(item.errors)
+            self.steps.append(Step(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud))
         return ("step", done)
 
     def leaf(self, leaf: Leaf) -> int:
@@ -189,7 +190,7 @@ def _evaluate(
     leaves: Sequence[Leaf],
     al: Alignment,
     outs: Sequence[Any],
-    guard: AbstractContextManager[None] | None = None,
+    guard: AbstractContextManager[None],
 ) -> None:
     """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout."""
     buffers = _fetch(context, program, leaves, al) if al.fetches else []
@@ -208,7 +209,7 @@ def _evaluate(
             work.append((out if cell.key is None else out[cell.key], operands))
         jobs.append((device, work))
     strict = not al.layout.index_map.is_disjoint
-    with guard or context.reporting():
+    with guard:
         evaluate_cells(context, program, jobs, nbytes * (1 + len(leaves)), strict)
 
 
@@ -354,14 +355,15 @@ def write(
         mine = [leaf for leaf in leaves if leaf.version is version]
         others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
         in_place = not others and not version.pinned(1 + private)
+        guard = _guard(context, value) if type(value) is Node else context.reporting()
         if storage.exposed and not in_place:
-            _write_through(context, program, leaves, al, version, seen)
+            _write_through(context, program, leaves, al, version, seen, guard)
             return
         chunks = list(version.chunks)
         with context.reporting():
             outs = _targets(seen, layout, version, chunks, fresh=not in_place)
             twins = _twins(seen, chunks, fresh=not in_place)
-        _evaluate(context, program, leaves, al, outs)
+        _evaluate(context, program, leaves, al, outs, guard)
         for origin, array, device in twins:
             device.copy(array, outs[origin], device)
         watch = watching.get()
@@ -411,13 +413,19 @@ def _twins(seen: Any, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[
 
 
 def _write_through(
-    context: Context, program: Program, leaves: Sequence[Leaf], al: Alignment, version: Version, seen: Any
+    context: Context,
+    program: Program,
+    leaves: Sequence[Leaf],
+    al: Alignment,
+    version: Version,
+    seen: Any,
+    guard: AbstractContextManager[None],
 ) -> None:
     """Write into buffers that others hold, from values computed beforehand in buffers of our own."""
     with context.reporting():
         fresh = allocate(context, seen.layout, version.dtype, label="the value of an assignment")
     values = [None if c is None else c.array for c in fresh]
-    _evaluate(context, program, leaves, al, values)
+    _evaluate(context, program, leaves, al, values, guard)
     for i, source in enumerate(seen.sources):
         chunk = version.chunks[source]
         if chunk is not None:

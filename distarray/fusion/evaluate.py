@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from distarray.fusion import gpu_ufuncs, gpu_vector
-from distarray.fusion.expr import real_part
+from distarray.fusion.expr import is_loud, real_part
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -36,7 +37,8 @@ another code path for strided data, so that overlapping chunks feed them contigu
 
 
 class Step(NamedTuple):
-    """One ufunc call of a program. `args` are ("leaf" | "step" | "const", value)."""
+    """One ufunc call of a program. `args` are ("leaf" | "step" | "const", value). `loud`: its errors ask for more than a
+    warning, so that it is called as NumPy's own would be."""
 
     ufunc: Any
     args: tuple[tuple[str, Any], ...]
@@ -45,6 +47,7 @@ class Step(NamedTuple):
     errors: dict[str, Any]
     site: tuple[str, int, dict[str, Any]]
     masked: bool
+    loud: bool
 
 
 class Program(NamedTuple):
@@ -170,14 +173,19 @@ def _run(
         into = out if i == last and out.dtype == step.dtype else None
         if notes is not None:
             notes.step = step
-            result = _call_numpy(step, args, into)
+            if step.loud:
+                with notes.as_numpy(step):
+                    result = _call_numpy(step, args, into)
+            else:
+                result = _call_numpy(step, args, into)
         else:
             result = _call_other(lib, step, args, into)
         done.append(result)
     if done[last] is not out:
         done[last] = real_part(done[last], out.dtype)
         if notes is not None:
-            np.copyto(out, done[last], casting="unsafe")
+            with notes.as_numpy(steps[last]) if steps[last].loud else nullcontext():
+                np.copyto(out, done[last], casting="unsafe")
         else:
             out[...] = done[last].astype(out.dtype) if hasattr(done[last], "astype") else done[last]
 
@@ -222,6 +230,11 @@ class _Notes:
     def __init__(self) -> None:
         self.seen: dict[tuple[str, int], Step] = {}
         self.step: Any = None
+        self.handler: Any = np.geterrcall()
+
+    def as_numpy(self, step: Step) -> Any:
+        """A context in which NumPy does about conditions what the user asked for."""
+        return np.errstate(call=self.handler, **step.errors)
 
     def listening_to(self, errors: dict[str, Any]) -> Any:
         """A context in which NumPy reports here what one operation's `errors` warn of."""
@@ -233,15 +246,15 @@ class _Notes:
         return np.errstate(call=self, **wanted)
 
     def listening(self, program: Program) -> Any:
-        """A context in which NumPy reports conditions here, or where the user asked for another way, does that."""
-        errors: dict[str, Any] = program.steps[0].errors if program.steps else dict(np.geterr())
-        if any(how not in ("warn", "ignore") for how in errors.values()):
-            return np.errstate(**errors)
-        wanted: dict[str, Any] = {
-            kind: "call" if any(s.errors[kind] == "warn" for s in program.steps) else "ignore" for kind in self._KINDS
-        }
+        """A context in which NumPy reports here what the quiet steps warn of; without steps, what a cast does."""
+        quiet = [step.errors for step in program.steps if not step.loud]
         if not program.steps:
-            wanted = {kind: "call" if how == "warn" else "ignore" for kind, how in errors.items()}
+            quiet = [dict(np.geterr())]
+            if is_loud(quiet[0]):
+                return nullcontext()
+        wanted: dict[str, Any] = {
+            kind: "call" if any(errors[kind] == "warn" for errors in quiet) else "ignore" for kind in self._KINDS
+        }
         return np.errstate(call=self, **wanted)
 
     def __call__(self, condition: str, flag: int) -> None:
@@ -266,4 +279,4 @@ class _Notes:
             )
 
 
-_CAST = Step(np.positive, (), {}, None, {}, ("", 0, {}), False)
+_CAST = Step(np.positive, (), {}, None, {}, ("", 0, {}), False, False)

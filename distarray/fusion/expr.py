@@ -219,6 +219,8 @@ def record(
 
 def fallible(node: Node) -> bool:
     """Whether data can make a call fail as NumPy's does, on some processes and not on others."""
+    if node.ufunc is ASTYPE:  # of a call that goes to an array of another dtype, before it was evaluated itself
+        return any(type(a) is Node and a.version is None and fallible(a) for a in node.args)
     if node.ufunc is np.power and node.dtype.kind in "iu":
         return True
     return "raise" in node.errors.values()
@@ -231,7 +233,12 @@ def forced(node: Node) -> bool:
         return True
     if node.ufunc is np.power and node.dtype.kind in "iu":
         return True
-    for how in node.errors.values():
+    return is_loud(node.errors) or any(type(a) is Leaf and a.exposed for a in node.args)
+
+
+def is_loud(errors: dict[str, Any]) -> bool:
+    """Whether conditions are to raise, print or call: what only an evaluation at the call can do."""
+    for how in errors.values():  # noqa: SIM110 - any() takes three times as long, at each recorded call
         if how != "warn" and how != "ignore":
             return True
-    return any(type(a) is Leaf and a.exposed for a in node.args)
+    return False

@@ -60,9 +60,14 @@ def item_dtype(ufunc: np.ufunc, dtype: Any, other: Any, given: Any) -> Any:
         return ufunc.resolve_dtypes((dtype, other, None), reduction=True, casting="unsafe")[1]
 
 
-def run_tasks(context: Context, tasks: Sequence[Callable[[], None]], nbytes: int, name: str) -> None:
-    """Run one task for each device. Floating-point warnings come once each, from the caller's line, as NumPy's do."""
-    with WarningOnce(context, name), context.reporting():
+def run_tasks(
+    context: Context, tasks: Sequence[Callable[[], None]], nbytes: int, name: str, *, fallible: bool = False
+) -> None:
+    """Run one task for each device. Floating-point warnings come once each, from the caller's line, as NumPy's do.
+
+    `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
+    """
+    with context.guarding(name, fallible=fallible), WarningOnce(context, name):
         context.workers.run(tasks, nbytes)
 
 
@@ -257,7 +262,7 @@ def carry(
         index_map = after
         tasks: dict[int, list[Callable[[], None]]] = {}
         nbytes = 0
-        with context.reporting():
+        with context.guarding(name, fallible=False):
             for region, segments in parts:
                 if turn >= len(segments):
                     continue

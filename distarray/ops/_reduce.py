@@ -368,7 +368,7 @@ def _fold_pieces(
             if held is not None:
                 key = index_map.chunks[i][1].locate(part).slices
                 tasks[device_id].append(partial(_fold_initial, held.device, call, held.array, key, mode))
-    run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "reduce")
+    run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "reduce", fallible=call.ufunc is np.power)
     return from_chunks(context, layout, chunks, call.dtype)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from distarray.array import DistributedArray
 from distarray.context import Context
-from distarray.devices import Chunk
 from distarray.errors import UnsupportedError
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.demand import demand
@@ -17,6 +16,7 @@ from distarray.fusion.expr import ASTYPE, probe, record
 from distarray.operators import apply, known
 from distarray.ops.convert import from_chunks
 from distarray.registry import FUNCTIONS, METHODS, method
+from distarray.transfer.execute import allocate
 
 __all__: list[str] = []
 
@@ -75,17 +75,14 @@ def several(
         node = record(context, ASTYPE, (a._arg(),), {"dtype": a.dtype}, shape)
         version = demand(node, layout)
         local.append([None if c is None else c.array for c in version.chunks])
-    outputs: list[list[Chunk | None]] = [[] for _ in dtypes]
-    for i, (device_id, region) in enumerate(layout.chunks):
-        device = context.by_id[device_id]
-        if device.process != context.process:
-            for output in outputs:
-                output.append(None)
-            continue
-        chunks = [device.empty(region.shape, dtype, ufunc.__name__) for dtype in dtypes]
-        with device.active():
-            function = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
-            function(*[a[i] if isinstance(a, list) else a for a in local], out=tuple(c.array for c in chunks), **kwargs)
-        for output, chunk in zip(outputs, chunks, strict=True):
-            output.append(chunk)
+    with context.reporting():
+        outputs = [allocate(context, layout, dtype, label=ufunc.__name__) for dtype in dtypes]
+    with context.guarding(ufunc.__name__, fallible=False):
+        for i, chunks in enumerate(zip(*outputs, strict=True)):
+            if chunks[0] is None:
+                continue
+            device = chunks[0].device
+            with device.active():
+                function = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
+                function(*[a[i] if isinstance(a, list) else a for a in local], out=tuple(c.array for c in chunks), **kwargs)
     return [from_chunks(context, layout, chunks, dtype) for chunks, dtype in zip(outputs, dtypes, strict=True)]
