@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks, reshape_map
-from distarray.geometry._spatial import RegionIndex
+from distarray.geometry._spatial import RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
 
 if TYPE_CHECKING:
@@ -296,23 +296,7 @@ def _based(leaf: _Leaf) -> IndexMap:
 
 def _minus(regions: list[Region], taken: _Sequence) -> list[Region]:
     """What is in `regions` and in none of those `taken`."""
-    left: list[Region] = []
-    todo = [(region, taken.meeting(region)) for region in reversed(regions)]
-    while todo:
-        region, places = todo.pop()
-        places = [place for place in places if region.intersect(taken.regions[place]) is not None]
-        if not places:
-            left.append(region)
-            continue
-        pieces = region.difference(taken.regions[places.pop(_turn(places))])
-        todo.extend((piece, places) for piece in reversed(pieces))
-    return left
-
-
-def _turn(places: Sequence[int]) -> int:
-    """Which of the regions that meet another one is cut off first: of many that in the middle, so that each piece is left
-    with half of them."""
-    return 0 if len(places) <= _Sequence.FEW else len(places) // 2
+    return [piece for region in regions for piece in remainder(region, taken.regions, taken.meeting(region))]
 
 
 def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: Layout) -> Alignment:
@@ -385,7 +369,7 @@ def _cells(
                 places = [place for place in places if need.intersect(offered.regions[place]) is not None]
                 if not places:
                     raise AssertionError(f"alignment left {cell} of {region} on device {device} without leaf {k}")
-                turn = next((i for i, place in enumerate(places) if offered.regions[place] == same), _turn(places))
+                turn = next((i for i, place in enumerate(places) if offered.regions[place] == same), split_at(places))
                 place = places.pop(turn)
                 common = need.intersect(offered.regions[place])
                 assert common is not None

@@ -15,7 +15,7 @@ from math import gcd
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
 
-__all__ = ["RegionIndex"]
+__all__ = ["RegionIndex", "remainder", "split_at"]
 
 _SCAN = 8  # up to this many entries a plain scan is as fast as any structure
 
@@ -38,6 +38,30 @@ class RegionIndex:
         self._root.query(region, out)
         out.sort()
         return out
+
+
+def remainder(region: Region, taken: Sequence[Region], places: Sequence[int]) -> list[Region]:
+    """What is in `region` and in none of `taken` at `places`, in disjoint pieces; `places` name at least those that meet it.
+
+    O((n + k) log n) for n blocks that leave k pieces.
+    """
+    left: list[Region] = []
+    todo = [(region, places)]
+    while todo:
+        piece, near = todo.pop()
+        near = [place for place in near if piece.intersect(taken[place]) is not None]
+        if not near:
+            left.append(piece)
+            continue
+        rest = piece.difference(taken[near.pop(split_at(near))])
+        todo.extend((part, near) for part in reversed(rest))
+    return left
+
+
+def split_at(places: Sequence[int]) -> int:
+    """Which of the regions that meet another one is cut off first: of many that in the middle, so that each piece is left
+    with half of them."""
+    return 0 if len(places) <= _SCAN else len(places) // 2
 
 
 class _Scan:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from distarray.errors import IndexMapError, LayoutError
 from distarray.geometry._cells import MAX_BITS, first_gap, refine
 from distarray.geometry._keys import as_int, shape_size
-from distarray.geometry._spatial import RegionIndex
+from distarray.geometry._spatial import RegionIndex, remainder
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
 
@@ -307,9 +307,8 @@ class IndexMap:
         """This map, with what no chunk holds added to the first device; itself where it covers the shape."""
         if self.covers or not self.devices:
             return self
-        rest = [Region.full(self.shape)]
-        for _, region in self.chunks:
-            rest = [piece for whole in rest for piece in whole.difference(region)]
+        held = [region for _, region in self.chunks if region.size]
+        rest = remainder(Region.full(self.shape), held, range(len(held)))
         first = self.devices[0]
         return IndexMap(self.shape, {d: (*self.regions(d), *(rest if d == first else ())) for d in self.devices})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from heapq import heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import warn_explicit
 
@@ -167,6 +168,10 @@ def _step(lib: Any, call: Any, value: Any, item: Any, flag: Any, dtype: Any) -> 
     return fresh if flag is None else lib.where(flag, fresh, value)
 
 
+LONGEST = 8
+"""Segments a device that a chain has at most: each is a turn for all, and in blocks there is one a device."""
+
+
 class Segment(NamedTuple):
     """A part of one chunk that a carried fold passes through: `key` cuts it out of the array of chunk `chunk`."""
 
@@ -175,11 +180,12 @@ class Segment(NamedTuple):
     device: int
 
 
-def chain(index_map: IndexMap, axis: int) -> list[tuple[Region, list[Segment]]] | None:
+def chain(index_map: IndexMap, axis: int, *, bounded: bool = True) -> list[tuple[Region, list[Segment]]] | None:
     """The order in which chunks take turns along an axis: for each part of the rest, segments that tile the axis.
 
     Parts are regions of the array with a full range along `axis`. None where the chunks along the axis are strided, so
-    that nobody holds a run of it.
+    that nobody holds a run of it; `bounded`: also where a value would be passed on more often than moving the array into
+    blocks is worth.
     """
     shape, n = index_map.shape, index_map.shape[axis]
     whole = Range.full(n)
@@ -196,21 +202,22 @@ def chain(index_map: IndexMap, axis: int) -> list[tuple[Region, list[Segment]]] 
     result = []
     for cell in IndexMap(shape, held).cells:
         segments: list[Segment] = []
-        place, last = 0, -1
-        found = [(i, part) for i, part in index_map.query(cell.region)]
+        runs = sorted((part[axis].start, part[axis].stop, i) for i, part in index_map.query(cell.region))
+        reached: dict[int, list[tuple[int, int]]] = {}  # by device, the runs that have begun: (-stop, chunk), a heap
+        every: list[tuple[int, int]] = []
+        place, last, seen = 0, -1, 0
         while place < n:
-            best = None
-            for i, part in found:
-                run = part[axis]
-                if run.start <= place < run.stop:
-                    device = index_map.chunks[i][0]
-                    rank = (device == last, run.stop, -i)
-                    if best is None or rank > best[0]:
-                        best = (rank, i, part, device)
-            if best is None:
+            while seen < len(runs) and runs[seen][0] <= place:
+                _, stop, i = runs[seen]
+                heappush(reached.setdefault(index_map.chunks[i][0], []), (-stop, i))
+                heappush(every, (-stop, i))
+                seen += 1
+            own = reached.get(last)  # the device goes on where it can; else whoever reaches farthest
+            best = own[0] if own and -own[0][0] > place else every[0] if every else (0, 0)
+            stop, i = -best[0], best[1]
+            if stop <= place or (bounded and len(segments) >= LONGEST * len(index_map.devices)):
                 return None
-            _, i, part, device = best
-            stop = part[axis].stop
+            device = index_map.chunks[i][0]
             taken = Region((*cell.region[:axis], Range.of(place, 1, stop - place), *cell.region[axis + 1 :]))
             segments.append(Segment(i, index_map.chunks[i][1].locate(taken).slices, device))
             place, last = stop, device

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -225,10 +226,10 @@ class _Hits:
             starts = [(0, 0)] * len(owners)
         else:
             lead = next((i for i, n in enumerate(a.shape) if n > 1), 0)
-            parts = chain(found.layout.index_map, lead)
+            parts = chain(found.layout.index_map, lead, bounded=False)  # only counts are passed on, all at once
             if parts is None or len(parts) > 1:
                 found, _ = in_blocks(context, found, None, lead, name, cut=lead)
-                parts = chain(found.layout.index_map, lead)
+                parts = chain(found.layout.index_map, lead, bounded=False)
                 assert parts is not None
             segments = parts[0][1]
             owners = [(s.device, s.key, s.chunk) for s in segments]
@@ -267,14 +268,16 @@ class _Hits:
                 with device.active():
                     counts.append(device.lib.full((1,), hits[0].shape[0], np.int64))
         agreed = gather_to_host(context, Operand(context.layout(index_map), counts, np.dtype(np.int64))).tolist()
-        bounds = [0] * len(local) if replicated else [sum(agreed[:i]) for i in range(len(local))]
+        bounds = [0] * len(local) if replicated else [0, *accumulate(agreed)]
         self.total = agreed[0] if replicated else sum(agreed)
         rows: dict[int, list[tuple[Region, int]]] = {}
         for i, (device, _) in enumerate(local):
             region = Region([Range.of(bounds[i], 1, agreed[0] if replicated else agreed[i])])
             mine = rows.setdefault(device.id, [])
+            if mine and not mine[-1][0].size:  # an empty one only where the device has no other
+                mine.pop()
             if region.size or not mine:
-                mine[:] = [row for row in mine if row[0].size] + [(region, i)]
+                mine.append((region, i))
         self.index_map = IndexMap((self.total,), {device: [r for r, _ in own] for device, own in rows.items()})
         where = {(device, region): i for device, own in rows.items() for region, i in own}
         self.chunks = [local[where[row]] for row in self.index_map.chunks]

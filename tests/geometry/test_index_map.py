@@ -90,6 +90,21 @@ def test_disjoint_covers_uncovered_replicated(m):
     assert again.uncovered() == m.uncovered()
 
 
+@given(maps())
+def test_completed_adds_what_is_missing_once(m):
+    full = m.completed()
+    if m.covers or not m.devices:
+        assert full is m
+        return
+    assert full.covers and full.devices == m.devices
+    before, after = holders_of(m), holders_of(full)
+    added = full.regions(m.devices[0])
+    for e, ids in after.items():
+        assert len(ids) == max(len(before[e]), 1)
+    assert all(set(m.regions(d)) <= set(full.regions(d)) for d in m.devices)
+    assert sum(r.size for r in added) == sum(r.size for r in m.regions(m.devices[0])) + sum(not i for i in before.values())
+
+
 @given(st.data())
 def test_covering_maps_cover(data):
     m = data.draw(covering_maps(data.draw(shapes())))

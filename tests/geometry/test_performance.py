@@ -111,3 +111,8 @@ def test_views_and_reshapes_of_many_chunks():
     view = ViewMap.identity(m.shape).index((slice(None, None, -1), slice(1, 4))).transpose()
     assert seconds(lambda: [view.pull(r) for _, r in m.chunks]) < 0.3
     assert seconds(lambda: reshape_map(m, (4096, 2, 3))) < 0.3
+
+
+def test_completing_a_map_of_many_gaps():
+    m = IndexMap((10 * 8000,), {0: [Region([Range.of(10 * i, 1, 9)]) for i in range(8000)]})
+    assert seconds(lambda: fresh(m).completed()) < 3.0

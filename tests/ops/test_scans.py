@@ -166,3 +166,16 @@ def test_scans_on_several_processes(name, data, shares):
     for got in on_ranks(shares, program):
         loose = {"exact": name != "reduceat" and a.dtype.kind != "c", "ulps": 1024, "scale": 100.0}
         both(lambda: CALLS[name](a[::-1] if flipped else a, axis), lambda got=got: ours(got), local=True, **loose)
+
+
+def test_fine_cyclic_layouts_take_few_rounds():
+    """Where a running value would pass from device to device for every few elements, the array moves into blocks."""
+    with context(4):
+        h = np.arange(1, 4001) % 7
+        x = da.asarray(h, layout=da.cyclic(0, 10))
+        with da.ledger() as log:
+            assert_same(np.cumsum(x), np.cumsum(h))
+        assert log.rounds <= 4
+        with da.ledger() as log:
+            assert_same(np.cumsum(da.asarray(h, layout=da.blocks(0))), np.cumsum(h))
+        assert log.bytes_moved == 3 * 8  # in blocks the running values alone
