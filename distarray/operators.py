@@ -436,10 +436,32 @@ def _forward(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
 
         return general
 
+    if ufunc is np.power:
+
+        def power(self: Any, other: Any) -> Any:
+            shorter = _shorter_power(self._dtype.kind, other)
+            return binary(ufunc, self, other, self) if shorter is None else apply(shorter, (self,))
+
+        return power
+
     def forward(self: Any, other: Any) -> Any:
         return binary(ufunc, self, other, self)
 
     return forward
+
+
+def _shorter_power(kind: str, exponent: Any) -> np.ufunc | None:
+    """What NumPy's operator, but not ``np.power``, calls for some exponents that are Python numbers."""
+    if type(exponent) is int:
+        if exponent == 2 and kind in "biufc":
+            return np.square
+        return np.reciprocal if exponent == -1 and kind in "fc" else None
+    if type(exponent) is float and kind in "fc":
+        if exponent == 0.5:
+            return np.sqrt
+        if kind == "f":
+            return np.square if exponent == 2.0 else np.reciprocal if exponent == -1.0 else None
+    return None
 
 
 def _reflected(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
@@ -465,6 +487,16 @@ def _assigning(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
             return np.matmul(self, other, out=self)
 
         return product
+
+    if ufunc is np.power:
+
+        def power(self: Any, other: Any) -> Any:
+            shorter = _shorter_power(self._dtype.kind, other)
+            if shorter is None:
+                return in_place(ufunc, self, other)
+            return apply(shorter, (self,)) if self._detached else shorter(self, out=self)
+
+        return power
 
     def assigning(self: Any, other: Any) -> Any:
         return in_place(ufunc, self, other)

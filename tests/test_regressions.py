@@ -230,3 +230,24 @@ def test_an_element_of_bool_takes_the_truth_value_of_an_array_of_one_element() -
             np.testing.assert_array_equal(x.get(), h)
     with pytest.raises(ValueError, match="setting an array element with a sequence"):
         da.zeros(3, dtype=bool)[0] = np.array([7, 8])
+
+
+@pytest.mark.parametrize("dtype", "bool int8 int64 uint8 float16 float32 float64 complex64 complex128".split())
+def test_the_power_operator_takes_numpys_short_ways(dtype: str) -> None:
+    wide = np.array([0, -0.0, 1, -1, 2, -3, 5e4, -7, np.inf, -np.inf, np.nan, 1e-30])
+    with np.errstate(all="ignore"):
+        h = np.r_[wide, wide[::-1]].astype(dtype) if np.dtype(dtype).kind in "fc" else wide[:6].astype("i8").astype(dtype)
+        for exponent in (2, 2.0, 0.5, -1, -1.0, 1, 0, True, np.float64(2), np.int8(2)):
+            for function in (operator.pow, operator.ipow):
+                try:
+                    expected: Any = function(h.copy(), exponent)
+                except (ValueError, TypeError, OverflowError) as error:
+                    with pytest.raises(type(error)):
+                        function(da.asarray(h, layout=da.blocks(0)), exponent)
+                    continue
+                got = function(da.asarray(h, layout=da.blocks(0)), exponent)
+                assert got.dtype == expected.dtype
+                if np.dtype(dtype).kind == "c" and not isinstance(exponent, int):
+                    np.testing.assert_allclose(got.get(), expected, rtol=1e-6)
+                else:
+                    np.testing.assert_array_equal(got.get(), expected)
