@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from .cluster import LAUNCHERS, detect, local_device
 from .comm import _secret
 from .comm.deadlines import BOOTSTRAP, COLLECTIVE, bootstrap_timeout, collective_timeout
-from .devices import cpu_count
+from .devices import CudaRuntime, cpu_count
 from .devices.gpus import gpu_report
 from .errors import DistArrayError
 
@@ -38,7 +38,12 @@ def collect(environ: Mapping[str, str] | None = None) -> list[Section]:
     """Everything that can be found out, section by section. Raises for nothing."""
     environ = os.environ if environ is None else environ
     gpus, reason = gpu_report()
-    runtime = _runtime() if gpus else None
+    runtime = None
+    if gpus:
+        try:
+            runtime = CudaRuntime()
+        except Exception as error:  # a driver too old for the toolkit, a library that does not load
+            gpus, reason = 0, f"{gpus} there, but CUDA does not start: {type(error).__name__}: {error}"
     return [
         Section("devices", list(_devices(gpus, reason, runtime))),
         Section("links", list(_links(gpus, runtime))),
@@ -157,15 +162,6 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _runtime() -> Any:
-    from .devices import CudaRuntime
-
-    try:
-        return CudaRuntime()
-    except Exception:
-        return None
 
 
 def _gpu(runtime: Any, ordinal: int) -> str:

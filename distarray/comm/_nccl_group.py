@@ -10,6 +10,7 @@ it costs little more than NCCL's own function.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -82,9 +83,9 @@ class NcclEngine(ProcessGroup):
         self.device = device
         self._plans: dict[tuple[np.dtype[Any], str], Plan] = {}
 
+    @abc.abstractmethod
     def _call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
         """Make an NCCL call, with what watches over it."""
-        raise NotImplementedError
 
     def _later(self, finish: Callable[[], None]) -> None:
         """Do something once the call just made is queued."""
@@ -163,6 +164,7 @@ class NcclEngine(ProcessGroup):
         if outgoing or incoming:
             self._messages(outgoing, incoming, where, operation)
 
+    @abc.abstractmethod
     def _messages(
         self,
         sends: Sequence[tuple[int, int, int]],
@@ -170,7 +172,7 @@ class NcclEngine(ProcessGroup):
         stream: int,
         operation: str,
     ) -> None:
-        raise NotImplementedError
+        """One round of messages, each (peer, address, bytes)."""
 
     def _address(self, array: Any) -> int:
         return int(array.data.ptr)
