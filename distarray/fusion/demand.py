@@ -299,6 +299,7 @@ def _exchange(
             if sender == receiver:
                 continue
             needed = True
+            wire.mark(sender, receiver, place, version.dtype)
             data = _part(version, fetch, giver, key) if sender == context.process else None
             shape = tuple(len(range(k.start, k.stop, k.step)) for k in place if isinstance(k, slice))
             into = None

@@ -242,6 +242,7 @@ def _exchange(
                 if sender == receiver:
                     continue
                 needed = True
+                wire.mark(sender, receiver, piece.places.size, piece.part.shape, source.dtype)
                 data = None
                 if sender == context.process:
                     device, held, index = _given(context, source, axes, request, piece)

@@ -56,6 +56,7 @@ def scattered(obj: Any, root: int, dtype: Any, layout: Any, device: Any) -> Dist
     with context.reporting():
         chunks = allocate(context, target, dtype, label="asarray(root=)")
     wire = Round(context)
+    wire.mark(root, target.digest.hex(), dtype)
     slots = []
     for device_id, region in target.chunks:
         part = None

@@ -16,7 +16,7 @@ from distarray.devices import Chunk, Device
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.storage import Operand, Storage, Version, operand, share
-from distarray.transfer.ledger import note, note_to_host
+from distarray.transfer.ledger import note, note_to_host, watching
 from distarray.transfer.plan import Plan, plan
 from distarray.transfer.wire import Round
 
@@ -28,11 +28,13 @@ __all__ = ["allocate", "copy_into", "gather_to_host", "redistribute", "resolve",
 
 
 def planned(context: Context, source: Layout, target: Layout) -> Plan:
-    """The cached plan of a pair of layouts."""
-    key = ("plan", source, target)
+    """The cached plan of a pair of layouts: of several processes each plans its own part, but where a ledger is open."""
+    whole = context.communicator is None or watching.get() is not None
+    key = ("plan", source, target, whole)
     found = context.layouts.remembered(key)
     if found is None:
-        found = context.layouts.remember(key, plan(source, target))
+        own = None if whole else [device.id for device in context.local_devices]
+        found = context.layouts.remember(key, plan(source, target, own))
     return found  # type: ignore[no-any-return]
 
 
@@ -115,6 +117,8 @@ def copy_into(context: Context, source: Operand, target: Layout, arrays: Sequenc
 
 
 def _enter(moves: Plan, itemsize: int, operation: str, explicit: bool) -> None:
+    if watching.get() is None:
+        return
     first, second = moves.messages(itemsize)
     note(first, bool(first), operation, explicit=explicit)
     if second:
@@ -127,7 +131,8 @@ def _run(
     src, dst = source.layout.chunks, moves.target.chunks
     devices, me = context.by_id, context.process
     itemsize = source.dtype.itemsize
-    arrived = {} if context.communicator is None else _exchange_steps(context, moves, source, targets, operation)
+    between = context.communicator is not None
+    arrived = _exchange_steps(context, moves, source, targets, operation) if between and moves.moving else {}
     work: dict[int, list[Callable[[], None]]] = {}
     total = 0
     if not aliased:
@@ -156,7 +161,7 @@ def _run(
     plain = all(len(step.sources) == 1 and not step.accumulate for step in moves.steps)
     with np.errstate(**_quiet()), context.reporting():
         context.run([partial(_all, tasks) for tasks in work.values()], total, independent=plain)
-    if moves.forwards:
+    if moves.forwards or (between and moves.forwarding):
         _run_forwards(context, moves, source.dtype, targets, operation)
 
 
@@ -165,6 +170,7 @@ def _run_forwards(context: Context, moves: Plan, dtype: Any, targets: Sequence[A
     wire = None if context.communicator is None else Round(context)
     slots = []
     if wire is not None:
+        wire.mark("forwards", moves.source.digest.hex(), moves.target.digest.hex(), dtype)
         for move in moves.forwards:
             sender, receiver = devices[dst[move.origin][0]].process, devices[dst[move.target][0]].process
             data = targets[move.origin][move.origin_key] if sender == me else None
@@ -199,14 +205,13 @@ def _exchange_steps(
     wire = Round(context)
     slots: dict[tuple[int, int], int] = {}
     places: dict[int, Any] = {}
-    needed = False
+    wire.mark(moves.source.digest.hex(), moves.target.digest.hex(), source.dtype)
     for number, step in enumerate(moves.steps):
         receiver = devices[dst[step.target][0]].process
         for turn, (chunk, key) in enumerate(step.sources):
             sender = devices[src[chunk][0]].process
-            if sender == receiver:
+            if sender == receiver or me not in (sender, receiver):
                 continue
-            needed = True
             data = source.arrays[chunk][key] if sender == me else None
             into = None
             if receiver == me and len(step.sources) == 1 and not step.accumulate:
@@ -214,8 +219,7 @@ def _exchange_steps(
             slot = wire.carry(sender, receiver, data, _shape(step.key), source.dtype, into)
             if slot >= 0:
                 slots[number, turn] = slot
-    if needed:
-        wire.run(operation)
+    wire.run(operation)
     arrived = {place: wire.received(slot) for place, slot in slots.items()}
     return {place: _IN_PLACE if part is places.get(place[0]) else part for place, part in arrived.items()}
 
@@ -342,7 +346,7 @@ def gather_to_host(context: Context, source: Operand) -> Any:
             pieces.append((cell.region, turn, context.by_id[device_id], chunk, region.locate(cell.region).key))
     parts = [None if source.arrays[c] is None else source.arrays[c][key] for _, _, _, c, key in pieces]
     if context.communicator is not None:
-        _exchange_pieces(context, pieces, parts, dtype)
+        _exchange_pieces(context, layout, pieces, parts, dtype)
         context.communicator.wait()
     with np.errstate(**_quiet()):
         for (region, turn, device, _, _), part in zip(pieces, parts, strict=True):
@@ -356,14 +360,17 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     return out
 
 
-def _exchange_pieces(context: Context, pieces: Sequence[Any], parts: list[Any], dtype: Any) -> None:
+def _exchange_pieces(context: Context, layout: Layout, pieces: Sequence[Any], parts: list[Any], dtype: Any) -> None:
     """Give every process the parts that it lacks."""
     wire = Round(context)
+    wire.mark(layout.digest.hex(), dtype)
     slots = [-1] * len(pieces)
     for number, (region, _, device, _, _) in enumerate(pieces):
+        if device.process != context.process:
+            slots[number] = wire.carry(device.process, context.process, None, region.shape, dtype)
+            continue
         for receiver in range(context.process_count):
-            slot = wire.carry(device.process, receiver, parts[number], region.shape, dtype)
-            slots[number] = max(slots[number], slot)
+            wire.carry(context.process, receiver, parts[number], region.shape, dtype)
     wire.run("a value for Python")
     for number, slot in enumerate(slots):
         if slot >= 0:

@@ -12,7 +12,7 @@ where everything overlaps, and plain point-to-point moves where nothing does.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from distarray.errors import LayoutError
@@ -59,6 +59,8 @@ class Plan(NamedTuple):
         Target chunks that are a whole source chunk of the same device: shareable instead of copied.
     steps, forwards : tuple
         The first and second round.
+    moving : bool
+        Whether anything has to be done but to share chunks.
     """
 
     source: Layout
@@ -67,6 +69,12 @@ class Plan(NamedTuple):
     alias: dict[int, int]
     steps: tuple[Step, ...]
     forwards: tuple[Forward, ...]
+    moving: bool
+
+    @property
+    def forwarding(self) -> bool:
+        """Whether there may be a second round. Like `moving` it is the same for a part of the plan as for the whole."""
+        return self.moving and self.source.is_partial and self.source.mode is not self.target.mode
 
     @property
     def rounds(self) -> int:
@@ -104,7 +112,8 @@ def plan(source: Layout, target: Layout, devices: Collection[int] | None = None)
     source, target : Layout
         Layouts of one shape, any index maps and modes.
     devices : collection of int, optional
-        Plan only the moves that send from, or arrive at, these devices. Costs in proportion to their own moves.
+        Plan only the moves that send from, or arrive at, these devices, in the order that they have in the whole plan. Costs
+        in proportion to their own moves.
 
     Raises
     ------
@@ -119,12 +128,12 @@ def plan(source: Layout, target: Layout, devices: Collection[int] | None = None)
     wanted = None if devices is None else frozenset(devices)
     if source is target or (source.mode is target.mode and source.index_map == target.index_map):
         alias = {i: i for i in range(len(target.chunks))}
-        return Plan(source, target, None, alias, (), ())
+        return Plan(source, target, None, alias, (), (), moving=False)
     if source.is_partial and source.mode is target.mode:
         return _spread(source, target, wanted)
     if source.index_map == target.index_map and not source.is_partial and target.mode.idempotent:
         alias = {i: i for i in range(len(target.chunks))}
-        return Plan(source, target, None, alias, (), ())
+        return Plan(source, target, None, alias, (), (), moving=False)
     return _resolve(source, target, wanted)
 
 
@@ -134,8 +143,9 @@ def _resolve(source: Layout, target: Layout, wanted: frozenset[int] | None) -> P
     steps: list[Step] = []
     forwards: list[Forward] = []
     alias: dict[int, int] = {}
-    for region, takers in _targets(source, target, wanted):
-        for cell_id, part in source.index_map.query_cells(region):
+    for regions, takers in _targets(source, target, wanted):
+        cells = {cell_id: part for region in regions for cell_id, part in source.index_map.query_cells(region)}
+        for cell_id, part in sorted(cells.items()) if len(regions) > 1 else cells.items():
             holders = source.index_map.cells[cell_id].holders
             if source.is_partial and len(holders) > 1:
                 _fold(source, target, part, holders, takers, cell_id, wanted, steps, forwards)
@@ -155,47 +165,53 @@ def _resolve(source: Layout, target: Layout, wanted: frozenset[int] | None) -> P
         fill = target.mode
     elif source.is_partial and not source.index_map.covers:
         fill = source.mode
-    return Plan(source, target, fill, alias, tuple(steps), tuple(forwards))
+    return Plan(source, target, fill, alias, tuple(steps), tuple(forwards), moving=True)
 
 
-def _targets(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Iterator[tuple[Region, tuple[int, ...]]]:
-    """`(region, target chunks that want it)`, the parts of the target between which no fold is shared."""
+def _targets(
+    source: Layout, target: Layout, wanted: frozenset[int] | None
+) -> Iterator[tuple[Sequence[Region], tuple[int, ...]]]:
+    """`(regions, target chunks that want them)`, the parts of the target between which no fold is shared."""
     index_map = target.index_map
     if target.mode in (Mode.SUM, Mode.PROD):
         for device in index_map.devices:
             for chunk, region in index_map.first_owned(device):
                 if _relevant(source.index_map, wanted, region, device):
-                    yield region, (chunk,)
+                    yield (region,), (chunk,)
     elif source.is_partial:
         for cell in index_map.cells:
             takers = cell.holders
             if wanted is None or any(index_map.chunks[t][0] in wanted for t in takers):
-                yield cell.region, takers
+                yield (cell.region,), takers
             elif _relevant(source.index_map, wanted, cell.region, -1):
-                yield cell.region, takers
+                yield (cell.region,), takers
     elif wanted is None:
         for chunk, (_, region) in enumerate(index_map.chunks):
             if region.size:
-                yield region, (chunk,)
+                yield (region,), (chunk,)
     else:
         yield from _own_targets(source.index_map, index_map, wanted)
 
 
 def _own_targets(
     source: IndexMap, target: IndexMap, wanted: frozenset[int]
-) -> Iterator[tuple[Region, tuple[int, ...]]]:
-    """What the wanted devices receive, whole; and what others might receive from them, cut to what they hold."""
-    for device in sorted(wanted):
+) -> Iterator[tuple[Sequence[Region], tuple[int, ...]]]:
+    """What the wanted devices receive, whole; and what others might receive from them, cut to what they hold. In order of
+    the target's chunks."""
+    found: dict[int, list[Region]] = {}
+    for device in wanted:
         if device in target.devices:
             for chunk in target.chunk_ids(device):
                 if target.chunks[chunk][1].size:
-                    yield target.chunks[chunk][1], (chunk,)
-    for device in sorted(wanted):
+                    found[chunk] = [target.chunks[chunk][1]]
+    for device in wanted:
         if device in source.devices:
             for region in source.regions(device):
                 for chunk, part in target.query(region):
                     if target.chunks[chunk][0] not in wanted:
-                        yield part, (chunk,)
+                        found.setdefault(chunk, []).append(part)
+    for chunk, regions in sorted(found.items()):
+        yield regions, (chunk,)
 
 
 def _relevant(source: IndexMap, wanted: frozenset[int] | None, region: Region, device: int) -> bool:
@@ -265,7 +281,7 @@ def _spread(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Pl
                 if wanted is None or device in wanted or dst[taker][0] in wanted:
                     keys = ((giver, held.locate(piece).key),)
                     steps.append(Step(taker, dst[taker][1].locate(piece).key, keys, accumulate, piece.size))
-    return Plan(source, target, target.mode, {}, tuple(steps), ())
+    return Plan(source, target, target.mode, {}, tuple(steps), (), moving=True)
 
 
 def _fresh(part: Region, taker: int, written: dict[int, list[Region]] | None) -> Iterator[tuple[Region, bool]]:

@@ -1,7 +1,7 @@
 """One round of messages between processes: every piece that one process has for another, packed in one message.
 
 Sender and receiver walk the same plan in the same order, so that a message needs no header: its pieces are where the
-plan says. Staging buffers hold what is in flight, and only that.
+plan says, and a mark of the plan is in its tag. Staging buffers hold what is in flight, and only that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ ALIGN = 16
 class Round:
     """Collects the pieces of one round, then exchanges them.
 
-    Every process calls :meth:`carry` for the same pieces in the same order, for those of other processes too.
+    Every process calls :meth:`mark` with the same texts, and :meth:`carry` for its own pieces, to and from each other
+    process in the same order as there; calls for pieces of others are passed over. Every process runs the round.
     """
 
     def __init__(self, context: Context) -> None:
@@ -37,7 +38,11 @@ class Round:
         self._slots: list[tuple[int, int]] = []
         self._received: dict[int, list[Any]] = {}
         self._into: dict[int, Any] = {}
-        self._plan = 0  # a checksum of the whole round: who sends what to whom
+        self._marked = 0
+
+    def mark(self, *what: Any) -> None:
+        """Say of the round what is the same on all processes that make it, and differs where another plan is followed."""
+        self._marked = crc32(" ".join(map(str, what)).encode(), self._marked)
 
     def carry(
         self, sender: int, receiver: int, array: Any, shape: tuple[int, ...], dtype: Any, into: Any = None
@@ -51,7 +56,6 @@ class Round:
         """
         if sender == receiver:
             return -1
-        self._plan = crc32(f"{sender} {receiver} {shape} {dtype.char}".encode(), self._plan)
         if sender == self.rank:
             self._out.setdefault(receiver, []).append(array)
         elif receiver == self.rank:
@@ -72,7 +76,7 @@ class Round:
             with self.context.reporting():
                 sends = self._packed(lib)
                 receives = self._awaited(lib)
-            communicator.exchange(sends, receives, Signature(operation, f"plan {self._plan:08x}", _site()))
+            communicator.exchange(sends, receives, Signature(operation, f"plan {self._marked:08x}", _site()))
 
     def _packed(self, lib: Any) -> list[Message]:
         stage = self.context.local_devices[0]

@@ -1,4 +1,5 @@
-"""Guards against quadratic behaviour: generous multiples of what the operations take, far below what n**2 would."""
+"""Guards against quadratic behaviour: generous multiples of what the operations take, far below what n**2 would. Processor
+time of the thread, since others share the machine."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ N = 10_000
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """The better of two runs, since the machine is shared."""
+    """The better of two runs."""
     best = float("inf")
     for _ in range(2):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         work()
-        best = min(best, time.perf_counter() - begin)
+        best = min(best, time.thread_time() - begin)
     return best
 
 
@@ -29,7 +30,7 @@ def fresh(m: IndexMap) -> IndexMap:
 
 
 def test_construct_10000():
-    assert seconds(lambda: blocks(0).resolve((7 * N,), range(N))) < 0.3
+    assert seconds(lambda: blocks(0).resolve((7 * N,), range(N))) < 0.75
 
 
 def test_intersect_maps_of_10000_blocks():
@@ -43,17 +44,17 @@ def test_intersect_maps_of_10000_blocks():
         for _, r in a.chunks:
             list(other.query(r))
 
-    assert seconds(work) < 0.9
+    assert seconds(work) < 2.25
 
 
 def test_rows_to_columns():
     n = 4096
     rows, columns = blocks(0).resolve((n, n), range(n)), blocks(1).resolve((n, n), range(n))
     assert len(list(columns.query(rows.chunks[7][1]))) == n
-    assert seconds(lambda: list(columns.query(rows.chunks[7][1]))) < 0.1
+    assert seconds(lambda: list(columns.query(rows.chunks[7][1]))) < 0.25
     few = Region.from_index((7, slice(100, 110)), (n, n))
     assert len(list(columns.query(few))) == 10
-    assert seconds(lambda: [list(columns.query(few)) for _ in range(100)]) < 0.1
+    assert seconds(lambda: [list(columns.query(few)) for _ in range(100)]) < 0.25
 
 
 def halo(n: int) -> IndexMap:
@@ -95,7 +96,7 @@ def test_near_linear(make, cells, ask):
             sizes = [sum(r.size for _, r in getattr(asked, ask)(d)) for d in asked.devices]
             assert sum(sizes) == asked.size
 
-    assert seconds(work) < 1.5
+    assert seconds(work) < 3.75
 
 
 def test_query_through_a_long_region():
@@ -103,16 +104,16 @@ def test_query_through_a_long_region():
     m = with_full(blocks(0).resolve((7 * 8000,), range(8000)))
     queries = [r for _, r in m.chunks[:8000]]
     assert len(list(m.query(queries[5]))) == 2
-    assert seconds(lambda: [list(m.query(r)) for r in queries]) < 0.8
+    assert seconds(lambda: [list(m.query(r)) for r in queries]) < 2
 
 
 def test_views_and_reshapes_of_many_chunks():
     m = blocks(0).resolve((4096, 6), range(4096))
     view = ViewMap.identity(m.shape).index((slice(None, None, -1), slice(1, 4))).transpose()
-    assert seconds(lambda: [view.pull(r) for _, r in m.chunks]) < 0.3
-    assert seconds(lambda: reshape_map(m, (4096, 2, 3))) < 0.3
+    assert seconds(lambda: [view.pull(r) for _, r in m.chunks]) < 0.75
+    assert seconds(lambda: reshape_map(m, (4096, 2, 3))) < 0.75
 
 
 def test_completing_a_map_of_many_gaps():
     m = IndexMap((10 * 8000,), {0: [Region([Range.of(10 * i, 1, 9)]) for i in range(8000)]})
-    assert seconds(lambda: fresh(m).completed()) < 3.0
+    assert seconds(lambda: fresh(m).completed()) < 2.5

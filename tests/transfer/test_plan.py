@@ -108,6 +108,47 @@ def test_a_devices_own_part_is_its_part_of_the_whole(data, a, b):
         assert {pair: n for pair, n in mine.items() if device in pair} == pairs
 
 
+def walk(moves: Plan, process_of, pair):
+    """What one process has for another, piece by piece, as both must walk it; for each of the two rounds."""
+    src, dst = moves.source.chunks, moves.target.chunks
+    first = [
+        (step.target, str(step.key), chunk, str(key))
+        for step in moves.steps
+        for chunk, key in step.sources
+        if (process_of(src[chunk][0]), process_of(dst[step.target][0])) == pair
+    ]
+    second = [
+        (move.target, str(move.key), move.origin, str(move.origin_key))
+        for move in moves.forwards
+        if (process_of(dst[move.origin][0]), process_of(dst[move.target][0])) == pair
+    ]
+    assert not first or moves.moving
+    assert not second or moves.forwarding
+    return first, second
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), a=st.sampled_from(MODES), b=st.sampled_from(MODES))
+def test_processes_that_plan_their_own_parts_walk_them_alike(data, a, b):
+    shape = data.draw(st.sampled_from([(7,), (4, 5), (3, 2, 3)]))
+    source = Layout(data.draw(index_maps(shape, a is Mode.REPLICA)), a)
+    target = Layout(data.draw(index_maps(shape, True)), b)
+    count = data.draw(st.integers(2, 4))
+    owner = [data.draw(st.integers(0, count - 1)) for _ in range(7)]
+    whole = plan(source, target)
+    parts = [plan(source, target, [d for d in range(7) if owner[d] == process]) for process in range(count)]
+    for part in parts:
+        assert (part.moving, part.forwarding, part.fill) == (whole.moving, whole.forwarding, whole.fill)
+    for sender in range(count):
+        for receiver in range(count):
+            expected = walk(whole, owner.__getitem__, (sender, receiver))
+            for process in {sender, receiver}:
+                assert walk(parts[process], owner.__getitem__, (sender, receiver)) == expected
+    for process, part in enumerate(parts):
+        mine = {chunk: held for chunk, held in whole.alias.items() if owner[target.chunks[chunk][0]] == process}
+        assert {chunk: held for chunk, held in part.alias.items() if owner[target.chunks[chunk][0]] == process} == mine
+
+
 def test_all_to_all_moves_each_element_once():
     shape = (64, 64)
     devices = range(8)
