@@ -89,10 +89,11 @@ class DistributedArray(Operators):
 
     @classmethod
     def _of_node(cls, node: Node) -> DistributedArray:
+        detached = not node.shape and isinstance(node.ufunc, np.ufunc)  # where NumPy returns a scalar
         if forced(node):
             version = demand(node)
-            return cls._of_version(node.context, version)
-        return cls._make(node.context, node.shape, node.dtype, node, None)
+            return cls._of_version(node.context, version, detached=detached)
+        return cls._make(node.context, node.shape, node.dtype, node, None, None, True, detached)
 
     @classmethod
     def _of_version(cls, context: Context, version: Version, *, detached: bool = False) -> DistributedArray:
@@ -131,6 +132,8 @@ class DistributedArray(Operators):
     def _viewed(self, view: ViewMap, *, writable: bool | None = None) -> DistributedArray:
         """Another view of the same storage."""
         storage = self._own()
+        if self._detached:  # it stands for a scalar, which no view writes to
+            storage = Storage(self._context, storage.version)
         can = self._writable if writable is None else writable
         plain = None if view.is_identity and view.base == storage.version.layout.shape else view
         return self._make(self._context, view.shape, self._dtype, None, storage, plain, can)
@@ -206,13 +209,25 @@ class DistributedArray(Operators):
 
     @property
     def real(self) -> DistributedArray:
-        """The real part; a copy where NumPy has a view of complex arrays."""
+        """The real part; of complex arrays a read-only copy where NumPy has a view. Assign to ``x.real`` to write it."""
         return METHODS["real"](self)  # type: ignore[no-any-return]
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        if self._dtype.kind == "c":
+            value = (METHODS["nested"](value, None) if isinstance(value, (list, tuple)) else value) + 1j * self.imag
+        self[...] = value
 
     @property
     def imag(self) -> DistributedArray:
-        """The imaginary part; a copy."""
+        """The imaginary part, a read-only copy. Assign to ``x.imag`` to write it."""
         return METHODS["imag"](self)  # type: ignore[no-any-return]
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self._dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        self[...] = self.real + 1j * (METHODS["nested"](value, None) if isinstance(value, (list, tuple)) else value)
 
     @property
     def writable(self) -> bool:
@@ -364,6 +379,8 @@ class DistributedArray(Operators):
         storage = self._own()
         if not self._writable:
             write(storage, view, None, writable=False)
+        if isinstance(value, (list, tuple)):
+            value = METHODS["nested"](value, self._dtype)
         if isinstance(value, (*_PYTHON, np.generic)):
             filled = np.empty((), self._dtype)
             filled[...] = value

@@ -133,7 +133,7 @@ def apply(
         from distarray.fusion.demand import demand
 
         demand(node)
-    return _store(cast("DistributedArray", kind)._of_node(node), target)
+    return _store(cast("DistributedArray", kind)._of_node(node), target, operands)
 
 
 def _masked(
@@ -175,13 +175,19 @@ def _check_out(out: tuple[Any, ...], shape: tuple[int, ...]) -> None:
             raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
 
 
-def _store(value: DistributedArray, target: Any) -> Any:
-    """Write a recorded result into an ``out=`` array of either kind, and return that array."""
+def _store(value: DistributedArray, target: Any, operands: Sequence[Any] = ()) -> Any:
+    """Write a recorded result into an ``out=`` array of either kind, and return that array.
+
+    `operands` are those of its call alone: where they are what is written to, as in ``np.add(x, 1, out=x)``, that may be
+    overwritten as it is read.
+    """
     if isinstance(target, np.ndarray):
         target[...] = value.get()
         return target
     array = cast("DistributedArray", target)
-    write(array._own(), array._view, value._arg())
+    storage = array._own()
+    private = sum(type(a) is Leaf and a.version is storage.version and a.view == array._view for a in operands)
+    write(storage, array._view, value._arg(), private=private)
     return target
 
 
@@ -259,7 +265,8 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
             chunks.append(chunk)
         target = context.layout(layouts[0].index_map, mode)
     kind = next(type(a) for a in args if isinstance(a, Operators))
-    return cast("DistributedArray", kind)._of_version(context, Version(target, list(chunks), dtype))
+    version = Version(target, list(chunks), dtype)
+    return cast("DistributedArray", kind)._of_version(context, version, detached=not target.shape)
 
 
 def astype_node(array: DistributedArray, dtype: Any) -> Node:
@@ -292,7 +299,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         return apply(ufunc, (left, right))
     elif _takes(other):
         return ufunc(left, right)
-    elif other is None or isinstance(other, (str, bytes)):
+    elif other is None or isinstance(other, (str, bytes)) or _is_opaque(other):
         if ufunc is np.equal:  # no element is equal to these
             return apply(np.logical_and, (array, False))
         return apply(np.logical_or, (array, True)) if ufunc is np.not_equal else NotImplemented
@@ -332,6 +339,12 @@ def own_protocol(kind: type) -> bool:
         kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
         or kind.__array_function__ is not np.ndarray.__array_function__
     )
+
+
+def _is_opaque(other: Any) -> bool:
+    """Whether an object knows no equality but identity."""
+    equality: Any = type(other).__eq__
+    return equality is object.__eq__
 
 
 def _takes(other: Any) -> bool:

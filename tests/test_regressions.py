@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import operator
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -251,3 +252,109 @@ def test_the_power_operator_takes_numpys_short_ways(dtype: str) -> None:
                     np.testing.assert_allclose(got.get(), expected, rtol=1e-6)
                 else:
                     np.testing.assert_array_equal(got.get(), expected)
+
+
+def test_reductions_that_numpys_own_loops_get_wrong() -> None:
+    """NumPy 2.4 reduces power and arctan2 wrongly along a contiguous axis; the truth here is the loop."""
+    h = np.array([[2.0, 3, 2], [1, 2, 1], [3, 2, 3], [3, 2, 1], [2, 1, 2], [1, 2, 1], [2, 2, 2]])
+    for ufunc in (np.power, np.arctan2):
+        expected = h[0]
+        for row in h[1:]:
+            expected = ufunc(expected, row)
+        for layout in (da.blocks(0), da.blocks(-1), da.cyclic(0), da.replicated()):
+            x = da.asarray(h, layout=layout)
+            np.testing.assert_allclose(ufunc.reduce(x, axis=0).get(), expected)
+            np.testing.assert_allclose(ufunc.reduce(x.T, axis=1).get(), expected)
+            np.testing.assert_allclose(ufunc.reduce(da.asarray(h[:, 0].copy(), layout=layout)).get(), expected[0])
+            np.testing.assert_allclose(ufunc.reduceat(x.T, [0], axis=1).get()[:, 0], expected)
+
+
+def test_the_parts_of_complex_numbers_are_written_or_refuse_it() -> None:
+    h = np.arange(3) * (1 + 1j)
+    x = da.asarray(h, layout=da.cyclic(0))
+    for part in (x.real, x.imag, np.real(x), da.zeros(3).imag):
+        with pytest.raises(da.ReadOnlyError, match="copy"):
+            part[0] = 9
+    x.real, h.real = 9, 9
+    x.imag, h.imag = [1, 2, 3], [1, 2, 3]
+    np.testing.assert_array_equal(x.get(), h)
+    y = da.zeros(3)
+    y.real[1] = 4
+    y.real += 1
+    assert y.tolist() == [1.0, 5.0, 1.0]
+    with pytest.raises(TypeError, match="imaginary part to set"):
+        y.imag = 1
+
+
+def test_numbers_in_lists_are_converted_or_refused_one_by_one() -> None:
+    x = da.zeros(4, dtype="u1", layout=da.blocks(0))
+    writes: list[Callable[[], Any]] = [
+        lambda: x.__setitem__(slice(1, 3), [300, 1]), lambda: x.__setitem__([0, 1], [300, 1]),
+        lambda: x.__setitem__(x >= 0, [300]), lambda: np.put(x, [0], [-1]), lambda: np.place(x, x >= 0, [300]),
+        lambda: np.putmask(x, x >= 0, [300]),
+    ]  # fmt: skip
+    for write in writes:
+        with pytest.raises(OverflowError):
+            write()
+    with pytest.raises(ValueError, match="NaN"):
+        x[:2] = [np.nan, 1]
+    assert not x.get().any()
+    x[1:3] = [2.5, True]
+    assert x.tolist() == [0, 2, 1, 0]
+
+
+@pytest.mark.parametrize("write", [np.putmask, np.place])
+def test_arrays_that_lose_something_are_refused_by(write: Any) -> None:
+    x = da.zeros(3, layout=da.blocks(0))
+    for values in (np.array([1 + 5j]), da.asarray([1 + 5j])):
+        with pytest.raises(TypeError, match="'safe'"):
+            write(x, [True, False, True], values)
+    assert not x.get().any()
+
+
+@pytest.mark.skipif(os.environ.get("DISTARRAY_TEST_KIND") == "cuda", reason="GPUs report no floating-point conditions")
+def test_casts_warn_as_numpys_do_and_an_operator_that_raises_has_written_everything() -> None:
+    y = da.asarray(np.array([1, np.nan, 2]), layout=da.blocks(0))
+    x = da.zeros(3, dtype=int, layout=da.blocks(0))
+    with pytest.warns(RuntimeWarning, match="invalid value encountered in cast") as caught:
+        x[:] = y
+    assert caught[0].filename == __file__
+    with pytest.warns(RuntimeWarning, match="invalid value encountered in cast"):
+        y.astype(int).evaluate()
+    h, z = np.arange(6.0), da.arange(6.0, layout=da.blocks(0))
+    for array in (h, z):
+        with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="overflow encountered in power"):
+            array **= 1e300
+    np.testing.assert_array_equal(z.get(), h)
+
+
+def test_what_stands_for_a_scalar_is_not_written_through_another_name() -> None:
+    x = da.arange(4, layout=da.blocks(0))
+    for total in (x.sum(), x.sum() * 2, np.add(x.sum(), 1), x[1] + 0, divmod(x[3], 2)[1], -x.max()):
+        before = int(total)
+        other, view = total, total[None]
+        other += 1
+        view[0] = 77
+        assert (int(total), int(other)) == (before, before + 1)
+    zero = alias = da.asarray(np.array(3))  # an array, as NumPy's of no axes
+    alias += 1
+    assert int(zero) == 4
+
+
+def test_an_unknown_object_equals_no_element() -> None:
+    x = da.zeros(3)
+    assert (x == object()).tolist() == [False] * 3
+    assert (x != object()).tolist() == [True] * 3
+
+
+def test_out_that_is_an_operand_is_overwritten_as_it_is_read() -> None:
+    with da.init(devices=4, kind=os.environ.get("DISTARRAY_TEST_KIND", "host"), memory_limit=3_000_000):
+        big = da.ones(1_000_000, layout=da.blocks(0))
+        np.add(big, 1, out=big)
+        np.multiply(big, big, out=big)
+        np.negative(big, big)
+        assert float(big.sum()) == -4e6
+    x = da.arange(4.0, layout=da.blocks(0))
+    later = x * 2  # reads what stands there now
+    np.add(x, 1, out=x)
+    assert later.tolist() == [0.0, 2.0, 4.0, 6.0]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from distarray.fusion import gpu_ufuncs, gpu_vector
-from distarray.fusion.expr import is_loud, real_part
+from distarray.fusion.expr import Cast, call_site, is_loud, real_part
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -81,8 +81,7 @@ def evaluate_cells(context: Context, program: Program, jobs: Jobs, nbytes: int, 
     else:
         tasks: list[Callable[[], None]] = [partial(_run_listening, program, cells, strict, notes) for _, cells in jobs]
         context.workers.run(tasks, nbytes)
-    if notes.seen:
-        notes.give()
+    notes.finish()
 
 
 def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
@@ -116,8 +115,7 @@ def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
             chunk = device.empty(region.shape, dtype, ufunc.__name__)
             ufunc(*[a[i].array if type(a) is list else a for a in operands], out=chunk.array, **kwargs)
             fresh.append(chunk)
-    if notes.seen:
-        notes.give()
+    notes.finish()
     return fresh
 
 
@@ -127,6 +125,7 @@ def _run_listening(program: Program, cells: Any, strict: bool, notes: _Notes) ->
         for out, operands in cells:
             _run_host(program, operands, out, strict, mine)
     notes.seen.update(mine.seen)
+    notes.failed = notes.failed or mine.failed
 
 
 def _run_host(program: Program, operands: Sequence[Any], out: Any, strict: bool, notes: _Notes) -> None:
@@ -173,11 +172,7 @@ def _run(
         into = out if i == last and out.dtype == step.dtype else None
         if notes is not None:
             notes.step = step
-            if step.loud:
-                with notes.as_numpy(step):
-                    result = _call_numpy(step, args, into)
-            else:
-                result = _call_numpy(step, args, into)
+            result = notes.loudly(step, args, into) if step.loud else _call_numpy(step, args, into)
         else:
             result = _call_other(lib, step, args, into)
         done.append(result)
@@ -231,10 +226,23 @@ class _Notes:
         self.seen: dict[tuple[str, int], Step] = {}
         self.step: Any = None
         self.handler: Any = np.geterrcall()
+        self.failed: FloatingPointError | None = None
 
     def as_numpy(self, step: Step) -> Any:
         """A context in which NumPy does about conditions what the user asked for."""
         return np.errstate(call=self.handler, **step.errors)
+
+    def loudly(self, step: Step, args: list[Any], into: Any) -> Any:
+        """Call a step so, to its end in every chunk: an array that is written in place is then written whole, as NumPy
+        does, which looks for errors behind its loops."""
+        if into is None:
+            into = np.empty(np.broadcast_shapes(*[np.shape(a) for a in args]), step.dtype)
+        try:
+            with self.as_numpy(step):
+                return _call_numpy(step, args, into)
+        except FloatingPointError as error:
+            self.failed = self.failed or error
+            return into
 
     def listening_to(self, errors: dict[str, Any]) -> Any:
         """A context in which NumPy reports here what one operation's `errors` warn of."""
@@ -264,17 +272,19 @@ class _Notes:
         elif step.errors[self._WORDS.get(condition, "invalid")] == "warn":
             self.seen.setdefault((condition, id(step)), step)
 
-    def give(self) -> None:
-        """Warn, once for each condition and step."""
+    def finish(self) -> None:
+        """Raise what a loud step met; else warn, once for each condition and step."""
+        if self.failed is not None:
+            raise self.failed
         for (condition, _), step in self.seen.items():
-            file, line, names = step.site
-            name = "cast" if step is _CAST else step.ufunc.__name__
+            file, line, names = call_site() if step is _CAST else step.site
+            name = "cast" if step is _CAST or isinstance(step.ufunc, Cast) else step.ufunc.__name__
             warnings.warn_explicit(
                 f"{condition} encountered in {name}",
                 RuntimeWarning,
-                file or "<assignment>",
+                file,
                 line,
-                module=names.get("__name__"),
+                module=names.get("__name__") or "__main__",  # Python drops a warning of no module
                 registry=names.setdefault("__warningregistry__", {}),
             )
 

@@ -219,11 +219,12 @@ def record(
 
 def fallible(node: Node) -> bool:
     """Whether data can make a call fail as NumPy's does, on some processes and not on others."""
-    if node.ufunc is ASTYPE:  # of a call that goes to an array of another dtype, before it was evaluated itself
-        return any(type(a) is Node and a.version is None and fallible(a) for a in node.args)
-    if node.ufunc is np.power and node.dtype.kind in "iu":
+    if "raise" in node.errors.values() or (node.ufunc is np.power and node.dtype.kind in "iu"):
         return True
-    return "raise" in node.errors.values()
+    if node.ufunc is not ASTYPE:
+        return False
+    # of a call that goes to an array of another dtype, before it was evaluated itself
+    return any(type(a) is Node and a.version is None and fallible(a) for a in node.args)
 
 
 def forced(node: Node) -> bool:

@@ -13,9 +13,10 @@ from distarray.geometry import ViewMap
 from distarray.ops._gather import Index, rest_axes
 from distarray.ops._masks import check_mask
 from distarray.ops.convert import is_cupy
+from distarray.registry import method
 from distarray.transfer.execute import gather_to_host
 
-__all__ = ["Fancy", "has_arrays", "host_nested", "host_values", "lone_mask", "read_key", "split_key", "wrapped"]
+__all__ = ["Fancy", "has_arrays", "host_nested", "host_values", "lone_mask", "nested", "read_key", "split_key", "wrapped"]
 
 _KINDS = (
     "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
@@ -92,6 +93,12 @@ def host_nested(item: Any) -> Any:
     if isinstance(item, (list, tuple)):
         return [host_nested(i) for i in item]
     return host_values(item) if isinstance(item, DistributedArray) else item
+
+
+@method("nested")
+def nested(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Nested lists that are assigned to elements of `dtype`: each number is converted as NumPy does, or refused."""
+    return np.asarray(host_nested(value), dtype)
 
 
 def read_key(key: Any, ndim: int) -> list[Any]:

@@ -101,12 +101,16 @@ def warn_caller(text: str) -> None:
     """A RuntimeWarning at the line outside the package and NumPy that made the call."""
     file, line, names = call_site()
     registry = names.setdefault("__warningregistry__", {})
-    warn_explicit(text, RuntimeWarning, file, line, module=names.get("__name__"), registry=registry)
+    warn_explicit(text, RuntimeWarning, file, line, module=names.get("__name__") or "__main__", registry=registry)
 
 
 def given(value: Any, default: Any) -> Any:
     """An argument, or its default where it was not given."""
     return default if value is NOTHING else value
+
+
+UNFOLDED = frozenset({np.power, np.arctan2, np.ldexp})
+"""Ufuncs of which NumPy 2.4's own ``reduce`` is wrong along a contiguous axis: its loops read ahead of the running value."""
 
 
 def local_reduce(
@@ -122,7 +126,7 @@ def local_reduce(
     """``ufunc.reduce(array, axes, dtype=given, out=out, initial=initial, where=mask)`` with the axes kept or dropped as
     `out` has them. `array` is not empty along the axes. `initial` None starts from the first element."""
     keepdims = out.ndim == array.ndim
-    if device.kind == "host":
+    if device.kind == "host" and ufunc not in UNFOLDED:
         axis: Any = axes[0] if len(axes) == 1 else axes
         where = True if mask is None else mask
         ufunc.reduce(array, axis=axis, dtype=given, out=out, keepdims=keepdims, initial=initial, where=where)
@@ -298,7 +302,7 @@ def fold_on(
     lib, call = device.lib, ufunc_of(device, ufunc)
     n = array.shape[axis]
     head = (slice(None),) * axis
-    if device.kind == "host" and mask is None and _homogeneous(ufunc, after.dtype, array.dtype):
+    if device.kind == "host" and ufunc not in UNFOLDED and mask is None and _homogeneous(ufunc, after.dtype, array.dtype):
         value = before
         rows = max(1, _BLOCK // max(1, after.size))
         for low in range(0, n, rows):

@@ -269,13 +269,15 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
         if chunk is not None:
             with chunk.device.active():
                 chunk.array[...] = getattr(array, name)
-    return from_chunks(context, source.layout, chunks, dtype)
+    part = from_chunks(context, source.layout, chunks, dtype)
+    part._writable = False  # a write would be lost, where NumPy's reaches the complex array
+    return part
 
 
 @method("real")
 @implements(np.real)
 def real(val: Any) -> DistributedArray:
-    """The real part: the array itself where it is real, else a copy (NumPy has a view there). Communication: none."""
+    """The real part: the array itself where it is real, else a read-only copy (NumPy has a view). Communication: none."""
     x = asarray(val)
     return _part(x, "real") if x.dtype.kind == "c" else x
 
@@ -283,9 +285,13 @@ def real(val: Any) -> DistributedArray:
 @method("imag")
 @implements(np.imag)
 def imag(val: Any) -> DistributedArray:
-    """The imaginary part: zeros for real arrays, else a copy (NumPy has a view there). Communication: none."""
+    """The imaginary part, a read-only copy (NumPy has a view); zeros for real arrays. Communication: none."""
     x = asarray(val)
-    return _part(x, "imag") if x.dtype.kind == "c" else zeros_like(x)
+    if x.dtype.kind == "c":
+        return _part(x, "imag")
+    zeros = zeros_like(x)
+    zeros._writable = False
+    return zeros
 
 
 @method("conj", "conjugate")

@@ -17,7 +17,7 @@ from distarray.devices import Chunk
 from distarray.fusion.demand import write
 from distarray.geometry import Region
 from distarray.operators import same_context
-from distarray.ops._fancy import Fancy, has_arrays, host_nested, host_values, lone_mask, read_key, split_key
+from distarray.ops._fancy import Fancy, has_arrays, host_nested, host_values, lone_mask, nested, read_key, split_key
 from distarray.ops._gather import (
     Index,
     Order,
@@ -134,7 +134,7 @@ def value_of(x: DistributedArray, value: Any) -> Any:
     if is_cupy(value):
         return place(x._context, value, resolve_layout(x._context, None, value.shape, itemsize=value.dtype.itemsize))
     if isinstance(value, (list, tuple)):
-        value = host_nested(value)
+        value = nested(value, x.dtype)
     array = np.asarray(value)
     if array.ndim:
         return array

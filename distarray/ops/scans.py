@@ -17,7 +17,17 @@ from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.geometry import IndexMap, Range, Region
 from distarray.operators import same_context
-from distarray.ops._folds import Segment, WarningOnce, carry, chain, item_dtype, local_reduce, run_tasks, ufunc_of
+from distarray.ops._folds import (
+    UNFOLDED,
+    Segment,
+    WarningOnce,
+    carry,
+    chain,
+    item_dtype,
+    local_reduce,
+    run_tasks,
+    ufunc_of,
+)
 from distarray.ops._reduce import (
     arrays_of,
     check_out,
@@ -463,7 +473,8 @@ def _reduce_runs(
     """Reduce each run of a share, which lies in one of the arrays held."""
     head = (slice(None),) * call.axis
     with device.active():
-        if device.kind == "host" and len(held) == 1 and _in_a_row(runs, held[0].stop):
+        library = device.kind == "host" and call.ufunc not in UNFOLDED
+        if library and len(held) == 1 and _in_a_row(runs, held[0].stop):
             starts = [run.start - held[0].start for run in runs]
             call.ufunc.reduceat(arrays[0], starts, axis=call.axis, dtype=call.given, out=out)
             return
@@ -472,7 +483,7 @@ def _reduce_runs(
             low = run.start - held[j].start
             part = arrays[j][(*head, slice(low, low + run.size))]
             target = out[(*head, slice(i, i + 1))]
-            if device.kind == "host":
+            if library:
                 call.ufunc.reduceat(part, [0], axis=call.axis, dtype=call.given, out=target)
             else:
                 local_reduce(device, call.ufunc, part, target, (call.axis,), call.given, None, None)

@@ -187,6 +187,16 @@ def _target(name: str, a: Any) -> DistributedArray:
     return a
 
 
+def _safe_value(x: DistributedArray, value: Any) -> Any:
+    """A value to write, of which an array must fit: numbers and lists are converted, arrays only where nothing is lost."""
+    if isinstance(value, (np.ndarray, DistributedArray)) and not np.can_cast(value.dtype, x.dtype, "safe"):
+        raise TypeError(
+            f"Cannot cast array data from {value.dtype!r} to {x.dtype!r} according to the rule 'safe'; convert it with "
+            f"values.astype({str(x.dtype)!r})"
+        )
+    return value_of(x, value)
+
+
 @implements(np.compress)
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     """The slices of an array along an axis where a 1-d condition holds; of the array flattened by default.
@@ -255,7 +265,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     condition = _same_size("place", x, mask)
     if not x.ndim:
         x, condition = x[None], condition[None]
-    value = value_of(x, vals)
+    value = _safe_value(x, vals)
     total = mask_count(x, condition)
     if not isinstance(value, np.generic):
         if not math.prod(value.shape) and total:
@@ -278,7 +288,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     """
     x = _target("putmask", a)
     condition = _same_size("putmask", x, mask)
-    value = value_of(x, values)
+    value = _safe_value(x, values)
     if not x.size or (not isinstance(value, np.generic) and not math.prod(value.shape)):
         return
     if isinstance(condition, np.ndarray):
