@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from distarray.cluster import Launch, local_device
+from distarray.cluster import MPI_LAUNCHERS, Launch, local_device, why_apart
 from distarray.comm.base import Communicator
 from distarray.comm.deadlines import collective_timeout
 from distarray.devices import gpu_count
 from distarray.errors import CommunicationError
 
 __all__ = ["Formed", "form_group"]
-
-_MPI_LAUNCHERS = frozenset({"openmpi", "pmi", "slurm"})
 
 
 class Formed(NamedTuple):
@@ -52,7 +50,7 @@ def form_group(launch: Launch, kind: str | None, devices: int | None) -> Formed:
 
     ordinal = local_device(launch, visible)
     control: Any
-    if launch.launcher in _MPI_LAUNCHERS and _has_mpi():
+    if launch.launcher in MPI_LAUNCHERS and _has_mpi():
         control = _mpi(launch)
     else:
         control = _store(launch)
@@ -67,7 +65,7 @@ def _has_mpi() -> bool:
 
 
 def _mpi(launch: Launch) -> Communicator:
-    if launch.launcher not in _MPI_LAUNCHERS:
+    if launch.launcher not in MPI_LAUNCHERS:
         raise CommunicationError(
             f"host data moves between processes through MPI, and {launch.launcher} started {launch.size} processes without "
             f"it: start them with mpiexec -n {launch.size}, or use GPUs, which NCCL serves, with distarray.init(kind='cuda')"
@@ -82,8 +80,7 @@ def _mpi(launch: Launch) -> Communicator:
     communicator = MpiCommunicator()
     if communicator.size != launch.size:
         raise CommunicationError(
-            f"{launch.launcher} started {launch.size} processes and MPI sees {communicator.size}: mpi4py was built for "
-            f"another MPI than the launcher's; start the program with the mpiexec that belongs to mpi4py's MPI"
+            f"{launch.launcher} started {launch.size} processes and MPI sees {communicator.size}: {why_apart(launch)}"
         )
     return communicator
 

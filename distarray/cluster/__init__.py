@@ -6,14 +6,16 @@ import os
 from collections.abc import Mapping
 
 from ..errors import RendezvousError
-from .base import Launch, Launcher, check_devices, local_device
+from .base import MPI_LAUNCHERS, Launch, Launcher, check_devices, local_device, why_apart
 from .explicit import Explicit, explicit
 from .openmpi import OpenMPI
 from .pmi import PMI
 from .slurm import Slurm
 from .torchrun import Torchrun
 
-__all__ = ["LAUNCHERS", "Launch", "Launcher", "check_devices", "detect", "explicit", "local_device"]
+__all__ = [
+    "LAUNCHERS", "MPI_LAUNCHERS", "Launch", "Launcher", "check_devices", "detect", "explicit", "local_device", "why_apart",
+]  # fmt: skip
 
 LAUNCHERS: tuple[type[Launcher], ...] = (Explicit, Torchrun, OpenMPI, Slurm, PMI)
 

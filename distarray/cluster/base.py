@@ -23,7 +23,10 @@ from typing import ClassVar, NamedTuple
 
 from ..errors import DeviceError, RendezvousError
 
-__all__ = ["Launch", "Launcher", "check_devices", "local_device"]
+__all__ = ["MPI_LAUNCHERS", "Launch", "Launcher", "check_devices", "derived_port", "local_device", "why_apart"]
+
+#: Adapters whose processes MPI may join into one world.
+MPI_LAUNCHERS = frozenset({"openmpi", "pmi", "slurm"})
 
 
 class Launch(NamedTuple):
@@ -116,6 +119,15 @@ class Launcher(abc.ABC):
         return next((self.integer(variable) for variable in variables if self.environ.get(variable)), None)
 
 
+def derived_port(number: int) -> int:
+    """A port that every rank computes from a number that the launcher gave all of them.
+
+    It is above Linux's range of ephemeral ports, so that no outgoing connection takes it by chance. Numbers that differ
+    by less than 4096 get different ports.
+    """
+    return 61440 + number % 4096
+
+
 def local_device(launch: Launch, visible: int) -> int:
     """Which of the visible GPUs this process takes.
 
@@ -166,3 +178,16 @@ def check_devices(gathered: Sequence[tuple[str, str]]) -> None:
                 f"ranks {first} and {rank} both use GPU {uuid} of host {host}, but each process needs its own; start at "
                 "most as many processes on a host as it has GPUs, or make another visible to each (CUDA_VISIBLE_DEVICES)"
             )
+
+
+def why_apart(launch: Launch) -> str:
+    """Why MPI does not see the processes that the launcher started as one world, and what to do: part of a message."""
+    own = f"mpiexec -n {launch.size} of the MPI that mpi4py uses"
+    if launch.launcher == "slurm":
+        return (
+            "srun did not serve the PMI that mpi4py's MPI speaks; start the program with srun --mpi=pmi2 for MPICH and "
+            f"Intel MPI, with srun --mpi=pmix for Open MPI (srun --mpi=list shows what this Slurm has), or with {own}"
+        )
+    if launch.launcher in MPI_LAUNCHERS:
+        return f"mpi4py uses another MPI than the launcher's; start the program with {own}"
+    return f"{launch.launcher} starts processes without MPI; start the program with {own}, or use GPUs, which NCCL serves"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..errors import RendezvousError
-from .base import Launcher
+from .base import Launcher, derived_port
 
 __all__ = ["Slurm", "first_host"]
 
@@ -46,8 +46,7 @@ class Slurm(Launcher):
 
     def address(self) -> tuple[str | None, int | None]:
         step = self.first_of("SLURM_STEP_ID", "SLURM_STEPID") or 0
-        port = 61440 + (self.integer("SLURM_JOB_ID") * 31 + step) % 4096
-        return first_host(self.environ["SLURM_STEP_NODELIST"]), port
+        return first_host(self.environ["SLURM_STEP_NODELIST"]), derived_port(self.integer("SLURM_JOB_ID") * 31 + step)
 
 
 def first_host(nodes: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Launcher
+from .base import Launcher, derived_port
 
 __all__ = ["Torchrun"]
 
@@ -12,8 +12,10 @@ class Torchrun(Launcher):
 
     The names are common, so that only RANK and WORLD_SIZE together count as a sign.
 
-    torchrun's agent listens on MASTER_PORT itself and says so in TORCHELASTIC_USE_AGENT_STORE; then the rendezvous takes
-    the next port (the one before, at the end of the range), the same on all ranks.
+    MASTER_PORT itself is taken: torchrun's agent listens there, or rank 0 does once the program calls
+    ``torch.distributed.init_process_group``. The ports beside it are often those of other jobs on the machine, and where
+    torchrun chose MASTER_PORT they are ephemeral ones. So the rendezvous is at a port computed from it, which no job with
+    a MASTER_PORT near it computes too.
     """
 
     name = "torchrun"
@@ -32,7 +34,5 @@ class Torchrun(Launcher):
         return self.first_of("LOCAL_RANK")
 
     def address(self) -> tuple[str | None, int | None]:
-        port = self.integer("MASTER_PORT", 1, 65535)
-        if self.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
-            port += 1 if port < 65535 else -1
-        return self.environ["MASTER_ADDR"], port
+        master = self.integer("MASTER_PORT", 1, 65535)
+        return self.environ["MASTER_ADDR"], derived_port(master + 2048)  # never MASTER_PORT, also where that is as high

@@ -14,7 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError, UnsupportedError
+from ..cluster import detect, why_apart
+from ..errors import (
+    CollectiveMismatchError,
+    CommunicationError,
+    PeerLostError,
+    RemoteError,
+    RendezvousError,
+    UnsupportedError,
+)
 from ._mpi_exit import GRAVEYARD, forget, load_mpi, register
 from ._record import Recorder
 from .base import Signature
@@ -57,6 +65,13 @@ def connect_mpi(n_devices: int, rank: int, deadline: float) -> MpiWire:
         ) from error
     world = mpi.COMM_WORLD
     if world.Get_size() != n_devices:
+        with contextlib.suppress(RendezvousError):
+            launch = detect()
+            if launch.size == n_devices > world.Get_size() == 1:
+                raise ValueError(
+                    f"n_devices = {n_devices}, and {launch.launcher} started as many processes, but MPI started 1 "
+                    f"process(es): {why_apart(launch)}"
+                )
         raise ValueError(
             f"n_devices = {n_devices}, but MPI started {world.Get_size()} process(es); start the program with "
             f"mpiexec -n {n_devices}, or pass n_devices={world.Get_size()}"

@@ -1,5 +1,5 @@
-"""Launch environments as the launchers really set them (recorded from MPICH 5.0 and Open MPI 5.0; Slurm and torchrun from
-their documentation), and everything that must not look like one."""
+"""Launch environments as the launchers really set them (recorded from MPICH 5.0, Open MPI 5.0, Intel MPI 2021.18, Slurm 22.05
+and torchrun 2.14; Cray's and MVAPICH's are from their documentation), and everything that must not look like one."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ STEP = {
     "SLURM_STEP_NODELIST": "gpu[008-009]", "SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NTASKS": "4",
 }  # fmt: skip
 SLURM_PORT = 61440 + 1234 * 31 % 4096
+TORCH_PORT = 61440 + (29500 + 2048) % 4096
 
 CASES: dict[str, tuple[Mapping[str, str], Launch]] = {
     "nothing": ({}, Launch("none", 0, 1, 0)),
@@ -54,13 +55,13 @@ CASES: dict[str, tuple[Mapping[str, str], Launch]] = {
     ),
     "batch script": (BATCH, Launch("none", 0, 1, 0)),
     "batch script with its reserved step": ({**BATCH, "SLURM_STEPID": str(0xFFFFFFFB)}, Launch("none", 0, 1, 0)),
-    "torchrun": (TORCHRUN, Launch("torchrun", 5, 8, 1, "node0", 29501)),
-    "torchrun on the last port": ({**TORCHRUN, "MASTER_PORT": "65535"}, Launch("torchrun", 5, 8, 1, "node0", 65534)),
+    "torchrun": (TORCHRUN, Launch("torchrun", 5, 8, 1, "node0", TORCH_PORT)),
+    "torchrun on the last port": ({**TORCHRUN, "MASTER_PORT": "65535"}, Launch("torchrun", 5, 8, 1, "node0", 63487)),
     "torch's variables by hand": (
         {name: value for name, value in TORCHRUN.items() if not name.startswith("TORCHELASTIC")},
-        Launch("torchrun", 5, 8, 1, "node0", 29500),
+        Launch("torchrun", 5, 8, 1, "node0", TORCH_PORT),
     ),
-    "torchrun under srun": ({**STEP, **TORCHRUN}, Launch("torchrun", 5, 8, 1, "node0", 29501)),
+    "torchrun under srun": ({**STEP, **TORCHRUN}, Launch("torchrun", 5, 8, 1, "node0", TORCH_PORT)),
     "explicit": ({"DISTARRAY_RANK": "1", "DISTARRAY_SIZE": "2"}, Launch("explicit", 1, 2, None)),
     "explicit before all": (
         {**STEP, **OPENMPI, "DISTARRAY_RANK": "0", "DISTARRAY_SIZE": "2", "DISTARRAY_LOCAL_RANK": "1",
@@ -138,6 +139,12 @@ def test_explicit_arguments() -> None:
     for arguments in ((2, 2), (-1, 2), (0, 0), (0.0, 1), (0, 1, -1), (0, 1, 0, "h", 65536), (True, 2)):
         with pytest.raises(RendezvousError, match="pass"):
             explicit(*arguments)  # type: ignore[arg-type]
+
+
+def test_torchrun_leaves_its_port_and_those_of_its_neighbours() -> None:
+    found = {port: detect({**TORCHRUN, "MASTER_PORT": str(port)}).port for port in (*range(29500, 29600), *range(60000, 65536))}
+    assert all(61440 <= ours <= 65535 and ours != theirs for theirs, ours in found.items())
+    assert len({found[port] for port in range(29500, 29600)}) == 100
 
 
 def test_local_device() -> None:
