@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import operator
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,7 +21,7 @@ import numpy as np
 
 from distarray.cluster import detect
 from distarray.comm.base import Communicator, Signature
-from distarray.devices import Device, RemoteDevice, Workers, make_devices
+from distarray.devices import Device, RemoteDevice, Workers, cpu_set, make_devices
 from distarray.errors import DeviceError, ForkError
 from distarray.geometry import IndexMap
 from distarray.launch import form_group
@@ -87,7 +88,12 @@ class Context:
     """Arrays of at most so many bytes are replicated by default; larger ones are cut into blocks of rows."""
 
     def __init__(
-        self, devices: Sequence[Device], *, eager: bool = False, communicator: Communicator | None = None
+        self,
+        devices: Sequence[Device],
+        *,
+        eager: bool = False,
+        communicator: Communicator | None = None,
+        neighbours: int | None = None,
     ) -> None:
         self.devices = tuple(devices)
         self.by_id = {device.id: device for device in self.devices}
@@ -98,7 +104,7 @@ class Context:
         self.kind = self.devices[0].kind
         self.group = Group(self, tuple(device.id for device in self.devices))
         self.layouts = LayoutTable()
-        self.workers = Workers()
+        self.workers = Workers(sharers=len(self.local_devices) if neighbours is None else neighbours)
         self.lock = threading.RLock()
         self.eager = eager
         self.debug = os.environ.get("DISTARRAY_DEBUG", "0") not in ("", "0")
@@ -316,7 +322,8 @@ def join(
     DeviceError
         Processes disagree on the kind of devices or on the settings.
     """
-    said = json.dumps({"devices": devices, "kind": kind, "eager": eager, "small": Context.SMALL})
+    cores = f"{socket.gethostname()} {cpu_set()}"
+    said = json.dumps({"devices": devices, "kind": kind, "eager": eager, "small": Context.SMALL, "cores": cores})
     answers = [json.loads(a) for a in communicator.all_gather(said.encode(), Signature("join"))]
     mine = answers[communicator.rank]
     for rank, answer in enumerate(answers):
@@ -333,7 +340,8 @@ def join(
             everyone += make_devices(kind, devices, memory_limit, ordinals, first_id=first, process=rank)
         else:
             everyone += [RemoteDevice(first + i, kind, process=rank) for i in range(answer["devices"])]
-    return Context(everyone, eager=eager, communicator=communicator)
+    neighbours = sum(answer["devices"] for answer in answers if answer["cores"] == cores)
+    return Context(everyone, eager=eager, communicator=communicator, neighbours=neighbours)
 
 
 def current() -> Context:

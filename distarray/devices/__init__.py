@@ -11,7 +11,7 @@ from .gpus import cupy_available, from_dlpack, gpu_count, gpu_report, no_gpu
 from .host import HostDevice
 from .pool import HostPool
 from .remote import RemoteDevice
-from .workers import INLINE_BYTES, Workers, cpu_count
+from .workers import INLINE_BYTES, Workers, cpu_count, cpu_set
 
 __all__ = [
     "INLINE_BYTES",
@@ -23,7 +23,7 @@ __all__ = [
     "HostPool",
     "RemoteDevice",
     "Workers",
-    "cpu_count",
+    "cpu_count", "cpu_set",
     "cupy_available",
     "from_dlpack",
     "gpu_count",

@@ -19,7 +19,7 @@ from typing import Any
 
 from ..errors import ForkError
 
-__all__ = ["INLINE_BYTES", "Workers", "cpu_count"]
+__all__ = ["INLINE_BYTES", "Workers", "cpu_count", "cpu_set"]
 
 INLINE_BYTES = 1 << 20
 """Work on fewer bytes in all runs in the calling thread: a core streams a MiB in about what a handover costs."""
@@ -35,6 +35,14 @@ def cpu_count() -> int:
         return len(os.sched_getaffinity(0)) or 1
     except (AttributeError, OSError):
         return os.cpu_count() or 1
+
+
+def cpu_set() -> str:
+    """The cores that this process may run on, by name: launchers may give processes of one host their own."""
+    try:
+        return ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    except (AttributeError, OSError):
+        return "all"
 
 
 class _Job:
@@ -108,10 +116,13 @@ class Workers:
         The most threads that run at once, the caller's included; the cores that this process may use by default.
     inline_bytes : int, optional
         Work on fewer bytes in all runs in the calling thread.
+    sharers : int
+        How many devices, those of other processes of the host too, share these cores.
     """
 
-    def __init__(self, cores: int | None = None, inline_bytes: int = INLINE_BYTES) -> None:
+    def __init__(self, cores: int | None = None, inline_bytes: int = INLINE_BYTES, sharers: int = 1) -> None:
         self.cores = cpu_count() if cores is None else cores
+        self.sharers = sharers
         self.inline_bytes = inline_bytes
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -138,7 +149,9 @@ class Workers:
         Parameters
         ----------
         blas : bool
-            Whether tasks call BLAS: its own threads are then limited to this task's share of the cores.
+            Whether tasks call BLAS: its own threads are then limited to a device's share of the host's cores, inline too.
+            BLAS rounds differently with other numbers of threads, and so the bits of a product are a matter of the layout
+            alone, not of how many processes have the devices.
 
         Raises
         ------
@@ -151,14 +164,12 @@ class Workers:
                 "forked from it, does not have; create a new context in the child with da.init()"
             )
         threads = self.threads_for(len(tasks), nbytes)
-        if threads == 1:
-            for task in tasks:
-                task()
-        elif blas:
-            with self.limit_blas(threads):
+        with self.limit_blas(max(threads, self.sharers)) if blas else _NO_LIMIT:
+            if threads == 1:
+                for task in tasks:
+                    task()
+            else:
                 self._spread(tasks, threads)
-        else:
-            self._spread(tasks, threads)
 
     def _spread(self, tasks: Sequence[Task], threads: int) -> None:
         job = _Job(tasks)

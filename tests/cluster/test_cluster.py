@@ -14,10 +14,10 @@ from distarray.errors import DeviceError, RendezvousError
 
 OPENMPI = {
     "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_NODE_RANK": "1",
-    "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "3", "PMIX_NAMESPACE": "prterun-vm-5503@1",
+    "OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "3", "PMIX_NAMESPACE": "prterun-node1-5503@1",
 }  # fmt: skip
 MPICH = {
-    "PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9", "PMI_HOSTNAME": "vm", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2",
+    "PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9", "PMI_HOSTNAME": "node1", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2",
 }  # fmt: skip
 TORCHRUN = {
     "RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "node0", "MASTER_PORT": "29500",
