@@ -256,10 +256,11 @@ class MpiCommunicator(Channel, Communicator):
     def leave(self) -> bool:
         """Wait until the peers have come to their end too; whether MPI may be finalized.
 
-        Not for those that died or were stopped; for those that were given up as late, the deadline at most, so that the
-        launcher does not kill them before they have seen it.
+        As long as nothing went wrong there is no limit to that: a peer may compute by itself for hours, and to leave it
+        would have the launcher kill it. A peer of this host that was stopped or died in that time is given the deadline.
+        Once something went wrong the deadline holds for all, so that those given up as late see it before they are killed.
         """
-        start = time.monotonic()
+        start = late = time.monotonic()
         pause = SLEEP[0]
         others = [peer for peer in range(self.size) if peer != self.rank]
         while True:
@@ -268,14 +269,17 @@ class MpiCommunicator(Channel, Communicator):
                     self._hear(peer)
             missing = [peer for peer in others if peer not in self._goodbyes and not self._is_dead(peer)]
             healthy = self._failure is None and not self._lost and all(self._goodbyes.values())
-            spent = time.monotonic() - start
+            now = time.monotonic()
+            spent = now - start
+            if healthy and all(self._can_end(peer) for peer in missing):
+                late = now
             if not missing:
                 sent = self._control.settle()
                 if sent and len(self._goodbyes) == len(others) and not self._dead:
                     return all(self._goodbyes.values())
                 if sent or spent > 1:
                     break
-            if spent > self.deadline * (10 if healthy else 1):
+            if now - late > self.deadline:
                 break
             time.sleep(pause)
             pause = min(2 * pause, 10e-3)
@@ -297,8 +301,14 @@ class MpiCommunicator(Channel, Communicator):
         """Whether nothing more is to be expected of a peer. Of a stopped one, and of another host's, only once it is late."""
         if peer in self._dead:
             return True
-        here = self.hosts[peer] == self.hosts[self.rank]
-        return peer in self._lost and not (here and alive(self._pids[peer]))
+        return peer in self._lost and not (self._is_here(peer) and self._can_end(peer))
+
+    def _is_here(self, peer: int) -> bool:
+        return self.hosts[peer] == self.hosts[self.rank]
+
+    def _can_end(self, peer: int) -> bool:
+        """False where a peer of this host is seen to be stopped or gone."""
+        return not self._is_here(peer) or alive(self._pids[peer])
 
 
 def duplicated(source: Any, deadline: float) -> Any:
