@@ -228,6 +228,95 @@ def test_what_the_data_of_one_rank_make_fail_fails_on_all_and_they_go_on(name):
         assert len(set(on_ranks(shares, program))) == 1
 
 
+OWN = [(slice(0, 2), [1.0, 2.0])]
+
+
+def chunks(mistaken, *args, right=OWN, **kwargs):
+    """A call of `from_local_chunks` that is wrong where `mistaken`, on one rank."""
+    return da.from_local_chunks(*args, **kwargs) if mistaken else da.from_local_chunks(right)
+
+
+def unreadable():
+    yield OWN[0]
+    raise KeyError("no such chunk")
+
+
+LOCAL_MISTAKES = {
+    "no slice": (da.IndexMapError, lambda bad: chunks(bad, [("rows", [1.0, 2.0])])),
+    "an int": (da.IndexMapError, lambda bad: chunks(bad, [(3, [1.0, 2.0])])),
+    "a bound that is no integer": (da.IndexMapError, lambda bad: chunks(bad, [(slice(0.0, 2), [1.0, 2.0])])),
+    "a step of 0": (da.IndexMapError, lambda bad: chunks(bad, [(slice(0, 2, 0), [1.0, 2.0])])),
+    "too many axes": (da.IndexMapError, lambda bad: chunks(bad, [((slice(0, 2),) * 2, [1.0, 2.0])])),
+    "no array": (TypeError, lambda bad: chunks(bad, [(slice(0, 2), object())])),
+    "ragged": (ValueError, lambda bad: chunks(bad, [(slice(0, 2), [[1.0], [1.0, 2.0]])])),
+    "strings": (TypeError, lambda bad: chunks(bad, [(slice(0, 2), ["a", "b"])])),
+    "no pairs": (TypeError, lambda bad: chunks(bad, [1, 2])),
+    "no chunks": (TypeError, lambda bad: chunks(bad, None)),
+    "an iterator that fails": (KeyError, lambda bad: chunks(bad, unreadable())),
+    "an unknown mode": (ValueError, lambda bad: chunks(bad, OWN, mode="mean")),
+    "no shape": (TypeError, lambda bad: chunks(bad, OWN, (2.5,))),
+    "a negative shape": (ValueError, lambda bad: chunks(bad, OWN, (-2,))),
+    "a root that is no integer": (TypeError, lambda bad: da.asarray(H, root=0.0 if bad else 0)),
+    "a root that is no process": (ValueError, lambda bad: da.asarray(H, root=99 if bad else 0)),
+    "copy=False": (ValueError, lambda bad: da.asarray(H, root=0, copy=False if bad else None)),
+    "a layout that does not exist": (da.LayoutError, lambda bad: da.asarray(H, root=0, layout=da.blocks(5 * bad))),
+    "a bad root's array": (TypeError, lambda bad: da.asarray(object() if bad else H, root=da.process_count() - 1)),
+    "a bad root's dtype": (TypeError, lambda bad: da.asarray(H, dtype="U3" if bad else None, root=da.process_count() - 1)),
+}  # fmt: skip
+"""What one rank alone does wrong, and the exception that it finds; the others find RemoteError."""
+
+DISAGREEMENTS = {
+    "modes": ("'max' on process 0, 'sum' on process", lambda bad: da.from_local_chunks(OWN, mode="sum" if bad else "max")),
+    "dtypes": ("one dtype", lambda bad: da.from_local_chunks([(slice(0, 2), np.arange(2, dtype="f4" if bad else "f8"))])),
+    "shapes": ("different shapes", lambda bad: da.from_local_chunks(OWN, (3 if bad else 2,), mode="sum")),
+    "axes": ("axes", lambda bad: da.from_local_chunks([((), 1.0)] if bad else OWN)),
+    "a chunk's shape": ("extent", lambda bad: da.from_local_chunks([(slice(0, 2), [1.0] * (2 + bad))])),
+    "a region outside": ("extent", lambda bad: da.from_local_chunks([(slice(bad, 2 + bad), [1.0, 2.0])], (2,))),
+    "a region twice": ("twice", lambda bad: da.from_local_chunks(OWN * (1 + bad))),
+    "roots": ("root", lambda bad: da.asarray(H, root=int(bad))),
+    "layouts": ("layout", lambda bad: da.asarray(H, root=0, layout=da.blocks(int(bad)))),
+}
+"""What the last rank says otherwise than the others: the same error on all."""
+
+
+def go_on():
+    """The ranks are at the same call, and a scatter and a join still give what they should."""
+    last = da.process_count() - 1
+    x = da.asarray(H if da.process_index() == last else None, root=last, layout=da.blocks(0))
+    assert_same((x[1:] + x[:-1]).get(), H[1:] + H[:-1], local=True)
+    assert_same(da.from_local_chunks(OWN, mode="max").get(), np.array([1.0, 2.0]), local=True)
+
+
+@pytest.mark.parametrize("name", LOCAL_MISTAKES)
+def test_what_one_rank_does_wrong_fails_on_all_and_they_go_on(name):
+    own, wrong = LOCAL_MISTAKES[name]
+
+    def program():
+        bad = da.process_index() == da.process_count() - 1
+        with pytest.raises(own if bad else da.RemoteError) as caught:
+            wrong(bad)
+        if not bad:
+            assert f"process {da.process_count() - 1} raised" in str(caught.value)
+        go_on()
+
+    for shares in SHARES:
+        on_ranks(shares, program)
+
+
+@pytest.mark.parametrize("name", DISAGREEMENTS)
+def test_what_the_ranks_say_otherwise_fails_on_all_and_they_go_on(name):
+    text, wrong = DISAGREEMENTS[name]
+
+    def program():
+        with pytest.raises(ValueError, match=text) as caught:
+            wrong(da.process_index() == da.process_count() - 1)
+        go_on()
+        return str(caught.value)
+
+    for shares in SHARES:
+        assert len(set(on_ranks(shares, program))) == 1
+
+
 def test_a_failure_of_one_rank_reaches_the_others():
     def program():
         x = da.asarray(H, layout=da.blocks(0))

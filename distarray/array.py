@@ -289,6 +289,12 @@ class DistributedArray(Operators):
         """Device id → its chunks, for the devices of this process: live NumPy or CuPy arrays in the order of ``index_map``.
 
         Writing to them writes the array. From then on expressions that read the array are evaluated at once.
+
+        Notes
+        -----
+        Communication: where expressions are still to be evaluated, or a view needs partial values folded, what that moves;
+        else none. Called by all processes, also by those that need no chunk: one that did not call it would evaluate
+        later expressions at other times, and come to other communications than those that did.
         """
         storage = self._own()
         with self._context.lock:

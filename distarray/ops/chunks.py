@@ -16,7 +16,7 @@ from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
-from distarray.ops.convert import as_operand, asarray, check_dtype, from_chunks
+from distarray.ops.convert import as_operand, asarray, check_dtype, dtype_named, from_chunks
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, gather_to_host, redistribute
 
@@ -49,7 +49,9 @@ def local_chunks(x: DistributedArray) -> list[LocalChunk]:
 
     Notes
     -----
-    Communication: none. As after ``x.all_chunks()``, expressions that read the array are evaluated at once from then on.
+    Communication: where expressions are still to be evaluated, what they move; else none. Called by all processes, also by
+    those that need no chunk: from then on expressions that read the array are evaluated at once, as after
+    ``x.all_chunks()``, and a process that did not call it would come to other communications than those that did.
 
     Examples
     --------
@@ -204,7 +206,7 @@ def _kind(context: Context, layout: Layout, results: dict[int, Any], dtype: Any,
                 f"the function of map_chunks returned dtype {name} for {layout.chunks[i][1]} and {first} for the first "
                 f"chunk: pass dtype="
             )
-    return next((kind for kind in found.values() if kind.name == first), None) or np.dtype(first)
+    return next((kind for kind in found.values() if kind.name == first), None) or dtype_named(first)
 
 
 def _told(context: Context, layout: Layout, names: dict[int, str]) -> dict[int, str]:

@@ -82,6 +82,32 @@ def check_dtype(dtype: Any) -> np.dtype[Any]:
     return dtype  # type: ignore[no-any-return]
 
 
+def dtype_name(dtype: Any) -> str:
+    """The text that names a dtype to other processes, with its byte order; :func:`dtype_named` reads it."""
+    dtype = np.dtype(dtype)
+    return "bfloat16" if dtype.name == "bfloat16" else dtype.str  # ml_dtypes' types all say "<V" and their size
+
+
+def dtype_named(name: str) -> np.dtype[Any]:
+    """The dtype that another process named.
+
+    Raises
+    ------
+    UnsupportedError
+        This process has no ml_dtypes, which brings bfloat16.
+    """
+    if name != "bfloat16":
+        return np.dtype(name)
+    try:
+        import ml_dtypes  # NumPy knows the name only from here on
+    except ImportError:
+        raise UnsupportedError(
+            "another process has bfloat16 data, and this one has no ml_dtypes to read them: pip install ml_dtypes"
+        ) from None
+    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return dtype
+
+
 def asarray(
     obj: Any,
     /,
@@ -106,11 +132,11 @@ def asarray(
     device : Group, int or list of int, optional
         The devices to use. Default: all of the current context.
     copy : bool, optional
-        True: always a copy. False: never, which only a DistributedArray that stays as it is allows.
-
+        True: always a copy. False: never, which only a DistributedArray that stays as it is allows, without `root`.
     root : int, optional
-        Only this process gives the array, and the others receive their chunks; what they pass is ignored. Default: every
-        process gives the whole array and takes its own part.
+        Only this process gives the array, and the others receive their chunks; the `obj` and `dtype` that they pass are
+        ignored. All pass the same `root`, `layout` and `device`. Default: every process gives the whole array and takes
+        its own part.
 
     Returns
     -------
@@ -119,13 +145,18 @@ def asarray(
     Raises
     ------
     ValueError
-        ``copy=False`` where a copy is needed.
+        ``copy=False`` where a copy is needed. `root` is no process, or not the same on all.
+    TypeError
+        `obj` can't become an array. `root` is no integer, or given with a DistributedArray, which is all processes' already.
     LayoutError, IndexMapError, CoverageError
         The layout does not fit the shape.
+    RemoteError
+        With `root`: another process raised one of these, in its own call. All go on with the next operation.
 
     Notes
     -----
-    Communication: none between devices, except where a DistributedArray changes its layout.
+    Communication: none between devices, except where a DistributedArray changes its layout. With `root`, its first device
+    sends the devices of other processes their chunks, after two small rounds in which the processes agree.
 
     Examples
     --------
@@ -136,7 +167,7 @@ def asarray(
     {0: [(slice(0, 3, 1),)], 1: [(slice(3, 6, 1),)]}
     """
     if root is not None:
-        return METHODS["scattered"](obj, root, dtype, layout, device)  # type: ignore[no-any-return]
+        return METHODS["scattered"](obj, root, dtype, layout, device, copy)  # type: ignore[no-any-return]
     if isinstance(obj, DistributedArray):
         result = obj
         if layout is not None or (device is not None and group_ids(obj._context, device) != obj._context.group.ids):

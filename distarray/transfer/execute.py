@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from distarray.context import Context
     from distarray.geometry import ViewMap
 
-__all__ = ["allocate", "copy_into", "gather_to_host", "redistribute", "resolve", "resolved_operand"]
+__all__ = [
+    "allocate", "copy_into", "fold_into", "gather_to_host", "quiet", "redistribute", "resolve", "resolved_operand",
+]  # fmt: skip
 
 
 def planned(context: Context, source: Layout, target: Layout) -> Plan:
@@ -159,7 +161,7 @@ def _run(
         work.setdefault(device.id, []).append(task)
         total += step.size * itemsize * len(parts)
     plain = all(len(step.sources) == 1 and not step.accumulate for step in moves.steps)
-    with np.errstate(**_quiet()), context.reporting():
+    with np.errstate(**quiet()), context.reporting():
         context.run([partial(_all, tasks) for tasks in work.values()], total, independent=plain)
     if moves.forwards or (between and moves.forwarding):
         _run_forwards(context, moves, source.dtype, targets, operation)
@@ -229,7 +231,7 @@ def _shape(key: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(len(range(k.start, k.stop, k.step)) for k in key if k is not ...)
 
 
-def _quiet() -> dict[str, Any]:
+def quiet() -> dict[str, Any]:
     """Folding partial values raises where the user asked for FloatingPointError, and warns of nothing: an intermediate
     sum may overflow where the whole does not."""
     return {kind: how if how == "raise" else "ignore" for kind, how in np.geterr().items()}
@@ -348,7 +350,7 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     if context.communicator is not None:
         _exchange_pieces(context, layout, pieces, parts, dtype)
         context.communicator.wait()
-    with np.errstate(**_quiet()):
+    with np.errstate(**quiet()):
         for (region, turn, device, _, _), part in zip(pieces, parts, strict=True):
             if context.kind != "host":
                 owner = device if device.process == context.process else context.local_devices[0]

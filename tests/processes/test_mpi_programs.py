@@ -114,6 +114,54 @@ def test_one_process_gives_the_array():
     assert done.stdout.count("right") == 2
 
 
+def test_mistakes_of_one_process_fail_on_both_and_they_go_on():
+    code = """
+        import sys, numpy as np, distarray as da
+        rank = da.process_index()
+        if rank == 0:
+            import ml_dtypes
+
+        def raised(call):
+            try:
+                call()
+            except Exception as error:
+                return type(error).__name__
+            return "nothing"
+
+        def meet():
+            h = np.arange(256.0).repeat(10)
+            b = h.astype(ml_dtypes.bfloat16) if rank == 0 else None
+            for x in (da.asarray(b, root=0), da.from_local_chunks([((), b)] if rank == 0 else [])):
+                assert x.dtype.name == "bfloat16" and np.array_equal(x.get().astype("f8"), h)
+            twice = [(slice(0, 2), [1, 2]), (slice(np.int64(0), np.int64(2)), [10, 20])]
+            assert da.from_local_chunks(twice, mode="sum").get().tolist() == [22, 44]
+
+        meet()
+        chunks = [(slice(0, 2), [1, 2])]
+        found = []
+        for call in (
+            lambda: da.from_local_chunks([(7, [1, 2])] if rank else chunks),
+            lambda: da.from_local_chunks(chunks, mode="mean" if rank else "sum"),
+            lambda: da.from_local_chunks([(slice(0, 2), object())] if rank else chunks),
+            lambda: da.asarray(object() if rank else None, root=1),
+            lambda: da.asarray(np.ones(3), root="0" if rank else 0),
+            lambda: da.from_local_chunks(chunks, mode="max" if rank else "sum"),
+            lambda: da.from_local_chunks([(slice(1, 3), [1, 2])] if rank else chunks, (2,)),
+        ):
+            found.append(raised(call))
+            meet()
+        with da.ledger() as log:
+            da.asarray(np.arange(1000000.0), root=0, layout=da.blocks(0))
+        assert (log.messages, log.bytes_moved, log.rounds) == (1, 4000000, 1), log
+        sys.stdout.write(f"found {rank} {' '.join(found)}" + chr(10))
+    """
+    done = run(2, code, DISTARRAY_TIMEOUT="20")
+    assert done.returncode == 0, done.stderr
+    found = dict(re.findall(r"found (\d) (.*)", done.stdout))
+    assert found["0"].split() == ["RemoteError"] * 5 + ["ValueError"] * 2
+    assert found["1"].split() == ["IndexMapError", "LayoutError", *["TypeError"] * 3, *["ValueError"] * 2]
+
+
 def test_a_print_on_one_process_alone_ends_by_the_deadline_and_names_the_operation():
     code = """
         import numpy as np, distarray as da, time, sys, os
