@@ -210,6 +210,31 @@ REFUSED = {
 """What NumPy refuses for the values of the first rows alone, which one rank holds."""
 
 
+WARNED = {
+    "quotient": lambda x: 1.0 / np.maximum(x, 0),
+    "written": lambda x: operator.itruediv(x * 1.0, np.maximum(x, 0)),
+    "cast": lambda x: (np.where(x < -34, np.nan, 1.0)).astype(int).evaluate(),
+    "assigned": lambda x: (x * 1).__setitem__(slice(None), np.where(x < -34, np.nan, 1.0)),
+    "divmod": lambda x: np.divmod(x * 1.0, np.maximum(x, 0)),
+    "sum": lambda x: np.sum(np.where(x < -34, 1.7e308, 1.0), axis=1),
+    "cumsum": lambda x: np.cumsum(np.where(x < -28, 1.7e308, 1.0), axis=0),
+}  # fmt: skip
+"""What NumPy warns of for the values of the first rows alone."""
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_warnings_that_are_errors_are_everyones(name):
+    def program():
+        x = da.asarray(N, layout=da.blocks(0))
+        with pytest.raises(RuntimeWarning) as caught:
+            np.asarray(WARNED[name](x))
+        assert_same((x[1:] + x[:-1]).get(), N[1:] + N[:-1], local=True)
+        return str(caught.value)
+
+    for shares in SHARES:
+        assert len(set(on_ranks(shares, program))) == 1
+
+
 def raising(function, *args, **kwargs):
     with np.errstate(all="raise"):
         return function(*args, **kwargs)

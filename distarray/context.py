@@ -11,6 +11,7 @@ import operator
 import os
 import socket
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
@@ -24,7 +25,7 @@ from distarray.comm.base import Communicator, Signature
 from distarray.devices import Device, RemoteDevice, Workers, cpu_set, make_devices
 from distarray.errors import DeviceError, ForkError
 from distarray.geometry import IndexMap
-from distarray.launch import form_group
+from distarray.launch import form_group, is_child
 from distarray.layout import Layout, LayoutTable
 from distarray.modes import Mode
 from distarray.transfer.ledger import Ledger, Watch, watching
@@ -139,8 +140,10 @@ class Context:
 
     def guarding(self, operation: str, *, fallible: bool) -> AbstractContextManager[None]:
         """Around local work on data: `agreeing` where NumPy may raise by what the data are, which it also does under
-        ``np.errstate("raise")``, else `reporting`. The same on all processes."""
-        if self.communicator is not None and (fallible or "raise" in np.geterr().values()):
+        ``np.errstate("raise")`` and where warnings are errors; else `reporting`. The same on all processes."""
+        if self.communicator is None:
+            return _NOTHING
+        if fallible or "raise" in np.geterr().values() or (self.kind == "host" and _warnings_raise()):
             return self.agreeing(operation)
         return self.reporting()
 
@@ -155,7 +158,7 @@ class Context:
         failed: Exception | None = None
         try:
             yield
-        except (ValueError, FloatingPointError) as error:
+        except (ValueError, FloatingPointError, RuntimeWarning) as error:
             failed = error
         except Exception as error:
             communicator.report(error)
@@ -165,7 +168,7 @@ class Context:
         if failed is not None:
             raise failed
         for name, _, text in (answer.partition("\0") for answer in answers if answer):
-            raise (FloatingPointError if name == "FloatingPointError" else ValueError)(text)
+            raise {"FloatingPointError": FloatingPointError, "RuntimeWarning": RuntimeWarning}.get(name, ValueError)(text)
 
     def shrink(self, survivors: Sequence[int]) -> Context:
         """A context of the surviving processes, which all of them call with the same list; new arrays go there.
@@ -284,7 +287,7 @@ def _make(devices: int | None, kind: str | None, memory_limit: int | None, eager
     if eager is None:
         eager = os.environ.get("DISTARRAY_EAGER", "0") not in ("", "0")
     launch = detect()
-    if launch.size > 1:
+    if launch.size > 1 and not is_child():
         formed = form_group(launch, kind, devices)
         return join(
             formed.communicator,
@@ -342,6 +345,11 @@ def join(
             everyone += [RemoteDevice(first + i, kind, process=rank) for i in range(answer["devices"])]
     neighbours = sum(answer["devices"] for answer in answers if answer["cores"] == cores)
     return Context(everyone, eager=eager, communicator=communicator, neighbours=neighbours)
+
+
+def _warnings_raise() -> bool:
+    """Whether a filter makes an exception of some RuntimeWarning."""
+    return any(action == "error" and issubclass(RuntimeWarning, category) for action, _, category, _, _ in warnings.filters)
 
 
 def current() -> Context:

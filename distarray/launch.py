@@ -5,6 +5,7 @@ MPI carries host data and NCCL carries GPU data; MPI, or the rendezvous store wh
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 from distarray.cluster import MPI_LAUNCHERS, Launch, local_device, why_apart
@@ -13,7 +14,7 @@ from distarray.comm.deadlines import collective_timeout
 from distarray.devices import gpu_count
 from distarray.errors import CommunicationError
 
-__all__ = ["Formed", "form_group"]
+__all__ = ["Formed", "form_group", "is_child"]
 
 
 class Formed(NamedTuple):
@@ -23,6 +24,39 @@ class Formed(NamedTuple):
     kind: str
     devices: int
     ordinals: tuple[int, ...] | None
+
+
+_MARK = "DISTARRAY_PROCESS"
+"""In the environment of a process that is in a group, and of its children: its pid."""
+
+
+def is_child() -> bool:
+    """Whether this process was forked, or started by Python (multiprocessing, subprocess), from one that a launcher started.
+
+    It inherits the launcher's variables but has no part in the group: a second process of the same rank would take the
+    messages of the first, or end the job.
+    """
+    mark = os.environ.get(_MARK, "")
+    if not mark.isdecimal() or int(mark) == os.getpid():
+        return False
+    parent = os.getppid()
+    return parent == int(mark) or (_is_python(parent) and _parent_of(parent) == int(mark))  # multiprocessing's fork server
+
+
+def _is_python(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/comm", encoding="ascii", errors="replace") as file:
+            return file.read().startswith("python")
+    except OSError:
+        return False
+
+
+def _parent_of(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def form_group(launch: Launch, kind: str | None, devices: int | None) -> Formed:
@@ -42,6 +76,7 @@ def form_group(launch: Launch, kind: str | None, devices: int | None) -> Formed:
     CommunicationError
         Host data without MPI, or an MPI that did not come up with the launcher's size: no transport of our own is used.
     """
+    os.environ[_MARK] = str(os.getpid())
     visible = gpu_count() if kind != "host" else 0
     kind = kind or ("cuda" if visible else "host")
     if kind == "host":

@@ -124,6 +124,11 @@ def load_mpi() -> Any:
         mpi4py or an MPI library is missing.
     """
     if _EXIT.mpi is not None:
+        if os.getpid() != _EXIT.pid:
+            raise UnsupportedError(
+                f"MPI belongs to process {_EXIT.pid}, and process {os.getpid()}, forked from it, has no part in its messages: "
+                "communicate in the parent, or start the child under a launcher of its own"
+            )
         return _EXIT.mpi
     try:
         import mpi4py

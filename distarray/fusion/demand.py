@@ -55,7 +55,7 @@ def demand(node: Node, target: Layout | None = None) -> Version:
 
 def _guard(context: Context, node: Node) -> AbstractContextManager[None]:
     """Around the computation of a node: how the other processes learn that it failed here."""
-    return context.agreeing(node.ufunc.__name__) if fallible(node) else context.reporting()
+    return context.guarding(node.ufunc.__name__, fallible=fallible(node))
 
 
 def _plain_layout(node: Node) -> Layout | None:

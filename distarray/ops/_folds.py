@@ -68,7 +68,7 @@ def run_tasks(
 
     `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
     """
-    with context.guarding(name, fallible=fallible), WarningOnce(context, name):
+    with WarningOnce(context, name), context.guarding(name, fallible=fallible):
         context.workers.run(tasks, nbytes)
 
 
@@ -91,8 +91,8 @@ class WarningOnce:
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         self.state.__exit__(kind, value, trace)
-        if kind is None and self.seen:
-            with self.context.reporting():
+        if kind is None:
+            with self.context.guarding(self.name, fallible=False):  # a filter may make an exception of it
                 for condition in self.seen:
                     warn_caller(f"{condition} encountered in {self.name}")
 

@@ -200,6 +200,45 @@ def test_debug_mode_names_unseeded_random_data():
     assert "seed random numbers alike" in done.stdout
 
 
+@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
+def test_a_child_of_a_process_has_a_context_of_its_own(how, tmp_path):
+    """It takes nothing from its parent's messages, though it inherits the launcher's variables."""
+    program = tmp_path / "children.py"
+    program.write_text(textwrap.dedent("""
+        import multiprocessing, sys
+        import distarray as da
+
+        def child(_):
+            devices = len(da.init(devices=2).devices)
+            return devices, da.process_count(), float(da.arange(20000.0).sum())
+
+        if __name__ == "__main__":
+            x = da.arange(20000.0)
+            assert float(x.sum()) == 199990000.0
+            with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+                assert pool.map(child, [0]) == [(2, 1, 199990000.0)]
+            for i in range(100):
+                assert float((x + i).sum()) == 199990000.0 + 20000 * i
+            sys.stdout.write(f"right {da.process_index()}" + chr(10))
+    """))
+    done = mpiexec(2, str(program), how, DISTARRAY_TIMEOUT="20", PYTHONPATH=str(ROOT))
+    assert done.returncode == 0, done.stderr
+    assert sorted(re.findall(r"right (\d)", done.stdout)) == ["0", "1"]
+
+
+def test_a_process_that_has_finished_waits_for_one_that_computes():
+    code = """
+        import time, distarray as da
+        x = da.arange(5000.0)
+        assert float(x.sum()) == 12497500.0
+        if da.process_index() == 0:
+            time.sleep(14)
+            print("saved", flush=True)
+    """
+    done = run(2, code, DISTARRAY_TIMEOUT="1")  # ten times which is no limit either
+    assert (done.returncode, done.stdout) == (0, "saved\n"), done.stderr
+
+
 def test_host_data_without_mpi_is_refused_with_the_reason():
     code = "import distarray as da; da.zeros(3)"
     env = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511",
