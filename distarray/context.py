@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import numpy as np
 
@@ -109,6 +110,7 @@ class Context:
         self.lock = threading.RLock()
         self.eager = eager
         self.debug = os.environ.get("DISTARRAY_DEBUG", "0") not in ("", "0")
+        self.trace = 0, ""
         self.pid = os.getpid()
         self._tokens: list[Token[Context | None]] = []
         self._replaced: Context | None = None
@@ -137,6 +139,13 @@ class Context:
     def reporting(self) -> AbstractContextManager[None]:
         """Around local work between two communications: a failure there reaches the other processes as RemoteError."""
         return _NOTHING if self.communicator is None else self._reporting(self.communicator)
+
+    def traced(self, what: str, *values: Any) -> None:
+        """In debug mode: remember an operation and the values that it got from Python, which must be the same in all
+        processes. The next communication compares what was remembered until then."""
+        if self.debug and self.communicator is not None:
+            text = f"{what}({', '.join(map(repr, values))})"
+            self.trace = crc32(text.encode(), self.trace[0]), text[:200]
 
     def guarding(self, operation: str, *, fallible: bool) -> AbstractContextManager[None]:
         """Around local work on data: `agreeing` where NumPy may raise by what the data are, which it also does under

@@ -208,6 +208,8 @@ def record(
         node.site = call_site()
     else:
         node = Node(context, ufunc, args, kwargs, shape, dtype, size, SILENT, mask is not None)
+    if context.debug:
+        context.traced(ufunc.__name__, shape, *[arg for arg in args if type(arg) is not Node and type(arg) is not Leaf])
     watch = watching.get()
     if watch is not None:
         for arg in args:

@@ -138,6 +138,7 @@ def _full(context: Context, target: Layout, dtype: Any, value: Any) -> Distribut
         return result if target.mode is Mode.REPLICA else result.change_mode(target.mode)
     scalar = np.empty((), dtype)
     np.copyto(scalar, value, casting="unsafe")
+    context.traced("full", target.shape, scalar)
     return _filled(context, target, dtype, scalar[()], "full")
 
 
@@ -298,6 +299,7 @@ def arange(
     for i, value in enumerate((start, second)[:n]):
         firsts[i] = value.item() if isinstance(value, np.number) else value  # checked as NumPy checks Python numbers
     context, target = placement((n,), dtype, layout, device)
+    context.traced("arange", n, firsts)
     return generate(context, target, dtype, partial(_arithmetic, firsts), "arange")
 
 
@@ -396,6 +398,7 @@ def linspace(
         result = asarray(result, dtype=target_dtype, layout=layout, device=device)
     else:
         context, target = placement((num,), target_dtype, layout, device)
+        context.traced("linspace", start, stop, num)
 
         def make(device: Device, region: Region, out: Any) -> None:
             r = region[0]

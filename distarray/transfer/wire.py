@@ -76,7 +76,11 @@ class Round:
             with self.context.reporting():
                 sends = self._packed(lib)
                 receives = self._awaited(lib)
-            communicator.exchange(sends, receives, Signature(operation, f"plan {self._marked:08x}", _site()))
+            detail = f"plan {self._marked:08x}"
+            if self.context.debug:
+                trace, last = self.context.trace
+                detail += f", after operations {trace:08x}, the last {last}"
+            communicator.exchange(sends, receives, Signature(operation, detail, _site()))
 
     def _packed(self, lib: Any) -> list[Message]:
         stage = self.context.local_devices[0]

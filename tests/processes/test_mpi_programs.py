@@ -200,6 +200,30 @@ def test_debug_mode_names_unseeded_random_data():
     assert "seed random numbers alike" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "differing",
+    ["x + rng.random()", "(np.sin if me else np.cos)(x)", "da.full(100, float(me))", "x[rng.permutation(100)[:5]]",
+     "da.arange(me, 100)", "da.linspace(0, 1 + me, 100)", "x.__setitem__(rng.permutation(100)[:5], -1)", "np.clip(x, 0, me + 1)", "x * np.array(rng.random())"],
+)  # fmt: skip
+def test_debug_mode_names_numbers_and_operations_that_differ(differing):
+    code = f"""
+        import numpy as np, distarray as da, sys
+        x = da.arange(100.0, layout=da.blocks(0))
+        me = da.process_index()
+        rng = np.random.default_rng(me)
+        try:
+            {differing}
+            float(x.sum())
+        except da.CollectiveMismatchError as error:
+            print("SAID", error)
+            sys.exit(0)
+        sys.exit(5)
+    """
+    done = run(2, code, DISTARRAY_DEBUG="1")
+    assert done.returncode == 0, done.stderr
+    assert "after operations" in done.stdout
+
+
 @pytest.mark.parametrize("how", ["fork", "spawn", "forkserver"])
 def test_a_child_of_a_process_has_a_context_of_its_own(how, tmp_path):
     """It takes nothing from its parent's messages, though it inherits the launcher's variables."""
