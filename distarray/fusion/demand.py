@@ -356,7 +356,7 @@ def write(
         mine = [leaf for leaf in leaves if leaf.version is version]
         others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
         in_place = not others and not version.pinned(1 + private)
-        guard = _guard(context, value) if type(value) is Node else context.guarding("assignment", fallible=False)
+        guard = _guard(context, value) if type(value) is Node else context.guarding("assignment")
         if storage.exposed and not in_place:
             _write_through(context, program, leaves, al, version, seen, guard)
             return

@@ -68,7 +68,7 @@ def run_tasks(
 
     `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
     """
-    with WarningOnce(context, name), context.guarding(name, fallible=fallible):
+    with WarningOnce(context, name), context.guarding(name, fallible=fallible or None):
         context.workers.run(tasks, nbytes)
 
 
@@ -92,7 +92,7 @@ class WarningOnce:
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         self.state.__exit__(kind, value, trace)
         if kind is None:
-            with self.context.guarding(self.name, fallible=False):  # a filter may make an exception of it
+            with self.context.guarding(self.name):  # a filter may make an exception of it
                 for condition in self.seen:
                     warn_caller(f"{condition} encountered in {self.name}")
 
@@ -273,7 +273,7 @@ def carry(
         index_map = after
         tasks: dict[int, list[Callable[[], None]]] = {}
         nbytes = 0
-        with context.guarding(name, fallible=False):
+        with context.guarding(name):
             for region, segments in parts:
                 if turn >= len(segments):
                     continue

@@ -111,7 +111,7 @@ def contract(
         ]
         # BLAS multiplies about as many pairs in the time a core reads 2 bytes; NumPy's own loops are ten times slower
         weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
-        with context.guarding(name, fallible=False):
+        with context.guarding(name):
             context.workers.run(tasks, todo.work * weight, blas=True)
     return from_chunks(context, layout, chunks, dtype, detached=detached)
 

@@ -267,7 +267,7 @@ def from_local_chunks(
                 local.setdefault((owner, region), []).append(arrays[turn])
     layout = resolve_layout(context, IndexMap(full, regions), full, mode=common)
     held: list[Chunk | None] = []
-    with context.guarding("from_local_chunks", fallible=False), np.errstate(**quiet()):
+    with context.guarding("from_local_chunks"), np.errstate(**quiet()):
         for device_id, region in layout.chunks:
             device = context.by_id[device_id]
             if device.process != context.process:

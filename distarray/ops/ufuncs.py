@@ -77,7 +77,7 @@ def several(
         local.append([None if c is None else c.array for c in version.chunks])
     with context.reporting():
         outputs = [allocate(context, layout, dtype, label=ufunc.__name__) for dtype in dtypes]
-    with context.guarding(ufunc.__name__, fallible=False):
+    with context.guarding(ufunc.__name__):
         for i, chunks in enumerate(zip(*outputs, strict=True)):
             if chunks[0] is None:
                 continue

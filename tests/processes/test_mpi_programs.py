@@ -203,7 +203,8 @@ def test_debug_mode_names_unseeded_random_data():
 @pytest.mark.parametrize(
     "differing",
     ["x + rng.random()", "(np.sin if me else np.cos)(x)", "da.full(100, float(me))", "x[rng.permutation(100)[:5]]",
-     "da.arange(me, 100)", "da.linspace(0, 1 + me, 100)", "x.__setitem__(rng.permutation(100)[:5], -1)", "np.clip(x, 0, me + 1)", "x * np.array(rng.random())"],
+     "da.arange(me, 100)", "da.linspace(0, 1 + me, 100)", "x.__setitem__(rng.permutation(100)[:5], -1)",
+     "np.clip(x, 0, me + 1)", "x * np.array(rng.random())"],
 )  # fmt: skip
 def test_debug_mode_names_numbers_and_operations_that_differ(differing):
     code = f"""
