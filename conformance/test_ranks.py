@@ -206,6 +206,15 @@ REFUSED = {
     "divmod": lambda x: raising(np.divmod, x, np.maximum(x, 0)),
     "sum": lambda x: raising(np.sum, np.where(x < -34, 1.7e308, 1.0), axis=1),
     "quotient": lambda x: raising(np.true_divide, x, np.maximum(x, 0)),
+    "cast": lambda x: raising(lambda: np.where(x < -34, 1e300, 1.0).astype("f4").evaluate()),
+    "assigned": lambda x: raising(x.astype("f4").__setitem__, slice(None), np.where(x < -34, 1e300, 1.0)),
+    "put": lambda x: raising(np.put, x.astype("f4"), np.arange(6), np.where(x < -34, 1e300, 1.0)[0]),
+    "index": lambda x: raising(x.astype("f4").__setitem__, [0, 1], np.where(x < -34, 1e300, 1.0)[:2]),
+    "mask": lambda x: raising(x.astype("f4").__setitem__, x < -30, 1e300),
+    "fold": lambda x: raising(lambda: da.distributed_array(
+        np.where(N < -34, 1.7e308, 1.0), da.blocks(0).resolve(N.shape, range(len(x.devices))), "sum") * 2),
+    "power.accumulate": lambda x: np.power.accumulate(np.where(x < -34, -1, 2), axis=0)[0] ** (x[1] * 0 - 1),
+    "power.reduce": lambda x: np.power.reduce(x[::-1], axis=0),
 }  # fmt: skip
 """What NumPy refuses for the values of the first rows alone, which one rank holds."""
 

@@ -91,7 +91,8 @@ class Programs(RuleBasedStateMachine):
                 return p
             if ref.size > 500:
                 return p
-            return self.keep(as_pair(f(p.x, q.x), ref))
+            x = f(p.x, q.x)
+            return self.keep(as_pair(x if ref.ndim else x[...], ref))  # NumPy makes a scalar; the array of one is a copy
 
     @rule(target=held, p=held, value=st.sampled_from([1, 2, -1]), name=st.sampled_from(["add", "multiply", "negative"]))
     def with_scalar(self, p: Pair, value: int, name: str) -> Pair:
@@ -102,7 +103,8 @@ class Programs(RuleBasedStateMachine):
             return p
         f = getattr(np, name)
         with np.errstate(all="ignore"):
-            return self.keep(as_pair(f(p.x, value), np.asarray(f(p.ref, value))))
+            x, ref = f(p.x, value), np.asarray(f(p.ref, value))
+            return self.keep(as_pair(x if ref.ndim else x[...], ref))
 
     @rule(p=held, q=held, name=st.sampled_from(["add", "subtract", "multiply"]))
     def in_place(self, p: Pair, q: Pair, name: str) -> None:

@@ -196,8 +196,9 @@ FLOAT_REDUCERS = {"add", "subtract", "multiply", "divide", "maximum", "minimum",
 
 def reducing(data: st.DataObject, shape: tuple[int, ...]) -> tuple[np.ufunc, np.ndarray, dict[str, Any]]:
     """A binary ufunc, an array it reduces, and how the results compare: sums may differ in rounding."""
-    # NumPy's vector code for arctan2 reduces wrongly; a GPU's powers of powers magnify rounding without a bound.
-    known = [f for f in BINARY if f is not np.arctan2 and not (on_gpu() and f is np.float_power)]
+    # What NumPy's own loops reduce wrongly is held to plain loops in tests/test_regressions.py; a GPU's powers of powers
+    # magnify rounding without a bound.
+    known = [f for f in BINARY if f not in (np.arctan2, np.ldexp) and not (on_gpu() and f is np.float_power)]
     ufunc = data.draw(st.sampled_from(known), label="ufunc")
     floats = [np.dtype("float64"), np.dtype("float32"), np.dtype("complex128")]
     dtype = data.draw(dtypes(INTEGERS + BOOL + (floats if ufunc.__name__ in FLOAT_REDUCERS else [])))
@@ -298,5 +299,6 @@ def test_at(data, n):
             rest = (data.draw(arrays(fits, kind, extreme=False, top=2)),)
         ours = tuple(data.draw(pairs(r, n)).x if data.draw(st.booleans()) else r for r in rest)
         compare = how(ufunc, pair.ref.dtype) | {"ulps": 64}
-        both(lambda: ufunc.at(pair.ref, index, *rest), lambda: ufunc.at(pair.x, index, *ours), **compare)
-        assert_same(pair.base_x, pair.base_ref, **compare)
+        done = both(lambda: ufunc.at(pair.ref, index, *rest), lambda: ufunc.at(pair.x, index, *ours), **compare)
+        if done or ufunc is not np.power:  # where an integer power fails NumPy itself leaves a half-written target
+            assert_same(pair.base_x, pair.base_ref, **compare)

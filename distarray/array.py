@@ -209,25 +209,23 @@ class DistributedArray(Operators):
 
     @property
     def real(self) -> DistributedArray:
-        """The real part; of complex arrays a read-only copy where NumPy has a view. Assign to ``x.real`` to write it."""
+        """The real part; of complex arrays a read-only copy where NumPy has a view: write it by ``x.real = value``."""
         return METHODS["real"](self)  # type: ignore[no-any-return]
 
     @real.setter
     def real(self, value: Any) -> None:
-        if self._dtype.kind == "c":
-            value = (METHODS["nested"](value, None) if isinstance(value, (list, tuple)) else value) + 1j * self.imag
-        self[...] = value
+        METHODS["set_part"](self, "real", value)
 
     @property
     def imag(self) -> DistributedArray:
-        """The imaginary part, a read-only copy. Assign to ``x.imag`` to write it."""
+        """The imaginary part, a read-only copy: write it by ``x.imag = value``."""
         return METHODS["imag"](self)  # type: ignore[no-any-return]
 
     @imag.setter
     def imag(self, value: Any) -> None:
         if self._dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")
-        self[...] = self.real + 1j * (METHODS["nested"](value, None) if isinstance(value, (list, tuple)) else value)
+        METHODS["set_part"](self, "imag", value)
 
     @property
     def writable(self) -> bool:

@@ -96,6 +96,7 @@ class Context:
         eager: bool = False,
         communicator: Communicator | None = None,
         neighbours: int | None = None,
+        warnings_raise: bool = False,
     ) -> None:
         self.devices = tuple(devices)
         self.by_id = {device.id: device for device in self.devices}
@@ -111,6 +112,7 @@ class Context:
         self.eager = eager
         self.debug = os.environ.get("DISTARRAY_DEBUG", "0") not in ("", "0")
         self.trace = 0, ""
+        self.warnings_raise = warnings_raise and self.kind == "host"  # GPUs warn of nothing
         self.pid = os.getpid()
         self._tokens: list[Token[Context | None]] = []
         self._replaced: Context | None = None
@@ -149,14 +151,15 @@ class Context:
 
     def guarding(self, operation: str, *, fallible: bool | None = None) -> AbstractContextManager[None]:
         """Around local work on data: `agreeing` where NumPy may raise by what the data are, which it also does under
-        ``np.errstate("raise")`` and where warnings are errors; else `reporting`. The same on all processes.
+        ``np.errstate("raise")``, and in a context that formed where warnings are errors; else `reporting`. The choice must
+        be the same on all processes: whatever filters are set later on one of them does not change it.
 
         `fallible`: what is known of the work, its error state included; None: that the error state alone decides."""
         if self.communicator is None:
             return _NOTHING
         if fallible is None:
             fallible = "raise" in np.geterr().values()
-        if fallible or (self.kind == "host" and _warnings_raise()):
+        if fallible or self.warnings_raise:
             return self.agreeing(operation)
         return self.reporting()
 
@@ -300,7 +303,7 @@ def _make(devices: int | None, kind: str | None, memory_limit: int | None, eager
     if eager is None:
         eager = os.environ.get("DISTARRAY_EAGER", "0") not in ("", "0")
     launch = detect()
-    if launch.size > 1 and not is_child():
+    if launch.size > 1 and not is_child(launch):
         formed = form_group(launch, kind, devices)
         return join(
             formed.communicator,
@@ -339,7 +342,8 @@ def join(
         Processes disagree on the kind of devices or on the settings.
     """
     cores = f"{socket.gethostname()} {cpu_set()}"
-    said = json.dumps({"devices": devices, "kind": kind, "eager": eager, "small": Context.SMALL, "cores": cores})
+    said = json.dumps({"devices": devices, "kind": kind, "eager": eager, "small": Context.SMALL, "cores": cores,
+                       "strict": _warnings_raise()})  # fmt: skip
     answers = [json.loads(a) for a in communicator.all_gather(said.encode(), Signature("join"))]
     mine = answers[communicator.rank]
     for rank, answer in enumerate(answers):
@@ -357,15 +361,13 @@ def join(
         else:
             everyone += [RemoteDevice(first + i, kind, process=rank) for i in range(answer["devices"])]
     neighbours = sum(answer["devices"] for answer in answers if answer["cores"] == cores)
-    return Context(everyone, eager=eager, communicator=communicator, neighbours=neighbours)
+    strict = any(answer["strict"] for answer in answers)
+    return Context(everyone, eager=eager, communicator=communicator, neighbours=neighbours, warnings_raise=strict)
 
 
 def _warnings_raise() -> bool:
     """Whether a filter makes an exception of some RuntimeWarning."""
-    for action, _, category, _, _ in warnings.filters:  # noqa: SIM110 - any() takes twice as long, at each evaluation
-        if action == "error" and issubclass(RuntimeWarning, category):
-            return True
-    return False
+    return any(action == "error" and issubclass(RuntimeWarning, category) for action, _, category, _, _ in warnings.filters)
 
 
 def current() -> Context:

@@ -27,20 +27,20 @@ class Formed(NamedTuple):
 
 
 _MARK = "DISTARRAY_PROCESS"
-"""In the environment of a process that is in a group, and of its children: its pid."""
+"""In the environment of a process that is in a group, and of its children: its pid, and how it was launched."""
 
 
-def is_child() -> bool:
+def is_child(launch: Launch) -> bool:
     """Whether this process was forked, or started by Python (multiprocessing, subprocess), from one that a launcher started.
 
     It inherits the launcher's variables but has no part in the group: a second process of the same rank would take the
     messages of the first, or end the job.
     """
-    mark = os.environ.get(_MARK, "")
-    if not mark.isdecimal() or int(mark) == os.getpid():
+    pid, _, launched = os.environ.get(_MARK, "").partition(" ")
+    if not pid.isdecimal() or int(pid) == os.getpid() or launched != repr(launch):  # a launcher of its own started it
         return False
     parent = os.getppid()
-    return parent == int(mark) or (_is_python(parent) and _parent_of(parent) == int(mark))  # multiprocessing's fork server
+    return parent == int(pid) or (_is_python(parent) and _parent_of(parent) == int(pid))  # multiprocessing's fork server
 
 
 def _is_python(pid: int) -> bool:
@@ -76,7 +76,7 @@ def form_group(launch: Launch, kind: str | None, devices: int | None) -> Formed:
     CommunicationError
         Host data without MPI, or an MPI that did not come up with the launcher's size: no transport of our own is used.
     """
-    os.environ[_MARK] = str(os.getpid())
+    os.environ[_MARK] = f"{os.getpid()} {launch!r}"
     visible = gpu_count() if kind != "host" else 0
     kind = kind or ("cuda" if visible else "host")
     if kind == "host":

@@ -299,6 +299,9 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         return apply(ufunc, (left, right))
     elif _takes(other):
         return ufunc(left, right)
+    elif hasattr(kind, "__array__") and not hasattr(kind, "__array_ufunc__"):
+        converted = np.asarray(other)
+        return apply(ufunc, (left, converted) if left is array else (converted, right))
     elif other is None or isinstance(other, (str, bytes)) or _is_opaque(other):
         if ufunc is np.equal:  # no element is equal to these
             return apply(np.logical_and, (array, False))
@@ -342,9 +345,10 @@ def own_protocol(kind: type) -> bool:
 
 
 def _is_opaque(other: Any) -> bool:
-    """Whether an object knows no equality but identity."""
+    """Whether an object knows no equality but identity, and is no array to NumPy."""
     equality: Any = type(other).__eq__
-    return equality is object.__eq__
+    arrays = ("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__")
+    return equality is object.__eq__ and not any(hasattr(type(other), name) for name in arrays)
 
 
 def _takes(other: Any) -> bool:
@@ -386,6 +390,9 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
         array._node, array._storage = fresh._node, fresh._storage
         return array
     assert isinstance(first, Leaf)
+    if node.ufunc is np.power and node.dtype.kind in "iu":  # it stops where it fails: nothing is written before that is known
+        array._assign(array._view_map(), cast("DistributedArray", type(array))._of_node(node))
+        return array
     private = 1 + (type(argument) is Leaf and argument.version is first.version and argument.view == first.view)
     write(array._own(), array._view, node, private=private)
     return array

@@ -257,6 +257,9 @@ def test_the_power_operator_takes_numpys_short_ways(dtype: str) -> None:
 def test_reductions_that_numpys_own_loops_get_wrong() -> None:
     """NumPy 2.4 reduces power and arctan2 wrongly along a contiguous axis; the truth here is the loop."""
     h = np.array([[2.0, 3, 2], [1, 2, 1], [3, 2, 3], [3, 2, 1], [2, 1, 2], [1, 2, 1], [2, 2, 2]])
+    doubled = [[1, 2, 3], [1, 2, 1], [1, 0, 2]]
+    x = da.asarray(np.array(doubled, dtype="i2"), layout=da.cyclic(0))
+    assert np.ldexp.reduce(x, axis=0).tolist() == [4.0, 8.0, 24.0]
     for ufunc in (np.power, np.arctan2):
         expected = h[0]
         for row in h[1:]:
@@ -358,3 +361,47 @@ def test_out_that_is_an_operand_is_overwritten_as_it_is_read() -> None:
     later = x * 2  # reads what stands there now
     np.add(x, 1, out=x)
     assert later.tolist() == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_a_part_of_complex_numbers_is_replaced_and_the_other_stays_to_the_bit() -> None:
+    h = np.array([complex(1, np.inf), 2 + 2j, complex(3, np.nan)])
+    for name, value in (("real", 5), ("imag", [np.inf, np.nan, -0.0]), ("real", np.arange(3.0)), ("imag", 2)):
+        for mode in (da.Mode.REPLICA, da.Mode.SUM):
+            x, g = da.distributed_array(h, da.blocks(0).resolve((3,), range(4)), mode), h.copy()
+            setattr(x, name, value)
+            setattr(g, name, value)
+            np.testing.assert_array_equal(x.get().view(float), g.view(float))
+
+
+@pytest.mark.skipif(os.environ.get("DISTARRAY_TEST_KIND") == "cuda", reason="GPUs report no floating-point conditions")
+def test_an_operator_that_raises_has_written_every_copy() -> None:
+    kept = []
+    for layout in (da.replicated(), {0: [slice(0, 4), slice(2, 6)], 1: slice(0, 6)}, da.blocks(0)):
+        for pin in (False, True):
+            x = da.asarray(np.ones(6), layout=layout)
+            if pin:
+                kept.append(x + 1)  # an expression that reads the old value
+            view = x[2:4]
+            with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+                view /= 0
+            for device, chunks in x.all_chunks().items():
+                for region, chunk in zip(x.layout.index_map.regions(device), chunks, strict=True):
+                    np.testing.assert_array_equal(chunk, np.array([1, 1, np.inf, np.inf, 1, 1])[region.slices])
+    assert all(y.tolist() == [2.0] * 6 for y in kept)
+
+
+def test_an_integer_power_that_fails_writes_nothing() -> None:
+    x = da.asarray(np.arange(1, 7), layout=da.replicated())
+    with pytest.raises(ValueError, match="negative integer powers"):
+        x **= da.asarray(np.array([2, 2, 2, 2, 2, -1]), layout=da.blocks(0))
+    assert x.tolist() == [1, 2, 3, 4, 5, 6]
+    assert len({tuple(chunk.tolist()) for chunks in x.all_chunks().values() for chunk in chunks}) == 1
+
+
+def test_an_object_that_is_an_array_to_numpy_is_compared_by_element() -> None:
+    class Wrapped:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.arange(3.0)
+
+    assert (da.arange(3.0) == Wrapped()).tolist() == [True] * 3
+    assert (Wrapped() - da.ones(3)).tolist() == [-1.0, 0.0, 1.0]

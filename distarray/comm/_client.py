@@ -172,7 +172,7 @@ class Store:
         name, deadline, ranks
             As for `barrier`.
         value : bytes
-            At most 1 MiB, and 4 MiB with those of the others.
+            At most 1 MiB, and 64 MiB with those of the others.
 
         Raises
         ------

@@ -49,7 +49,7 @@ NUMBER = struct.Struct("!QI")
 MAX_KEY = 512
 MAX_VALUE = 1 << 20
 #: What the values of all ranks at one meeting may have together.
-MAX_MEETING = 4 << 20
+MAX_MEETING = 64 << 20
 MAX_FRAME = MAX_MEETING + 8192
 
 

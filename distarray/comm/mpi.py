@@ -73,6 +73,8 @@ class MpiCommunicator(Channel, Communicator):
         for rank, payload in enumerate(self.all_gather(me, Signature("form the communicator"))):
             pid, _, host = payload.decode(errors="replace").partition("\0")
             self._pids[rank], self.hosts[rank] = int(pid), host
+        # in a container of its own a peer of this host may not be seen at all
+        self._seen = {r for r in range(self.size) if self.hosts[r] == self.hosts[self.rank] and alive(self._pids[r])}
         register(self)
 
     # The calls
@@ -301,14 +303,11 @@ class MpiCommunicator(Channel, Communicator):
         """Whether nothing more is to be expected of a peer. Of a stopped one, and of another host's, only once it is late."""
         if peer in self._dead:
             return True
-        return peer in self._lost and not (self._is_here(peer) and self._can_end(peer))
-
-    def _is_here(self, peer: int) -> bool:
-        return self.hosts[peer] == self.hosts[self.rank]
+        return peer in self._lost and not (peer in self._seen and self._can_end(peer))
 
     def _can_end(self, peer: int) -> bool:
         """False where a peer of this host is seen to be stopped or gone."""
-        return not self._is_here(peer) or alive(self._pids[peer])
+        return peer not in self._seen or alive(self._pids[peer])
 
 
 def duplicated(source: Any, deadline: float) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
 
 from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks, reshape_map
 from distarray.geometry._spatial import RegionIndex, remainder, split_at
@@ -68,6 +69,8 @@ class Alignment(NamedTuple):
         For each result chunk.
     messages : dict
         Elements for each (sender, receiver, group).
+    mark : int
+        A checksum of the fetches, equal in all processes.
     """
 
     layout: Layout
@@ -76,6 +79,7 @@ class Alignment(NamedTuple):
     pulls: tuple[dict[int, Pull], ...]
     cells: tuple[tuple[Cell, ...], ...]
     messages: dict[tuple[int, int, int], int]
+    mark: int
 
 
 class _Leaf(NamedTuple):
@@ -340,7 +344,8 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], ta
             regions = [pulls[k][i].region if fetched else index_map.chunks[i][1] for fetched, i in own]
             offers[k, d] = own, _Sequence(regions)
     cells = tuple(_cells(device, region, leaves, offers) for device, region in target.chunks)
-    return Alignment(target, seen, tuple(fetches), tuple(pulls), cells, messages)
+    mark = crc32(repr(fetches).encode()) if fetches else 0
+    return Alignment(target, seen, tuple(fetches), tuple(pulls), cells, messages, mark)
 
 
 # --- how chunks are cut -----------------------------------------------------------------------------------------------

@@ -288,6 +288,7 @@ def _exchange(
     """Exchange between processes what the fetches need: (fetch, part number) → the piece that arrived, None where it was
     received in its buffer."""
     wire = Round(context)
+    wire.mark(al.mark, *[leaf.version.dtype for leaf in by_group.values()])
     slots: dict[tuple[int, int], int] = {}
     places: dict[tuple[int, int], Any] = {}
     needed = False
@@ -299,7 +300,6 @@ def _exchange(
             if sender == receiver:
                 continue
             needed = True
-            wire.mark(sender, receiver, place, version.dtype)
             data = _part(version, fetch, giver, key) if sender == context.process else None
             shape = tuple(len(range(k.start, k.stop, k.step)) for k in place if isinstance(k, slice))
             into = None
@@ -356,7 +356,7 @@ def write(
         mine = [leaf for leaf in leaves if leaf.version is version]
         others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
         in_place = not others and not version.pinned(1 + private)
-        guard = _guard(context, value) if type(value) is Node else context.guarding("assignment")
+        guard = context.guarding("assignment", fallible=(type(value) is Node and fallible(value)) or None)
         if storage.exposed and not in_place:
             _write_through(context, program, leaves, al, version, seen, guard)
             return
@@ -364,7 +364,7 @@ def write(
         with context.reporting():
             outs = _targets(seen, layout, version, chunks, fresh=not in_place)
             twins = _twins(seen, chunks, fresh=not in_place)
-        _evaluate(context, program, leaves, al, outs, guard)
+        failed = _evaluated(context, program, leaves, al, outs, guard)
         for origin, array, device in twins:
             device.copy(array, outs[origin], device)
         watch = watching.get()
@@ -377,6 +377,18 @@ def write(
             if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
                 share(version)
             storage.replace(after)
+        if failed is not None:
+            raise failed
+
+
+def _evaluated(*arguments: Any) -> Exception | None:
+    """`_evaluate`, for a write. A floating-point error comes when every chunk has been written, as in NumPy; it is returned,
+    so that the write is completed in every copy before it is raised."""
+    try:
+        _evaluate(*arguments)
+    except (FloatingPointError, RuntimeWarning) as error:
+        return error
+    return None
 
 
 def _targets(seen: Any, layout: Layout, version: Version, chunks: list[Chunk | None], *, fresh: bool) -> list[Any]:
@@ -426,10 +438,12 @@ def _write_through(
     with context.reporting():
         fresh = allocate(context, seen.layout, version.dtype, label="the value of an assignment")
     values = [None if c is None else c.array for c in fresh]
-    _evaluate(context, program, leaves, al, values, guard)
+    failed = _evaluated(context, program, leaves, al, values, guard)
     for i, source in enumerate(seen.sources):
         chunk = version.chunks[source]
         if chunk is not None:
             chunk.device.copy(seen.show(i, chunk.array, chunk.device.xp), values[i], chunk.device)
     for origin, array, device in _twins(seen, version.chunks, fresh=False):
         device.copy(array, values[origin], device)
+    if failed is not None:
+        raise failed

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -157,7 +156,7 @@ def _run(
     if kind != "step":
         source = real_part(operands[value] if kind == "leaf" else value, out.dtype)
         if notes is not None:
-            np.copyto(out, source, casting="unsafe")
+            notes.cast(out, source)
         elif hasattr(source, "strides") and not isinstance(source, np.generic):
             out[...] = source
         else:
@@ -179,8 +178,7 @@ def _run(
     if done[last] is not out:
         done[last] = real_part(done[last], out.dtype)
         if notes is not None:
-            with notes.as_numpy(steps[last]) if steps[last].loud else nullcontext():
-                np.copyto(out, done[last], casting="unsafe")
+            notes.cast(out, done[last])
         else:
             out[...] = done[last].astype(out.dtype) if hasattr(done[last], "astype") else done[last]
 
@@ -226,6 +224,7 @@ class _Notes:
         self.seen: dict[tuple[str, int], Step] = {}
         self.step: Any = None
         self.handler: Any = np.geterrcall()
+        self.now: dict[str, Any] = dict(np.geterr())
         self.failed: FloatingPointError | None = None
 
     def as_numpy(self, step: Step) -> Any:
@@ -244,6 +243,19 @@ class _Notes:
             self.failed = self.failed or error
             return into
 
+    def cast(self, out: Any, source: Any) -> None:
+        """The last conversion, into the array that is written: in the state of the write, and also to its end."""
+        self.step = None
+        if is_loud(self.now):
+            state = np.errstate(call=self.handler, **self.now)
+        else:
+            state = np.errstate(call=self, **{kind: "call" if how == "warn" else how for kind, how in self.now.items()})
+        try:
+            with state:
+                np.copyto(out, source, casting="unsafe")
+        except FloatingPointError as error:
+            self.failed = self.failed or error
+
     def listening_to(self, errors: dict[str, Any]) -> Any:
         """A context in which NumPy reports here what one operation's `errors` warn of."""
         wanted: dict[str, Any] = {kind: "call" if how == "warn" else how for kind, how in errors.items()}
@@ -254,12 +266,8 @@ class _Notes:
         return np.errstate(call=self, **wanted)
 
     def listening(self, program: Program) -> Any:
-        """A context in which NumPy reports here what the quiet steps warn of; without steps, what a cast does."""
+        """A context in which NumPy reports here what the quiet steps warn of."""
         quiet = [step.errors for step in program.steps if not step.loud]
-        if not program.steps:
-            quiet = [dict(np.geterr())]
-            if is_loud(quiet[0]):
-                return nullcontext()
         wanted: dict[str, Any] = {
             kind: "call" if any(errors[kind] == "warn" for errors in quiet) else "ignore" for kind in self._KINDS
         }

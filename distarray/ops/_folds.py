@@ -236,6 +236,8 @@ def carry(
     shape: tuple[int, ...],
     dtype: Any,
     step: Callable[[Device, Segment, Any, Any], None],
+    *,
+    fallible: bool = False,
 ) -> tuple[IndexMap, list[Chunk | None]]:
     """Pass running values along chains of devices, all chains side by side. Every process walks all chains, and takes the
     steps of its own devices.
@@ -247,6 +249,8 @@ def carry(
     step : callable
         ``step(device, segment, before, after)`` writes into `after` what becomes of the running value `before` (None at
         the first segment) behind a segment.
+    fallible : bool
+        As for `run_tasks`.
 
     Returns
     -------
@@ -273,7 +277,7 @@ def carry(
         index_map = after
         tasks: dict[int, list[Callable[[], None]]] = {}
         nbytes = 0
-        with context.guarding(name):
+        with context.guarding(name, fallible=fallible or None):
             for region, segments in parts:
                 if turn >= len(segments):
                     continue

@@ -431,7 +431,7 @@ def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> D
             fold_on(device, call.ufunc, before, array, after, axis, call.given, mask)
 
     with WarningOnce(context, "reduce"):
-        index_map, chunks = carry(context, name, segments, shape, call.dtype, step)
+        index_map, chunks = carry(context, name, segments, shape, call.dtype, step, fallible=call.ufunc is np.power)
     result = from_chunks(context, context.layout(index_map), chunks, call.dtype)
     return result if call.keepdims else result._viewed(result._view_map().squeeze(axis))
 

@@ -274,6 +274,27 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
     return part
 
 
+@method("set_part")
+def set_part(x: DistributedArray, name: str, value: Any) -> None:
+    """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
+    if x.dtype.kind != "c":
+        x[...] = value
+        return
+    x._operand(name)  # partial values are folded first: both parts are then where the array is
+    parts = {"real": _part(x, "real"), "imag": _part(x, "imag")}
+    parts[name]._writable = True
+    parts[name][...] = value
+    halves = {part: array._operand(name) for part, array in parts.items()}
+    layout = halves[name].layout
+    chunks = allocate(x._context, layout, x.dtype, label=name)
+    for i, chunk in enumerate(chunks):
+        if chunk is not None:
+            with chunk.device.active():
+                chunk.array.real[...] = halves["real"].arrays[i]
+                chunk.array.imag[...] = halves["imag"].arrays[i]
+    x[...] = from_chunks(x._context, layout, chunks, x.dtype)
+
+
 @method("real")
 @implements(np.real)
 def real(val: Any) -> DistributedArray:

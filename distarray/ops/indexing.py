@@ -254,6 +254,8 @@ def _update(x: DistributedArray, fancy: Fancy, keep: Any, values: Any, apply_to:
         touched = [seen.sources[i] for i, _, _ in held] + [t[1] for t in twins]
         with context.reporting():
             version = writable_chunks(storage, touched)
+        failed: FloatingPointError | None = None
+        with context.guarding(operation):
             for turn, (i, found, _) in enumerate(held):
                 chunk = version.chunks[seen.sources[i]]
                 if chunk is None:
@@ -262,13 +264,18 @@ def _update(x: DistributedArray, fancy: Fancy, keep: Any, values: Any, apply_to:
                 region = seen.layout.chunks[i][1]
                 local = local_index(index, project(region, fancy.axes), found)
                 target = seen.show(i, chunk.array, device.xp)
-                with device.active():
-                    apply_to(device, target.transpose((*fancy.axes, *others)), local, *[p[turn] for p in parts])
+                try:
+                    with device.active():
+                        apply_to(device, target.transpose((*fancy.axes, *others)), local, *[p[turn] for p in parts])
+                except FloatingPointError as error:  # NumPy looks for them behind its loop: the others are written too
+                    failed = failed or error
                 for origin, source, pull, shape in twins:
                     twin = version.chunks[source]
                     if origin == i and twin is not None:
                         base = twin.array if shape is None else twin.array.reshape(shape)
                         device.copy(pull.apply(base, device.xp), target, device)
+            if failed is not None:
+                raise failed
 
 
 def _unravel(places: Any, shape: tuple[int, ...]) -> Index:

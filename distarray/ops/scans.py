@@ -176,7 +176,7 @@ def _scan_carried(context: Context, call: _Scan, found: Operand, name: str) -> D
 
     moving = (*shape[:axis], 1, *shape[axis + 1 :])
     with WarningOnce(context, "accumulate"):
-        carry(context, name, chains, moving, call.dtype, step)
+        carry(context, name, chains, moving, call.dtype, step, fallible=call.ufunc is np.power)
     return from_chunks(context, layout, chunks, call.dtype)
 
 

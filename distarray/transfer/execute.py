@@ -161,7 +161,8 @@ def _run(
         work.setdefault(device.id, []).append(task)
         total += step.size * itemsize * len(parts)
     plain = all(len(step.sources) == 1 and not step.accumulate for step in moves.steps)
-    with np.errstate(**quiet()), context.reporting():
+    folding = between and moves.moving and source.layout.is_partial
+    with context.guarding(operation) if folding else context.reporting(), np.errstate(**quiet()):
         context.run([partial(_all, tasks) for tasks in work.values()], total, independent=plain)
     if moves.forwards or (between and moves.forwarding):
         _run_forwards(context, moves, source.dtype, targets, operation)

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from distarray.comm import _secret, store
+from distarray.comm import _members, _secret, store
 from distarray.comm.deadlines import bootstrap_timeout, collective_timeout
 from distarray.comm.store import Store, connect, serve
 from distarray.errors import CommunicationError, RendezvousError
@@ -173,7 +173,9 @@ def test_barriers_of_some_ranks(group: Callable[..., list[Store]]) -> None:
         stores[0].barrier(ranks=[1, 2])
 
 
-def test_meetings_bring_every_rank_the_values_of_all(group: Callable[..., list[Store]]) -> None:
+def test_meetings_bring_every_rank_the_values_of_all(
+    group: Callable[..., list[Store]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     stores = group(4)
     for turn in range(3):
         values = [bytes([rank, turn]) * rank for rank in range(4)]
@@ -183,6 +185,7 @@ def test_meetings_bring_every_rank_the_values_of_all(group: Callable[..., list[S
     with pytest.raises(RendezvousError, match="the store takes 1048576"):
         stores[1].meet("m", bytes((1 << 20) + 1))
     assert together(*(lambda one=one: len(one.meet("m", bytes(1 << 19))) for one in stores)) == [4] * 4
+    monkeypatch.setattr(_members, "MAX_MEETING", 4 << 20)
     many = together(*(lambda one=one: one.meet("m", bytes(1 << 20)) for one in stores))
     assert all(isinstance(error, RendezvousError) and "over 4194304 bytes together" in str(error) for error in many)
     assert together(*(lambda one=one: one.barrier() for one in stores)) == [None] * 4
