@@ -432,7 +432,8 @@ def another_method(n: int, rank: int) -> None:
             group.all_reduce(np.zeros(3), np.zeros(3))
     else:
         with pytest.raises(
-            CollectiveMismatchError, match=r"rank 0 on .* came to 'all_reduce' while rank 1 came to 'broadcast'"
+            CollectiveMismatchError,
+            match=r"rank 1 on .* is at call 1, .*'broadcast' .*; rank 0 on .* at call 1, .*'all_reduce'",
         ):
             group.broadcast(np.zeros(3), 0)
         print("SEEN another method")
@@ -446,7 +447,7 @@ def nobody_comes(n: int, rank: int) -> None:
         time.sleep(8)
         return
     start = time.monotonic()
-    with pytest.raises(PeerLostError, match=r"rank 0 on .* did not come to 'all_gather' within 3 s"):
+    with pytest.raises(PeerLostError, match=r"waited 3 s in call .*'all_gather'.*; rank 0 on .* did not answer"):
         group.all_gather(np.zeros(1), np.zeros(n), 1)
     assert time.monotonic() - start < 5
     print("SEEN nobody")
