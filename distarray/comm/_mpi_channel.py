@@ -253,7 +253,7 @@ class Channel:
             return
         now = time.perf_counter()
         for peer, status in self._statuses.items():
-            what = self._conflict(call, peer in waiting and now - status.seen > SETTLE, status)
+            what = self._conflict(call, peer, peer in waiting and now - status.seen > SETTLE, status)
             if what:
                 text = verdict.mismatch(self.who(self.rank), str(call), self.who(peer), status.text, what)
                 self._fail(CollectiveMismatchError, text)
@@ -262,7 +262,7 @@ class Channel:
             said = "; ".join(f"{self.who(peer)} {self._left[peer][0]}" for peer in gone)
             self._fail(PeerLostError, verdict.left(self.rank, call, said), lost=gone)
 
-    def _conflict(self, call: Call, settled: bool, status: Status) -> str:
+    def _conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
         """What is wrong where a peer is; `settled`: nothing of it that this rank waits for can be under way any more."""
         if settled and status.sequence > call.sequence:
             return "it passed that call without this rank's message"

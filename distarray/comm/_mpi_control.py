@@ -66,7 +66,7 @@ class Tags:
 class Status:
     """Where a peer said that it is."""
 
-    __slots__ = ("awaits", "detail", "kind", "operation", "pair", "seen", "sequence", "text", "then")
+    __slots__ = ("asked", "awaits", "detail", "kind", "operation", "pair", "seen", "sequence", "text", "then")
 
     def __init__(self, message: dict[str, Any], seen: float) -> None:
         self.sequence = int(message["sequence"])
@@ -76,6 +76,7 @@ class Status:
         self.text = str(message["text"])
         self.awaits = [int(rank) for rank in message["awaits"]]
         self.pair = [int(number) for number in message.get("pair", ())]  # of a message between two: see `_mpi_wire`
+        self.asked = float(message.get("asked", 0))  # when the one who asked did so
         self.then = str(message.get("then", ""))  # in an answer: its own call of the number that it was asked about
         self.seen = seen
 

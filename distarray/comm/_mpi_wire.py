@@ -20,8 +20,8 @@ import numpy as np
 from ..errors import CollectiveMismatchError, CommunicationError, PeerLostError, UnsupportedError
 from . import _mpi_verdict as verdict
 from ._buffers import Order
-from ._mpi_channel import AWAY, SLEEP, Pending
-from ._mpi_control import Status, Tags
+from ._mpi_channel import AWAY, SETTLE, SLEEP, Pending
+from ._mpi_control import TEXT, Status, Tags
 from ._mpi_exit import GRAVEYARD, forget, load_mpi
 from ._record import Call, summary
 from .base import Signature
@@ -32,8 +32,8 @@ __all__ = ["What", "MpiWire", "collective", "connect_mpi", "message"]
 
 LOOK = 0.05
 """Seconds between looks at what else a silent process may have sent."""
-SURE = 1.0
-"""Seconds that data of a later call must lie there: what is being received may be overtaken by the next for a moment."""
+ANSWER = 1.0
+"""Seconds that a process waits for another's text of a call."""
 LETTER = 512
 """Bytes of what `letter` sends, with two for its length."""
 DATA, PAIR = Tags.EXCHANGE, Tags.EXCHANGE + 1
@@ -164,7 +164,8 @@ class MpiWire(MpiCommunicator):
         self._tag = 0  # of its messages, if it is a collective
         self._pending: list[Pending] = []
         self._mail: list[Pending] = []  # letters that are perhaps still on their way
-        self._suspects: dict[int, float] = {}
+        self._suspects: dict[int, float] = {}  # who has sent data of a later call, since when
+        self._mutual: dict[int, float] = {}  # who waits for this process while it waits for them, since when
         self._looked = 0.0
         self._block = _Block(self)
         self._call = Call(0, "collective", Signature("init_process_group"))
@@ -288,7 +289,7 @@ class MpiWire(MpiCommunicator):
 
     def _note_refused(self) -> None:
         """A call was counted, and raised before it began."""
-        signature = Signature(self._entered, "raised here before it sent anything")
+        signature = Signature(self._entered, "its arguments were refused, and it sent nothing")
         pair, self._entered = self._pair, ""
         call = Message(self.sequence, signature, *pair) if pair else Call(self._number, "collective", signature)
         self.record.add(call).finish("refused")
@@ -343,8 +344,8 @@ class MpiWire(MpiCommunicator):
             self.usable()
             if self._statuses:
                 self._statuses = {}
-            if self._suspects:
-                self._suspects = {}
+            if self._suspects or self._mutual:
+                self._suspects, self._mutual = {}, {}
             try:
                 found = self._comm.Iprobe(mpi.ANY_SOURCE, mpi.ANY_TAG, status)
             except mpi.Exception as error:
@@ -364,6 +365,8 @@ class MpiWire(MpiCommunicator):
         now = time.perf_counter()
         if now - self._looked > LOOK:
             self._looked = now
+            for peer in [peer for peer in self._suspects if peer not in waiting]:
+                del self._suspects[peer]
             for peer in waiting:
                 if self._comm.Iprobe(peer, self._mpi.ANY_TAG, self._status):
                     self._weigh(call, peer, self._status.Get_tag(), waiting)
@@ -395,7 +398,7 @@ class MpiWire(MpiCommunicator):
             since = self._suspects.setdefault(peer, now)
             if since == now:
                 self._control.send(peer, "where", **self._position(call, waiting))
-            elif now - since > SURE:
+            elif now - since > SETTLE:  # what is being received may be overtaken by the next for a moment
                 self._clash(call, call, peer, "it has sent data of a later call already")
         elif peer in self._suspects:
             del self._suspects[peer]
@@ -429,15 +432,18 @@ class MpiWire(MpiCommunicator):
         said = Status.of(call, waiting)
         if isinstance(call, Message):
             said["pair"] = [call.peer, call.out, call.into]
-        if asked is not None:
-            said["then"] = str(self._recall(asked, by) or call)[:1200]
+        if asked is None:
+            said["asked"] = time.monotonic()
+        else:
+            said["asked"] = asked["asked"]
+            said["then"] = str(self._recall(asked, by) or call)[:TEXT]
         return said
 
-    def _conflict(self, call: Call, settled: bool, status: Status) -> str:
+    def _conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
         theirs, ours = status.kind == MESSAGE, isinstance(call, Message)
         if not ours:
             if settled and status.sequence > call.sequence:
-                then = f"; what it made in its place: {status.then}" if status.then != status.text else ""
+                then = f"; what it made in its place: {status.then}" if status.then not in ("", status.text) else ""
                 return f"it passed that call without this rank's message{then}"
             if not theirs:
                 return DIFFER if status.differs(call) else ""
@@ -447,7 +453,15 @@ class MpiWire(MpiCommunicator):
             meet = status.pair[1:] == [call.into, call.out]
         else:
             meet = ours and status.sequence < call.sequence  # it still ends a collective that is done here
-        return "" if meet else "each waits for the other"
+        if meet:
+            return ""
+        if peer not in self._mutual:
+            # It may have got since what it waited for, and be at work: ask anew, when that must have come to it
+            self._mutual[peer] = time.monotonic()
+            self._control.send(peer, "where", **self._position(call, [peer]))
+        elif status.then and status.asked > self._mutual[peer]:
+            return "each waits for the other"
+        return ""
 
     def _passed(self, call: Call, tag: int) -> str:
         return super()._passed(call, tag) if tag & 7 in TOGETHER and call.kind != MESSAGE else ""
@@ -462,7 +476,7 @@ class MpiWire(MpiCommunicator):
         """What a peer made in place of `mine`, in its own words. Returns soon; raises if it says that it has failed."""
         self._statuses.pop(peer, None)
         self._control.send(peer, "where", **self._position(mine, []))
-        due = time.perf_counter() + min(SURE, self.deadline / 4)
+        due = time.perf_counter() + min(ANSWER, self.deadline / 4)
         while time.perf_counter() < due and peer not in self._left:
             self._listen(call, [])
             status = self._statuses.get(peer)
