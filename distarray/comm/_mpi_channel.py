@@ -57,6 +57,9 @@ class Pending:
 class Channel:
     """Messages between the processes of one MPI communicator, and the failure that ended it, if one did."""
 
+    TURNS = 14  # bits of a tag for the sequence number
+    REMEDY = "go on with shrink(survivors)"
+
     def __init__(self, mpi: Any, comm: Any, deadline: float) -> None:
         comm.Set_errhandler(mpi.ERRORS_RETURN)
         self._mpi = mpi
@@ -66,7 +69,7 @@ class Channel:
         self.rank, self.size = int(comm.Get_rank()), int(comm.Get_size())
         self.hosts = ["?"] * self.size
         self.record = Recorder(self.rank, self.size)
-        self._tags = Tags(int(comm.Get_attr(mpi.TAG_UB) or 32767))
+        self._tags = Tags(int(comm.Get_attr(mpi.TAG_UB) or 32767), self.TURNS)
         self._control = Control(mpi, comm)
         self._status = mpi.Status()
         self._failure: tuple[type[CommunicationError], str] | None = None
@@ -84,6 +87,11 @@ class Channel:
     def _begin(self, kind: str, signature: Signature) -> Call:
         call = self.record.begin(self.sequence, kind, signature)
         self.sequence += 1
+        self._admit(call)
+        return call
+
+    def _admit(self, call: Call) -> None:
+        """Before a call: whether there is news that ends it."""
         if self._statuses:
             self._statuses = {}
         try:
@@ -97,7 +105,6 @@ class Channel:
         except BaseException as error:
             call.finish(f"failed with {type(error).__name__}")
             raise
-        return call
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -105,11 +112,16 @@ class Channel:
             raise kind(text)
 
     def _post(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, slot: int) -> None:
-        tag = self._tags.tag(slot, call.sequence, call.signature)
+        self._place(call, pending, peer, buffer, receiving, self._tags.tag(slot, call.sequence, call.signature))
+
+    def _place(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, tag: int) -> None:
+        item = Pending(None, peer, buffer, receiving)
+        pending.append(item)  # first: an interrupt from here on must not lose a buffer that MPI writes into
         try:
             start = self._comm.Irecv if receiving else self._comm.Isend
-            pending.append(Pending(start([buffer, self._mpi.BYTE], peer, tag), peer, buffer, receiving))
+            item.request = start([buffer, self._mpi.BYTE], peer, tag)
         except self._mpi.Exception as error:
+            item.done = True
             self._translate(call, error, peer)
 
     def _segments(
@@ -168,7 +180,7 @@ class Channel:
                             ask = last if ask < last else start + 1e9
                             for peer in range(self.size):
                                 if peer != self.rank:
-                                    self._control.send(peer, "where", **Status.of(call, waiting))
+                                    self._control.send(peer, "where", **self._position(call, waiting))
                     if waiting and now - start >= self.deadline:
                         self._late(call, waiting)
                 if not drowsy:
@@ -210,23 +222,25 @@ class Channel:
                 if about in ("where", "here"):
                     self._statuses[peer] = Status(message, time.perf_counter())
                     if about == "where":
-                        self._control.send(peer, "here", **Status.of(call, waiting))
+                        self._control.send(peer, "here", **self._position(call, waiting, message, peer))
                 elif about in ("left", "bye"):
                     self._note_left(peer, message)
                 elif self._failure is not None:
                     continue
                 elif about == "error":
-                    where = f"{self.who(peer)}"
-                    self._failure = (
-                        RemoteError,
-                        f"{where} failed inside an operation with {text}. This rank was at {call}.",
-                    )
+                    self._failure = RemoteError, f"{self.who(peer)} failed with {text}. This rank was at {call}."
                 elif about == "failed":
                     self._lost.update(int(rank) for rank in message["lost"])
                     self._failure = verdict.told(self.rank, peer, message, call)
         except self._mpi.Exception as error:
             self._translate(call, error, None)
         self._check()
+
+    def _position(
+        self, call: Call, waiting: list[int], asked: dict[str, Any] | None = None, by: int = -1
+    ) -> dict[str, Any]:
+        """Where this rank is, to ask where a peer is or, with its question, to answer."""
+        return Status.of(call, waiting)
 
     def _note_left(self, peer: int, message: dict[str, Any]) -> None:
         self._left.setdefault(peer, (str(message["text"]), time.perf_counter()))
@@ -239,9 +253,8 @@ class Channel:
             return
         now = time.perf_counter()
         for peer, status in self._statuses.items():
-            ahead = peer in waiting and status.sequence > call.sequence and now - status.seen > SETTLE
-            if ahead or status.differs(call):
-                what = "it passed that call without this rank's message" if ahead else "the calls differ"
+            what = self._conflict(call, peer, peer in waiting and now - status.seen > SETTLE, status)
+            if what:
                 text = verdict.mismatch(self.who(self.rank), str(call), self.who(peer), status.text, what)
                 self._fail(CollectiveMismatchError, text)
         gone = [peer for peer in waiting if peer in self._left and now - self._left[peer][1] > SETTLE]
@@ -249,24 +262,35 @@ class Channel:
             said = "; ".join(f"{self.who(peer)} {self._left[peer][0]}" for peer in gone)
             self._fail(PeerLostError, verdict.left(self.rank, call, said), lost=gone)
 
+    def _conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
+        """What is wrong where a peer is; `settled`: nothing of it that this rank waits for can be under way any more."""
+        if settled and status.sequence > call.sequence:
+            return "it passed that call without this rank's message"
+        return "the calls differ" if status.differs(call) else ""
+
+    def _passed(self, call: Call, tag: int) -> str:
+        """The call that data with this tag belongs to, if it comes after `call`."""
+        at = self._tags.sequence(tag, call.sequence)
+        return f"call {at}" if tag & 7 and at > call.sequence else ""
+
     def _late(self, call: Call, waiting: list[int]) -> NoReturn:
         """The deadline has passed: say who is missing, or who is elsewhere."""
         call.finish("timed out")
         known = self._statuses
         silent = verdict.silent(waiting, known, self.rank)
         for peer in silent:  # data of a later call says that it passed this one
-            if self._comm.Iprobe(peer, self._mpi.ANY_TAG, self._status) and (tag := int(self._status.Get_tag())) & 7:
-                at = self._tags.sequence(tag, call.sequence)
-                if at > call.sequence:
+            if self._comm.Iprobe(peer, self._mpi.ANY_TAG, self._status):
+                at = self._passed(call, int(self._status.Get_tag()))
+                if at:
                     text = verdict.mismatch(
-                        self.who(self.rank), str(call), self.who(peer), f"call {at}", "it has sent data of that call already"
+                        self.who(self.rank), str(call), self.who(peer), at, "it has sent data of that call already"
                     )
                     self._fail(CollectiveMismatchError, text)
         self.record.dump(f"{self.who(self.rank)} timed out in {call}")
         ring = self.record.format(last=8)
         if silent:
             names = ", ".join(f"{self.who(peer)}" for peer in silent)
-            self._fail(PeerLostError, verdict.late(self.rank, call, self.deadline, names, ring), lost=silent)
+            self._fail(PeerLostError, verdict.late(self.rank, call, self.deadline, names, self.REMEDY, ring), lost=silent)
         peer = waiting[0]
         said = known[peer].text if peer in known else str(call)
         what = f"each waits for the other, and after {self.deadline:g} s nothing has come"
@@ -286,9 +310,8 @@ class Channel:
         lost = lost or ([] if peer is None else [peer])
         names = ", ".join(f"{self.who(one)}" for one in lost) or "a process"
         self._fail(
-            PeerLostError, f"{names} was lost: MPI says '{error}', in {call}. Go on with shrink(survivors), or a new job.",
-            lost=lost,
-        )  # fmt: skip
+            PeerLostError, f"{names} was lost: MPI says '{error}', in {call}; {self.REMEDY}, or start a new job.", lost=lost
+        )
 
     def _fail(self, kind: type[CommunicationError], text: str, lost: Sequence[int] = ()) -> NoReturn:
         """Give the communicator up, tell the others so that they don't wait for their own deadlines, and raise."""

@@ -29,18 +29,33 @@ class Tags:
 
     Processes that came to different operations, or to other plans of one, have different tags, so that one's data never
     lands in the other's buffers. Where the library's tags are short, the hash is left out.
+
+    Parameters
+    ----------
+    upper : int
+        The library's largest tag.
+    turns : int
+        Bits of the sequence number, whose higher part goes into the hash; the rest are the hash's.
     """
 
     EXCHANGE, GATHER, REST, DEBUG, SHRINK = 1, 4, 5, 6, 7  # 0 is control; 1 to 3 exchange, by the number of segments
 
-    def __init__(self, upper: int) -> None:
+    def __init__(self, upper: int, turns: int = 14) -> None:
         bits = min((upper + 1).bit_length() - 1, 30) - 3
-        self.hashes = 1 << max(bits - 14, 0) if bits >= 20 else 1
+        self.hashes = 1 << (bits - turns) if bits >= turns + 6 else 1
         self.range = (1 << bits) // self.hashes
 
+    @staticmethod
+    def number(signature: Signature) -> int:
+        """What of a signature is hashed."""
+        return zlib.crc32(signature.detail.encode(), zlib.crc32(signature.operation.encode()))
+
     def tag(self, slot: int, sequence: int, signature: Signature) -> int:
-        number = zlib.crc32(signature.detail.encode(), zlib.crc32(signature.operation.encode())) % self.hashes
-        return ((sequence % self.range) * self.hashes + number) * 8 + slot
+        return self.join(slot, sequence, self.number(signature))
+
+    def join(self, slot: int, sequence: int, number: int) -> int:
+        turn, low = divmod(sequence, self.range)
+        return (low * self.hashes + (number + turn) % self.hashes) * 8 + slot
 
     def sequence(self, tag: int, near: int) -> int:
         """The sequence number of a tag: the one nearest to `near` that it may mean."""
@@ -51,7 +66,7 @@ class Tags:
 class Status:
     """Where a peer said that it is."""
 
-    __slots__ = ("awaits", "detail", "kind", "operation", "seen", "sequence", "text")
+    __slots__ = ("asked", "awaits", "detail", "kind", "operation", "pair", "seen", "sequence", "text", "then")
 
     def __init__(self, message: dict[str, Any], seen: float) -> None:
         self.sequence = int(message["sequence"])
@@ -60,6 +75,9 @@ class Status:
         self.detail = str(message["detail"])
         self.text = str(message["text"])
         self.awaits = [int(rank) for rank in message["awaits"]]
+        self.pair = [int(number) for number in message.get("pair", ())]  # of a message between two: see `_mpi_wire`
+        self.asked = float(message.get("asked", 0))  # when the one who asked did so
+        self.then = str(message.get("then", ""))  # in an answer: its own call of the number that it was asked about
         self.seen = seen
 
     @staticmethod

@@ -8,13 +8,14 @@ half the time of MPI's own all-reduce. Small arrays go to everyone at once inste
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from . import _buffers as buffers
 from ._buffers import View
-from ._mpi_wire import connect_mpi
+from ._mpi_wire import collective, connect_mpi, message
 from .base import Signature
 from .deadlines import collective_timeout
 from .process_group import ProcessGroup
@@ -88,20 +89,34 @@ class MpiGroup(ProcessGroup):
     def _view(self, value: Any, name: str, write: bool, stream: Any) -> View:
         return buffers.as_view(buffers.host_array(value, name, write=write), name)
 
+    def _enter(self, method: str, to: int = -1, source: int = -1) -> None:
+        if to < 0 and source < 0:
+            self._wire.count(method)
+        else:
+            self._wire.count_message(method, max(to, source), to >= 0, source >= 0)
+
+    def _making_sparse(self, method: str, op: str = "", root: int = -1) -> AbstractContextManager[None]:
+        if method in ("send", "recv", "send_recv"):
+            return self._wire.making(message(method, None))
+        return self._wire.making(collective(method, op, None, root=root))
+
     def _all_reduce(self, src: View, dst: View, op: str, stream: Any) -> None:
         mine, out = src.flat, dst.flat
         if self.size == 1:
             return fold(op, [mine], out)
-        if mine.nbytes <= SMALL:
-            parts = self._scratch_parts(mine.dtype, [mine.size] * self.size, skip=self.rank)
-            parts[self.rank] = mine
-            others = self._others()
-            self._wire.exchange([(i, mine) for i in others], [(i, parts[i]) for i in others], "all_reduce")
-            return fold(op, parts, out)
-        bounds = self._bounds(mine.size)
-        segment = out[bounds[self.rank] : bounds[self.rank + 1]]
-        self._reduce_segment(mine, bounds, segment, op, "all_reduce")
-        return self._share(out, bounds, "all_reduce")
+        with self._wire.making(collective("all_reduce", op, src.dtype, src.shape, src.order)):
+            if mine.nbytes <= SMALL:
+                parts = self._scratch_parts(mine.dtype, [mine.size] * self.size, skip=self.rank)
+                parts[self.rank] = mine
+                others = self._others()
+                self._wire.round([(i, mine) for i in others], [(i, parts[i]) for i in others])
+                fold(op, parts, out)
+            else:
+                bounds = self._bounds(mine.size)
+                segment = out[bounds[self.rank] : bounds[self.rank + 1]]
+                self._reduce_segment(mine, bounds, segment, op)
+                self._share(out, bounds)
+        return None
 
     def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Any) -> None:
         mine = src.flat
@@ -110,64 +125,92 @@ class MpiGroup(ProcessGroup):
         bounds = self._bounds(mine.size) if mine.nbytes > SMALL else self._all_to(root, mine.size)
         length = bounds[self.rank + 1] - bounds[self.rank]
         segment = dst.flat[bounds[root] : bounds[root + 1]] if dst is not None else np.empty(length, mine.dtype)
-        self._reduce_segment(mine, bounds, segment, op, "reduce")
-        if mine.nbytes <= SMALL:
-            return None
-        if dst is None:
-            return self._wire.exchange([(root, segment)], [], "reduce")
-        out = dst.flat
-        return self._wire.exchange([], [(i, out[bounds[i] : bounds[i + 1]]) for i in self._others()], "reduce")
+        with self._wire.making(collective("reduce", op, src.dtype, src.shape, src.order, root)):
+            self._reduce_segment(mine, bounds, segment, op)
+            if mine.nbytes <= SMALL:
+                return None
+            if dst is None:
+                self._wire.round([(root, segment)], [])
+            else:
+                out = dst.flat
+                self._wire.round([], [(i, out[bounds[i] : bounds[i + 1]]) for i in self._others()])
+        return None
 
     def _broadcast(self, view: View, root: int, stream: Any) -> None:
         flat = view.flat
         others = self._others()
-        if self.size <= 2 or flat.nbytes <= SMALL:
-            sends = [(i, flat) for i in others] if self.rank == root else []
-            return self._wire.exchange(sends, [] if self.rank == root else [(root, flat)], "broadcast")
-        bounds = self._bounds(flat.size)
-        mine = flat[bounds[self.rank] : bounds[self.rank + 1]]
-        if self.rank == root:
-            self._wire.exchange([(i, flat[bounds[i] : bounds[i + 1]]) for i in others], [], "broadcast")
-        else:
-            self._wire.exchange([], [(root, mine)], "broadcast")
-        not_root = [i for i in others if i != root]
-        sends = [(i, mine) for i in not_root]
-        receives = [] if self.rank == root else [(i, flat[bounds[i] : bounds[i + 1]]) for i in others]
-        return self._wire.exchange(sends, receives, "broadcast")
+        with self._wire.making(collective("broadcast", "", view.dtype, view.shape, view.order, root)):
+            if self.size <= 2 or flat.nbytes <= SMALL:
+                sends = [(i, flat) for i in others] if self.rank == root else []
+                return self._wire.round(sends, [] if self.rank == root else [(root, flat)])
+            bounds = self._bounds(flat.size)
+            mine = flat[bounds[self.rank] : bounds[self.rank + 1]]
+            if self.rank == root:
+                self._wire.round([(i, flat[bounds[i] : bounds[i + 1]]) for i in others], [])
+            else:
+                self._wire.round([], [(root, mine)])
+            sends = [(i, mine) for i in others if i != root]
+            receives = [] if self.rank == root else [(i, flat[bounds[i] : bounds[i + 1]]) for i in others]
+            return self._wire.round(sends, receives)
 
     def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Any) -> None:
         bounds = [count * i for i in range(self.size + 1)]
-        self._reduce_segment(src.flat[: bounds[-1]], bounds, dst.flat[:count], op, "reduce_scatter")
+        with self._wire.making(collective("reduce_scatter", op, src.dtype, count)):
+            self._reduce_segment(src.flat[: bounds[-1]], bounds, dst.flat[:count], op)
 
     def _all_gather(self, src: View, dst: View, count: int, stream: Any) -> None:
         bounds = [count * i for i in range(self.size + 1)]
         out = dst.flat[: bounds[-1]]
-        out[bounds[self.rank] : bounds[self.rank + 1]] = src.flat[:count].copy()  # `src` may lie inside `dst`
-        self._share(out, bounds, "all_gather")
+        with self._wire.making(collective("all_gather", "", src.dtype, count, src.order)):
+            out[bounds[self.rank] : bounds[self.rank + 1]] = src.flat[:count].copy()  # `src` may lie inside `dst`
+            self._share(out, bounds)
 
     def _send(self, view: View, peer: int, stream: Any) -> None:
-        self._wire.exchange([(peer, view.flat)], [], "send")
+        with self._wire.making(message("send", view.dtype, view.size, view.order)):
+            self._wire.round([(peer, view.flat)], [])
 
     def _recv(self, view: View, peer: int, stream: Any) -> None:
-        self._wire.exchange([], [(peer, view.flat)], "send")
+        with self._wire.making(message("recv", view.dtype, view.size, view.order)):
+            self._wire.round([], [(peer, view.flat)])
+
+    def _send_recv(self, src: View, dst: View, peer: int, stream: Any) -> None:
+        if peer == self.rank:
+            self._wire.usable()
+            return self._round([(peer, src.flat)], [(peer, dst.flat)])
+        outward = message("send_recv", src.dtype, src.size, src.order)
+        inward = message("send_recv", dst.dtype, dst.size, dst.order)
+        with self._wire.making(outward, inward[1]):
+            return self._wire.round([(peer, src.flat)], [(peer, dst.flat)])
 
     def _exchange(
-        self, sends: Sequence[tuple[int, Any]], receives: Sequence[tuple[int, Any]], operation: str, stream: Any
+        self,
+        sends: Sequence[tuple[int, Any]],
+        receives: Sequence[tuple[int, Any]],
+        operation: str,
+        stream: Any,
+        part: View | None = None,
+        root: int = -1,
     ) -> None:
+        if part is None:
+            return self._round(sends, receives)
+        size = part.size if root >= 0 else part.size // self.size
+        with self._wire.making(collective(operation, "", part.dtype, size, part.order, root)):
+            return self._round(sends, receives)
+
+    def _round(self, sends: Sequence[tuple[int, Any]], receives: Sequence[tuple[int, Any]]) -> None:
         inner = [array for peer, array in sends if peer == self.rank]
         for target, source in zip((array for peer, array in receives if peer == self.rank), inner):
             target[...] = source
-        self._wire.exchange(
-            [message for message in sends if message[0] != self.rank],
-            [message for message in receives if message[0] != self.rank],
-            operation,
-        )
+        sends = [each for each in sends if each[0] != self.rank]
+        receives = [each for each in receives if each[0] != self.rank]
+        if sends or receives:
+            self._wire.round(sends, receives)
 
     def _post(self, peer: int, payload: bytes) -> None:
-        self._wire.post(peer, payload)
+        self._wire.letter(peer, payload)
 
     def _fetch(self, peer: int) -> bytes:
-        return self._wire.fetch(peer)
+        return self._wire.read(peer)
 
     def _libraries(self) -> tuple[Any, Any]:
         import scipy.sparse
@@ -189,27 +232,24 @@ class MpiGroup(ProcessGroup):
     def _all_to(self, root: int, size: int) -> list[int]:
         return [0 if i <= root else size for i in range(self.size + 1)]
 
-    def _reduce_segment(self, mine: Array, bounds: list[int], out: Array, op: str, operation: str) -> None:
+    def _reduce_segment(self, mine: Array, bounds: list[int], out: Array, op: str) -> None:
         """Each process reduces its segment of everyone's array, in rank order."""
         begin, end = bounds[self.rank], bounds[self.rank + 1]
         parts = self._scratch_parts(mine.dtype, [end - begin] * self.size, skip=self.rank)
         parts[self.rank] = mine[begin:end]
         others = self._others()
-        self._wire.exchange(
+        self._wire.round(
             [(i, mine[bounds[i] : bounds[i + 1]]) for i in others if bounds[i + 1] > bounds[i]],
             [(i, parts[i]) for i in others if end > begin],
-            operation,
         )
         if end > begin:
             fold(op, parts, out)
 
-    def _share(self, out: Array, bounds: list[int], operation: str) -> None:
+    def _share(self, out: Array, bounds: list[int]) -> None:
         """Everyone's segment of `out` to everyone."""
         others = self._others()
         mine = out[bounds[self.rank] : bounds[self.rank + 1]]
-        self._wire.exchange(
-            [(i, mine) for i in others], [(i, out[bounds[i] : bounds[i + 1]]) for i in others], operation
-        )
+        self._wire.round([(i, mine) for i in others], [(i, out[bounds[i] : bounds[i + 1]]) for i in others])
 
     def _scratch_parts(self, dtype: np.dtype[Any], sizes: list[int], skip: int) -> list[Array]:
         """An array for each process but one, in memory that is used again."""

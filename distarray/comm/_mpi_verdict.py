@@ -27,10 +27,10 @@ def left(rank: int, call: Call, said: str) -> str:
     )
 
 
-def late(rank: int, call: Call, deadline: float, names: str, ring: str) -> str:
+def late(rank: int, call: Call, deadline: float, names: str, remedy: str, ring: str) -> str:
     return (
         f"rank {rank} waited {deadline:g} s in {call}; {names} did not answer. It died, was stopped, or is busy elsewhere: "
-        "look at what it does, go on with shrink(survivors), or raise the deadline (DISTARRAY_TIMEOUT) if it is only "
+        f"look at what it does, {remedy}, or raise the deadline (DISTARRAY_TIMEOUT) if it is only "
         f"slow.\n{ring}"
     )
 

@@ -150,7 +150,13 @@ class NcclEngine(ProcessGroup):
         self._messages([], [(peer, view.array.data.ptr, view.array.nbytes)], self._address_of(stream), "recv")
 
     def _exchange(
-        self, sends: Sequence[tuple[int, Any]], receives: Sequence[tuple[int, Any]], operation: str, stream: Any
+        self,
+        sends: Sequence[tuple[int, Any]],
+        receives: Sequence[tuple[int, Any]],
+        operation: str,
+        stream: Any,
+        part: View | None = None,
+        root: int = -1,
     ) -> None:
         where = self._address_of(stream)
         inner = [array for peer, array in sends if peer == self.rank]

@@ -88,7 +88,9 @@ class Recorder:
         self._next = 0
 
     def begin(self, sequence: int, kind: str, signature: Signature) -> Call:
-        call = Call(sequence, kind, signature)
+        return self.add(Call(sequence, kind, signature))
+
+    def add(self, call: Call) -> Call:
         self._calls[self._next] = call
         self._next = (self._next + 1) % RING
         return call

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,27 +129,35 @@ def _parts(matrix: Any) -> list[Any]:
 
 
 def _move(
-    group: ProcessGroup, sends: Sequence[tuple[int, Any]], sources: Sequence[int], stream: Any
+    group: ProcessGroup,
+    method: str,
+    sends: Sequence[tuple[int, Any]],
+    sources: Sequence[int],
+    stream: Any,
+    op: str = "",
+    root: int = -1,
 ) -> list[tuple[_Letter, list[Any]]]:
     """Send matrices and receive one from each of `sources`, in that order: (what it is, its arrays)."""
     library, _ = group._libraries()
     own = [matrix for peer, matrix in sends if peer == group.rank]
     outward = [(peer, matrix) for peer, matrix in sends if peer != group.rank]
-    for peer, matrix in outward:
-        group._post(peer, bytes(_Letter(matrix)))
-    letters = [_Letter(own[0]) if peer == group.rank else _Letter.read(group._fetch(peer)) for peer in sources]
-    arrays = [
-        [part.copy() for part in _parts(own[0])] if peer == group.rank else letter.allocate(library)
-        for peer, letter in zip(sources, letters)
-    ]
-    inward = [(peer, parts) for peer, parts in zip(sources, arrays) if peer != group.rank]
-    for field in range(3):  # at most one message for each pair of processes in a round
-        group._exchange(
-            [(peer, _parts(matrix)[field]) for peer, matrix in outward if _parts(matrix)[field].size],
-            [(peer, parts[field]) for peer, parts in inward if parts[field].size],
-            "sparse",
-            stream,
-        )
+    alone = not outward and all(peer == group.rank for peer in sources)
+    with nullcontext() if alone else group._making_sparse(method, op, root):
+        for peer, matrix in outward:
+            group._post(peer, bytes(_Letter(matrix)))
+        letters = [_Letter(own[0]) if peer == group.rank else _Letter.read(group._fetch(peer)) for peer in sources]
+        arrays = [
+            [part.copy() for part in _parts(own[0])] if peer == group.rank else letter.allocate(library)
+            for peer, letter in zip(sources, letters)
+        ]
+        inward = [(peer, parts) for peer, parts in zip(sources, arrays) if peer != group.rank]
+        for field in range(3):  # at most one message for each pair of processes in a round
+            group._exchange(
+                [(peer, _parts(matrix)[field]) for peer, matrix in outward if _parts(matrix)[field].size],
+                [(peer, parts[field]) for peer, parts in inward if parts[field].size],
+                "sparse",
+                stream,
+            )
     return list(zip(letters, arrays))
 
 
@@ -186,9 +195,17 @@ def _assign(target: Any, source: Any, name: str) -> None:
 
 
 def _receive(
-    group: ProcessGroup, sends: Sequence[tuple[int, Any]], sources: Sequence[int], like: Any, stream: Any
+    group: ProcessGroup,
+    method: str,
+    sends: Sequence[tuple[int, Any]],
+    sources: Sequence[int],
+    like: Any,
+    stream: Any,
+    op: str = "",
+    root: int = -1,
 ) -> list[Any]:
-    return [_build(like, letter, arrays, "sparse") for letter, arrays in _move(group, sends, sources, stream)]
+    moved = _move(group, method, sends, sources, stream, op, root)
+    return [_build(like, letter, arrays, "sparse") for letter, arrays in moved]
 
 
 def _fold(matrices: Sequence[Any], op: str) -> Any:
@@ -210,77 +227,80 @@ def _everyone(group: ProcessGroup) -> range:
 
 
 def send(group: ProcessGroup, matrix: Any, peer: int, stream: Any) -> None:
-    _move(group, [(peer, _check(group, matrix, "array"))], [], stream)
+    _move(group, "send", [(peer, _check(group, matrix, "array"))], [], stream)
 
 
 def recv(group: ProcessGroup, out: Any, peer: int, stream: Any) -> None:
     _check(group, out, "out_array")
-    [came] = _receive(group, [], [peer], out, stream)
+    [came] = _receive(group, "recv", [], [peer], out, stream)
     _assign(out, came, "out_array")
 
 
 def send_recv(group: ProcessGroup, matrix: Any, out: Any, peer: int, stream: Any) -> None:
     _check(group, matrix, "in_array"), _check(group, out, "out_array")
-    [came] = _receive(group, [(peer, matrix)], [peer], out, stream)
+    [came] = _receive(group, "send_recv", [(peer, matrix)], [peer], out, stream)
     _assign(out, came, "out_array")
 
 
 def broadcast(group: ProcessGroup, matrix: Any, root: int, stream: Any) -> None:
     _check(group, matrix, "in_out_array")
     if group.rank == root:
-        _move(group, [(peer, matrix) for peer in _everyone(group) if peer != root], [], stream)
+        _move(group, "broadcast", [(peer, matrix) for peer in _everyone(group) if peer != root], [], stream, root=root)
         return
-    [came] = _receive(group, [], [root], matrix, stream)
+    [came] = _receive(group, "broadcast", [], [root], matrix, stream, root=root)
     _assign(matrix, came, "in_out_array")
 
 
 def scatter(group: ProcessGroup, matrices: Any, out: Any, root: int, stream: Any) -> None:
     _check(group, out, "out_array")
     sends = list(enumerate(_check_list(group, matrices, "in_array"))) if group.rank == root else []
-    [came] = _receive(group, sends, [root], out, stream)
+    [came] = _receive(group, "scatter", sends, [root], out, stream, root=root)
     _assign(out, came, "out_array")
 
 
 def gather(group: ProcessGroup, matrix: Any, out: Any, root: int, stream: Any) -> None:
     _check(group, matrix, "in_array")
     if group.rank == root:
-        _check_empty(out, "out_array").extend(_receive(group, [(root, matrix)], _everyone(group), matrix, stream))
+        filled, sends = _check_empty(out, "out_array"), [(root, matrix)]
+        filled.extend(_receive(group, "gather", sends, _everyone(group), matrix, stream, root=root))
     else:
-        _move(group, [(root, matrix)], [], stream)
+        _move(group, "gather", [(root, matrix)], [], stream, root=root)
 
 
 def all_gather(group: ProcessGroup, matrix: Any, out: Any, stream: Any) -> None:
     _check(group, matrix, "in_array")
     sends = [(peer, matrix) for peer in _everyone(group)]
-    _check_empty(out, "out_array").extend(_receive(group, sends, _everyone(group), matrix, stream))
+    _check_empty(out, "out_array").extend(_receive(group, "all_gather", sends, _everyone(group), matrix, stream))
 
 
 def all_to_all(group: ProcessGroup, matrices: Any, out: Any, stream: Any) -> None:
     checked = _check_list(group, matrices, "in_array")
     like = checked[group.rank]
-    _check_empty(out, "out_array").extend(_receive(group, list(enumerate(checked)), _everyone(group), like, stream))
+    filled, sends = _check_empty(out, "out_array"), list(enumerate(checked))
+    filled.extend(_receive(group, "all_to_all", sends, _everyone(group), like, stream))
 
 
 def reduce(group: ProcessGroup, matrix: Any, out: Any, root: int, op: str, stream: Any) -> None:
     _check(group, matrix, "in_array")
     _check_reduction(op, [matrix])
     if group.rank != root:
-        _move(group, [(root, matrix)], [], stream)
+        _move(group, "reduce", [(root, matrix)], [], stream, op, root)
         return
     _check(group, out, "out_array")
-    _assign(out, _fold(_receive(group, [(root, matrix)], _everyone(group), matrix, stream), op), "out_array")
+    came = _receive(group, "reduce", [(root, matrix)], _everyone(group), matrix, stream, op, root)
+    _assign(out, _fold(came, op), "out_array")
 
 
 def all_reduce(group: ProcessGroup, matrix: Any, out: Any, op: str, stream: Any) -> None:
     _check(group, matrix, "in_array"), _check(group, out, "out_array")
     _check_reduction(op, [matrix])
     sends = [(peer, matrix) for peer in _everyone(group)]
-    _assign(out, _fold(_receive(group, sends, _everyone(group), matrix, stream), op), "out_array")
+    _assign(out, _fold(_receive(group, "all_reduce", sends, _everyone(group), matrix, stream, op), op), "out_array")
 
 
 def reduce_scatter(group: ProcessGroup, matrices: Any, out: Any, op: str, stream: Any) -> None:
     checked = _check_list(group, matrices, "in_array")
     _check(group, out, "out_array")
     _check_reduction(op, checked)
-    came = _receive(group, list(enumerate(checked)), _everyone(group), checked[group.rank], stream)
+    came = _receive(group, "reduce_scatter", list(enumerate(checked)), _everyone(group), checked[group.rank], stream, op)
     _assign(out, _fold(came, op), "out_array")

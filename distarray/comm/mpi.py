@@ -201,13 +201,13 @@ class MpiCommunicator(Channel, Communicator):
         text = str(call).encode()[: DEBUG_FRAME - 16]
         mine = (fingerprint(call.sequence, call.kind, call.signature) + text).ljust(DEBUG_FRAME, b"\0")
         frames = [bytearray(mine) for _ in range(self.size)]
-        shown = Call(call.sequence, call.kind, Signature("compare", "", call.signature.site))
+        shown, tag = self._shown(call)
         pending: list[Pending] = []
-        for peer in range(self.size):
-            if peer != self.rank:
-                self._post(shown, pending, peer, frames[peer], True, Tags.DEBUG)
-                self._post(shown, pending, peer, mine, False, Tags.DEBUG)
         try:
+            for peer in range(self.size):
+                if peer != self.rank:
+                    self._place(shown, pending, peer, frames[peer], True, tag)
+                    self._place(shown, pending, peer, mine, False, tag)
             self._complete(shown, pending)
         except BaseException as error:
             self._broke(call, pending, error)
@@ -217,6 +217,11 @@ class MpiCommunicator(Channel, Communicator):
                 said = [bytes(one[16:]).rstrip(b"\0").decode(errors="replace") for one in (frames[0], frame)]
                 differ = verdict.mismatch(self.who(rank), said[1], self.who(0), said[0], "their fingerprints differ")
                 self._fail(CollectiveMismatchError, differ)
+
+    def _shown(self, call: Call) -> tuple[Call, int]:
+        """What a rank is at while it compares a call, and the tag of what it shows."""
+        shown = Call(call.sequence, call.kind, Signature("compare", "", call.signature.site))
+        return shown, self._tags.tag(Tags.DEBUG, shown.sequence, shown.signature)
 
     def _created(self, chosen: tuple[int, ...], call: Call) -> Any:
         """The survivors' MPI communicator. MPI creates it in one blocking call: on a thread, to be left at the deadline."""

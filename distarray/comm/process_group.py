@@ -3,7 +3,8 @@
 Beside the distributed array, not beneath it: for programs that hold their own pieces and reduce or exchange them, as with
 ``cupyx.distributed``, Horovod or mpi4py. Backend "nccl" moves GPU memory, "mpi" host memory; their methods and checks are
 the same. Every argument is checked before anything is sent: a mistake raises on the process that made it, at once, and
-sends nothing.
+sends nothing. With "mpi" what processes must have alike is compared too, and a call that raised counts as made: where it
+raised on one process only, the others find that out instead of pairing their call with the next one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import abc
 import operator
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
@@ -110,9 +112,14 @@ def _address(host: str | None, port: int | None) -> tuple[str, int]:
 class ProcessGroup(abc.ABC):
     """The collectives of a group of processes; made by `init_process_group`.
 
-    All processes of the group call the same collectives in the same order. Arrays may be of any library that shares
-    memory (DLPack, ``__cuda_array_interface__``, the buffer protocol), of any bool, integer, float, bfloat16 or complex
-    type, C- or F-contiguous; elements travel in memory order. An input may be the output.
+    All processes of the group call the same collectives in the same order, with the same `op`, `root`, `count` and data
+    type, and in `all_reduce`, `reduce` and `broadcast` the same shape and memory order. Backend "mpi" raises
+    CollectiveMismatchError on all of them where they do not, and gives the group up; ``DISTARRAY_DEBUG=1`` compares before
+    anything is sent. A collective that raises still counts, as does a message to or from a process.
+
+    Arrays may be of any library that shares memory (DLPack, ``__cuda_array_interface__``, the buffer protocol), of any bool,
+    integer, float, bfloat16 or complex type, C- or F-contiguous; elements travel in memory order. An input may be the
+    output.
 
     Reductions (`op`) are "sum", "prod", "min", "max" and "avg". bool reduces as NumPy does: sum and max are *or*, prod and
     min *and*; avg is refused. avg of integers is the sum, wrapped to the type, divided by the number of processes and
@@ -156,6 +163,7 @@ class ProcessGroup(abc.ABC):
 
     def all_reduce(self, in_array: Any, out_array: Any, op: str = "sum", stream: Any = None) -> None:
         """Reduce `in_array` over all processes, element by element, into `out_array` on each."""
+        self._enter("all_reduce")
         if sparse.involved(in_array):
             return sparse.all_reduce(self, in_array, out_array, op, stream)
         src, dst = self._pair(in_array, out_array, stream)
@@ -165,6 +173,7 @@ class ProcessGroup(abc.ABC):
 
     def reduce(self, in_array: Any, out_array: Any, root: int = 0, op: str = "sum", stream: Any = None) -> None:
         """Reduce `in_array` over all processes into `out_array` on `root`; on the others `out_array` may be None."""
+        self._enter("reduce")
         root = buffers.check_peer(root, "root", self.size)
         if sparse.involved(in_array):
             return sparse.reduce(self, in_array, out_array, root, op, stream)
@@ -179,6 +188,7 @@ class ProcessGroup(abc.ABC):
 
     def broadcast(self, in_out_array: Any, root: int = 0, stream: Any = None) -> None:
         """Copy `in_out_array` of `root` into that of every process."""
+        self._enter("broadcast")
         root = buffers.check_peer(root, "root", self.size)
         if sparse.involved(in_out_array):
             return sparse.broadcast(self, in_out_array, root, stream)
@@ -187,6 +197,7 @@ class ProcessGroup(abc.ABC):
 
     def reduce_scatter(self, in_array: Any, out_array: Any, count: int, op: str = "sum", stream: Any = None) -> None:
         """Reduce over all processes; the i-th `count` elements of the result go into `out_array` of process i."""
+        self._enter("reduce_scatter")
         if sparse.involved(in_array):
             return sparse.reduce_scatter(self, in_array, out_array, op, stream)
         src, dst = self._pair(in_array, out_array, stream, sized=False)
@@ -197,6 +208,7 @@ class ProcessGroup(abc.ABC):
 
     def all_gather(self, in_array: Any, out_array: Any, count: int, stream: Any = None) -> None:
         """The first `count` elements of every process's `in_array`, in rank order, into `out_array` on each."""
+        self._enter("all_gather")
         if sparse.involved(in_array):
             return sparse.all_gather(self, in_array, out_array, stream)
         src, dst = self._pair(in_array, out_array, stream, sized=False)
@@ -207,6 +219,7 @@ class ProcessGroup(abc.ABC):
     def send(self, array: Any, peer: int, stream: Any = None) -> None:
         """Send `array` to `peer`, which calls `recv` with an array of as many elements of the same type."""
         peer = self._other(peer, "send_recv")
+        self._enter("send", to=peer)
         if sparse.involved(array):
             return sparse.send(self, array, peer, stream)
         return self._send(self._view(array, "array", False, stream), peer, stream)
@@ -214,6 +227,7 @@ class ProcessGroup(abc.ABC):
     def recv(self, out_array: Any, peer: int, stream: Any = None) -> None:
         """Receive into `out_array` what `peer` sends."""
         peer = self._other(peer, "send_recv")
+        self._enter("recv", source=peer)
         if sparse.involved(out_array):
             return sparse.recv(self, out_array, peer, stream)
         return self._recv(self._view(out_array, "out_array", True, stream), peer, stream)
@@ -221,6 +235,8 @@ class ProcessGroup(abc.ABC):
     def send_recv(self, in_array: Any, out_array: Any, peer: int, stream: Any = None) -> None:
         """Send `in_array` to `peer` and receive from it into `out_array`, at once; `peer` calls it too."""
         peer = buffers.check_peer(peer, "peer", self.size)
+        if peer != self.rank:
+            self._enter("send_recv", to=peer, source=peer)
         if sparse.involved(in_array):
             return sparse.send_recv(self, in_array, out_array, peer, stream)
         src = self._view(in_array, "in_array", False, stream)
@@ -228,40 +244,43 @@ class ProcessGroup(abc.ABC):
         if peer == self.rank:
             buffers.check_pair(src, dst)
         self._refuse_overlap(src, dst)
-        return self._exchange([(peer, src.flat)], [(peer, dst.flat)], "send_recv", stream)
+        return self._send_recv(src, dst, peer, stream)
 
     def scatter(self, in_array: Any, out_array: Any, root: int = 0, stream: Any = None) -> None:
         """Send ``in_array[i]`` of `root` to process i, into `out_array`; `in_array` may be None elsewhere."""
+        self._enter("scatter")
         root = buffers.check_peer(root, "root", self.size)
         if sparse.involved(in_array if self.rank == root else out_array):
             return sparse.scatter(self, in_array, out_array, root, stream)
         dst = self._view(out_array, "out_array", True, stream)
         if self.rank != root:
-            return self._exchange([], [(root, dst.flat)], "scatter", stream)
+            return self._exchange([], [(root, dst.flat)], "scatter", stream, dst, root)
         src = buffers.check_leading(self._view(in_array, "in_array", False, stream), self.size, "scatter")
         buffers.check_pair(src, dst, 0)
         self._fits("scatter", src, "out_array", dst)
         self._refuse_overlap(src, dst)
         sends = list(enumerate(self._parts(src)))
-        return self._exchange(sends, [(root, dst.flat)], "scatter", stream)
+        return self._exchange(sends, [(root, dst.flat)], "scatter", stream, dst, root)
 
     def gather(self, in_array: Any, out_array: Any, root: int = 0, stream: Any = None) -> None:
         """Collect every process's `in_array` on `root`, as ``out_array[i]``; `out_array` may be None elsewhere."""
+        self._enter("gather")
         root = buffers.check_peer(root, "root", self.size)
         if sparse.involved(in_array):
             return sparse.gather(self, in_array, out_array, root, stream)
         src = self._view(in_array, "in_array", False, stream)
         if self.rank != root:
-            return self._exchange([(root, src.flat)], [], "gather", stream)
+            return self._exchange([(root, src.flat)], [], "gather", stream, src, root)
         dst = buffers.check_leading(self._view(out_array, "out_array", True, stream), self.size, "gather")
         buffers.check_pair(src, dst, 0)
         self._fits("gather", dst, "in_array", src)
         self._refuse_overlap(src, dst)
         receives = list(enumerate(self._parts(dst)))
-        return self._exchange([(root, src.flat)], receives, "gather", stream)
+        return self._exchange([(root, src.flat)], receives, "gather", stream, src, root)
 
     def all_to_all(self, in_array: Any, out_array: Any, stream: Any = None) -> None:
         """Send ``in_array[i]`` to process i, and receive from it into ``out_array[i]``."""
+        self._enter("all_to_all")
         if sparse.involved(in_array):
             return sparse.all_to_all(self, in_array, out_array, stream)
         src, dst = self._pair(in_array, out_array, stream)
@@ -269,7 +288,7 @@ class ProcessGroup(abc.ABC):
         buffers.check_leading(dst, self.size, "all_to_all")
         self._refuse_overlap(src, dst)
         sends, receives = list(enumerate(self._parts(src))), list(enumerate(self._parts(dst)))
-        return self._exchange(sends, receives, "all_to_all", stream)
+        return self._exchange(sends, receives, "all_to_all", stream, src)
 
     @abc.abstractmethod
     def barrier(self) -> None:
@@ -279,7 +298,14 @@ class ProcessGroup(abc.ABC):
     def stop(self) -> None:
         """Leave the group and release what it holds. May be called again; a later collective raises."""
 
-    # ---- what an engine supplies; arguments are checked already
+    # ---- what an engine supplies; arguments are checked already, except before `_enter`
+
+    def _enter(self, method: str, to: int = -1, source: int = -1) -> None:  # noqa: B027 - not all engines count
+        """A call begins: a collective, or messages to and from a process. It counts, also if its arguments are refused."""
+
+    def _making_sparse(self, method: str, op: str = "", root: int = -1) -> AbstractContextManager[None]:
+        """A block in which the messages of a call on sparse matrices are sent and received."""
+        return nullcontext()
 
     @abc.abstractmethod
     def _view(self, value: Any, name: str, write: bool, stream: Any) -> View:
@@ -306,11 +332,23 @@ class ProcessGroup(abc.ABC):
     @abc.abstractmethod
     def _recv(self, view: View, peer: int, stream: Any) -> None: ...
 
+    def _send_recv(self, src: View, dst: View, peer: int, stream: Any) -> None:
+        self._exchange([(peer, src.flat)], [(peer, dst.flat)], "send_recv", stream)
+
     @abc.abstractmethod
     def _exchange(
-        self, sends: Sequence[tuple[int, Any]], receives: Sequence[tuple[int, Any]], operation: str, stream: Any
+        self,
+        sends: Sequence[tuple[int, Any]],
+        receives: Sequence[tuple[int, Any]],
+        operation: str,
+        stream: Any,
+        part: View | None = None,
+        root: int = -1,
     ) -> None:
-        """All sends and receives of 1-d arrays at once; those from this process to itself are copies."""
+        """All sends and receives of 1-d arrays at once; those from this process to itself are copies.
+
+        `part` is what the processes must have alike: each one's part or, without a root, the array of all parts.
+        """
 
     @abc.abstractmethod
     def _post(self, peer: int, payload: bytes) -> None:

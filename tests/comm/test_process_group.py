@@ -1,7 +1,7 @@
 """The process group on backend "mpi", in real processes under ``mpiexec``; and what is refused before any are needed.
 
 This file is also the program that the processes run: ``mpiexec -n 3 python test_process_group.py good`` runs every case
-below and prints a line for each; ``... one NAME`` runs one of the cases that end in an error.
+below and prints a line for each. Programs in which a group is to fail are in `group_faults`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ import array as stdlib_array
 import importlib.util
 import json
 import os
+import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,12 +25,13 @@ import numpy as np
 import pytest
 
 from distarray.comm.process_group import ProcessGroup, init_process_group
-from distarray.errors import CollectiveMismatchError, PeerLostError, RemoteError
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 DTYPES = ["bool", *INTEGERS, "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
 CASES: dict[str, Callable[[ProcessGroup], None]] = {}
-ENDS: dict[str, Callable[[int, int], None]] = {}
+
+FAULTS = Path(__file__).with_name("group_faults.py")
+ROOT = Path(__file__).parents[2]
 
 HAVE_MPI = importlib.util.find_spec("mpi4py") is not None
 needs_mpi = pytest.mark.skipif(not HAVE_MPI, reason="needs mpi4py and an MPI library: pip install mpi4py mpich")
@@ -42,9 +42,9 @@ def case(function: Callable[[ProcessGroup], None]) -> Callable[[ProcessGroup], N
     return function
 
 
-def end(function: Callable[[int, int], None]) -> Callable[[int, int], None]:
-    ENDS[function.__name__] = function
-    return function
+def programs(kind: str) -> list[str]:
+    """The names of the programs in `group_faults` with a decorator."""
+    return re.findall(rf"^@{kind}\b.*\ndef (\w+)", FAULTS.read_text(), re.MULTILINE)
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -409,132 +409,6 @@ def large_arrays(group: ProcessGroup) -> None:
     np.testing.assert_array_equal(out, np.full_like(mine, sum(range(1, group.size + 1))))
 
 
-# ---- programs that end in an error
-
-
-@end
-def another_size(n: int, rank: int) -> None:
-    group = init_process_group(n, rank, backend="mpi")
-    if rank == 0:
-        group.send(np.zeros(3), 1)
-        return
-    with pytest.raises(CollectiveMismatchError, match=r"rank 0.*24 bytes"):
-        group.recv(np.zeros(5), 0)
-    raises(PeerLostError, "given up", lambda: group.barrier())
-    print("SEEN another size")
-
-
-@end
-def another_method(n: int, rank: int) -> None:
-    group = init_process_group(n, rank, backend="mpi")
-    if rank == 0:
-        with pytest.raises((CollectiveMismatchError, PeerLostError)):
-            group.all_reduce(np.zeros(3), np.zeros(3))
-    else:
-        with pytest.raises(
-            CollectiveMismatchError, match=r"rank 0 on .* came to 'all_reduce' while rank 1 came to 'broadcast'"
-        ):
-            group.broadcast(np.zeros(3), 0)
-        print("SEEN another method")
-
-
-@end
-def nobody_comes(n: int, rank: int) -> None:
-    group = init_process_group(n, rank, backend="mpi")
-    group.barrier()
-    if rank == 0:
-        time.sleep(8)
-        return
-    start = time.monotonic()
-    with pytest.raises(PeerLostError, match=r"rank 0 on .* did not come to 'all_gather' within 3 s"):
-        group.all_gather(np.zeros(1), np.zeros(n), 1)
-    assert time.monotonic() - start < 5
-    print("SEEN nobody")
-
-
-@end
-def a_stopped_process(n: int, rank: int) -> None:
-    group = init_process_group(n, rank, backend="mpi")
-    pids = np.zeros(n, "i8")
-    group.all_gather(np.array([os.getpid()]), pids, 1)
-    group.barrier()
-    if rank == 0:
-        time.sleep(0.3)
-        os.kill(int(pids[1]), signal.SIGSTOP)
-        try:
-            with pytest.raises(PeerLostError, match="rank 1 on"):
-                group.all_reduce(np.zeros(1_000_000), np.zeros(1_000_000))
-            print("SEEN stopped", flush=True)
-        finally:
-            os.kill(int(pids[1]), signal.SIGCONT)
-    else:
-        time.sleep(1)  # stopped in here
-
-
-@end
-def wrong_rank(n: int, rank: int) -> None:
-    other = (rank + 1) % n
-    raises(
-        ValueError,
-        f"rank = {other}, but this process is rank {rank} of",
-        lambda: init_process_group(n, other, backend="mpi"),
-    )
-    raises(ValueError, f"MPI started {n} process", lambda: init_process_group(n + 1, rank, backend="mpi"))
-    print("SEEN wrong rank")
-
-
-@end
-def left_by_an_exception(n: int, rank: int) -> None:
-    raised = False
-    try:
-        with init_process_group(n, rank, backend="mpi") as group:
-            group.barrier()
-            raise KeyError("mine")
-    except KeyError:
-        raised = True
-    assert raised
-    raises(RuntimeError, "stopped", lambda: group.barrier())
-    print("SEEN exception")
-
-
-@end
-def one_leaves_by_an_exception(n: int, rank: int) -> None:
-    group = init_process_group(n, rank, backend="mpi")
-    if rank == 0:
-        with pytest.raises(MemoryError), group:
-            raise MemoryError("no room for the chunk")
-        time.sleep(2)
-        return
-    with pytest.raises(RemoteError, match=r"rank 0 on .* failed with MemoryError: no room"):
-        group.broadcast(np.zeros(3), 0)
-    print("SEEN the exception of another")
-
-
-# ---- the control channel of groups without MPI, on the rendezvous store
-
-
-def store_program(rank: int, size: int, port: int) -> None:
-    from distarray.comm._control import store_control
-    from distarray.comm.base import Signature
-
-    control = store_control(size, rank, "127.0.0.1", port, 3.0)
-    for turn in range(5):
-        got = control.all_gather(f"{rank} {turn}".encode(), Signature("turn"))
-        assert got == [f"{i} {turn}".encode() for i in range(size)]
-    for peer in range(size):
-        for turn in range(3):
-            control.post(peer, bytes([rank, turn]))
-    for peer in range(size):
-        assert [control.fetch(peer) for _ in range(3)] == [bytes([peer, turn]) for turn in range(3)]
-    control.barrier(Signature("barrier"))
-    with pytest.raises(CollectiveMismatchError, match="look for a branch on the rank"):
-        control.all_gather(b"", Signature("left" if rank else "right"))
-    with pytest.raises(PeerLostError, match="given up"):
-        control.barrier(Signature("barrier"))
-    control.close()
-    print("SEEN control")
-
-
 # ---- under pytest
 
 
@@ -584,26 +458,10 @@ def test_importing_brings_no_library() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
-def test_store_control() -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = dict(os.environ, DISTARRAY_SECRET="a secret of this test alone")
-    started = [
-        subprocess.Popen(
-            [sys.executable, __file__, "store", str(rank), "3", str(port)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        for rank in range(3)
-    ]
-    ended = [(process.communicate(timeout=60)[0], process.returncode) for process in started]
-    assert ended == [("SEEN control\n", 0)] * 3
-
-
-def launch(n: int, *arguments: str, timeout: float = 240, deadline: float = 20) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(Path(__file__).resolve()), *arguments]
+def launch(
+    n: int, *arguments: str, timeout: float = 240, deadline: float = 20, debug: bool = False, program: str = __file__
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(Path(program).resolve()), *arguments]
     if n > 1:
         beside = Path(sys.executable).parent / "mpiexec"
         mpiexec = str(beside) if beside.exists() else shutil.which("mpiexec")
@@ -611,6 +469,7 @@ def launch(n: int, *arguments: str, timeout: float = 240, deadline: float = 20) 
         root = ["--allow-run-as-root", "--oversubscribe"] if is_open_mpi(mpiexec) else []
         command = [mpiexec, *root, "-n", str(n), *command]
     environment = dict(os.environ, DISTARRAY_TIMEOUT=str(deadline), OMP_NUM_THREADS="1")
+    environment |= {"DISTARRAY_DEBUG": "1" if debug else "", "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment)
 
 
@@ -620,9 +479,9 @@ def is_open_mpi(mpiexec: str) -> bool:
 
 
 @cache
-def outcomes(n: int) -> dict[str, str]:
+def outcomes(n: int, debug: bool = False) -> dict[str, str]:
     """What became of each case on n processes: "" or the traceback of each process where it failed."""
-    done = launch(n, "good")
+    done = launch(n, "good", debug=debug)
     found: dict[str, str] = {}
     for line in done.stdout.splitlines():
         if line.startswith("{"):
@@ -644,23 +503,51 @@ def test_case(name: str, n: int) -> None:
 
 
 @needs_mpi
-@pytest.mark.parametrize("name", list(ENDS))
-def test_end(name: str) -> None:
-    done = launch(2, "one", name, timeout=60, deadline=3)
-    assert "SEEN" in done.stdout, f"{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr, done.stderr
+def test_cases_in_debug_mode() -> None:
+    found = outcomes(2, True)
+    assert set(found) == {*CASES, "exit"} and not any(found.values()), found
+
+
+def fault(n: int, *arguments: str, debug: bool = False, deadline: float = 4) -> list[int]:
+    """The ranks whose assertions all held."""
+    done = launch(n, *arguments, timeout=60, deadline=deadline, debug=debug, program=str(FAULTS))
+    assert "AssertionError" not in done.stderr, f"{done.stdout}\n{done.stderr}"
+    ranks = sorted(int(rank) for rank in re.findall(r"^OK (\d+)$", done.stdout, re.MULTILINE))
+    assert ranks, f"{done.stdout}\n{done.stderr}"
+    return ranks
+
+
+@needs_mpi
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("name", programs("fault"))
+def test_fault(name: str, n: int) -> None:
+    assert fault(n, "fault", name) == list(range(n))
+
+
+@needs_mpi
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("name", programs("departs"))
+def test_one_that_departs_is_told_of(name: str, n: int) -> None:
+    assert fault(n, "fault", name, deadline=8) == list(range(n - 1))
+
+
+@needs_mpi
+@pytest.mark.parametrize("debug", [False, True])
+@pytest.mark.parametrize("n", [2, 3])
+@pytest.mark.parametrize("name", programs("differing"))
+def test_calls_that_differ(name: str, n: int, debug: bool) -> None:
+    assert fault(n, "differ", name, debug=debug) == list(range(n))
+
+
+@needs_mpi
+def test_a_refused_call_in_debug_mode() -> None:
+    assert fault(2, "fault", "refused_on_one", debug=True) == [0, 1]
 
 
 def main() -> None:
-    if sys.argv[1] == "store":
-        store_program(*map(int, sys.argv[2:]))
-        return
     from mpi4py import MPI
 
     n, rank = MPI.COMM_WORLD.Get_size(), MPI.COMM_WORLD.Get_rank()
-    if sys.argv[1] == "one":
-        ENDS[sys.argv[2]](n, rank)
-        return
     with init_process_group(n, rank, backend="mpi") as group:
         assert (group.rank, group.size, group.n_devices) == (rank, n, n)
         for name, function in CASES.items():
