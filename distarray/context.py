@@ -367,7 +367,13 @@ def join(
 
 def _warnings_raise() -> bool:
     """Whether a filter makes an exception of some RuntimeWarning."""
-    return any(action == "error" and issubclass(RuntimeWarning, category) for action, _, category, _, _ in warnings.filters)
+    for action, message, category, module, line in warnings.filters:  # the first that fits decides
+        if issubclass(RuntimeWarning, category):
+            if action == "error":
+                return True
+            if message is None and module is None and not line:
+                return False
+    return False
 
 
 def current() -> Context:
