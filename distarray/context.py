@@ -150,7 +150,7 @@ class Context:
             self.trace = crc32(text.encode(), self.trace[0]), text[:200]
 
     def guarding(self, operation: str, *, fallible: bool | None = None) -> AbstractContextManager[None]:
-        """Around local work on data: `agreeing` where NumPy may raise by what the data are, which it also does under
+        """Around local work on data: where NumPy may raise by what the data are, processes agree, which it also does under
         ``np.errstate("raise")``, and in a context that formed where warnings are errors; else `reporting`. The choice must
         be the same on all processes: whatever filters are set later on one of them does not change it.
 
@@ -160,17 +160,13 @@ class Context:
         if fallible is None:
             fallible = "raise" in np.geterr().values()
         if fallible or self.warnings_raise:
-            return self.agreeing(operation)
+            return self._agreeing(self.communicator, operation)
         return self.reporting()
 
     @contextmanager
-    def agreeing(self, operation: str) -> Iterator[None]:
+    def _agreeing(self, communicator: Communicator, operation: str) -> Iterator[None]:
         """Around local work that data can make fail as NumPy does (a negative integer power, ``np.errstate("raise")``):
         where it fails on one process it fails on all, with one error, and they go on. One small round."""
-        communicator = self.communicator
-        if communicator is None:
-            yield
-            return
         failed: Exception | None = None
         try:
             yield

@@ -388,6 +388,15 @@ def test_an_operator_that_raises_has_written_every_copy() -> None:
                 for region, chunk in zip(x.layout.index_map.regions(device), chunks, strict=True):
                     np.testing.assert_array_equal(chunk, np.array([1, 1, np.inf, np.inf, 1, 1])[region.slices])
     assert all(y.tolist() == [2.0] * 6 for y in kept)
+    found = set()
+    for pin in (False, True):
+        x = da.asarray(np.ones(6, "f4"), layout=da.replicated())
+        if pin:
+            kept.append(x + 1)
+        with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="cast"):
+            x[da.asarray(np.arange(6) > 2, layout=da.replicated())] = da.asarray(np.array(1e300))
+        found |= {tuple(chunk.tolist()) for chunks in x.all_chunks().values() for chunk in chunks}
+    assert len(found) == 1  # written or not: every copy alike, whoever still reads the old value
 
 
 def test_an_integer_power_that_fails_writes_nothing() -> None:

@@ -194,11 +194,19 @@ def _call_numpy(step: Step, args: list[Any], into: Any) -> Any:
     else:
         fresh = into
     np.copyto(fresh, initial, casting="unsafe")
-    step.ufunc(*inputs, out=fresh, where=mask, **step.kwargs)
-    if into is not None and fresh is not into:
-        np.copyto(into, fresh)
-        return into
-    return fresh
+    try:
+        step.ufunc(*inputs, out=fresh, where=mask, **step.kwargs)
+    except FloatingPointError:  # raised behind NumPy's loop: what is written in place is then written
+        _hand_over(fresh, into)
+        raise
+    return _hand_over(fresh, into)
+
+
+def _hand_over(fresh: Any, into: Any) -> Any:
+    if into is None or fresh is into:
+        return fresh
+    np.copyto(into, fresh)
+    return into
 
 
 def _call_other(lib: Any, step: Any, args: list[Any], into: Any) -> Any:
