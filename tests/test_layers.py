@@ -27,8 +27,10 @@ LAYERS = [
     ("transfer.execute", "transfer.wire"),
     ("fusion",),
     ("array", "operators", "registry"),  # one layer in three files
+    ("algorithms",),
     ("ops",),
-    ("", "linalg", "info", "__main__"),  # distarray/__init__.py, and what stands on it
+    ("linalg", "fft", "random"),
+    ("", "info", "__main__"),  # distarray/__init__.py, and what stands on it
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 ARRAY_LIBRARIES = {"numpy", "cupy", "array_api_compat", "ml_dtypes", "scipy"}
