@@ -1,6 +1,6 @@
 """Bars of several processes, each beside its peer in one run.
 
-    mpiexec -n 2 python benchmarks/processes.py
+mpiexec -n 2 python benchmarks/processes.py
 """
 
 from __future__ import annotations

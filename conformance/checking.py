@@ -32,7 +32,9 @@ def allowed(name: str, how: dict[str, Any]) -> dict[str, Any]:
     """How a function's results are compared; on GPUs with what ``docs/gpu.md`` allows it."""
     if on_gpu() and name in GPU_ULPS:
         ulps, scale = GPU_ULPS[name]
-        return how | {"exact": False, "ulps": max(ulps, how.get("ulps", 0))} | ({} if scale is None else {"scale": scale})
+        return (
+            how | {"exact": False, "ulps": max(ulps, how.get("ulps", 0))} | ({} if scale is None else {"scale": scale})
+        )
     return how
 
 

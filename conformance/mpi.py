@@ -405,4 +405,8 @@ def shares_to_draw() -> list[tuple[int, ...]] | None:
     if found is None:
         return None
     even = tuple(repeat(1, found.size))
-    return list(dict.fromkeys([even, tuple(2 if rank == 1 % found.size else 1 for rank in range(found.size)), (2,) * found.size]))
+    return list(
+        dict.fromkeys(
+            [even, tuple(2 if rank == 1 % found.size else 1 for rank in range(found.size)), (2,) * found.size]
+        )
+    )

@@ -75,9 +75,7 @@ def extremes(dtype: np.dtype) -> np.ndarray:
 
 
 @st.composite
-def arrays(
-    draw: st.DrawFn, shape: Any = None, dtype: Any = None, *, extreme: bool = True, top: int = 9
-) -> np.ndarray:
+def arrays(draw: st.DrawFn, shape: Any = None, dtype: Any = None, *, extreme: bool = True, top: int = 9) -> np.ndarray:
     """An array of mostly ordinary values within [-top, top], with extreme ones among them in one case of three."""
     shape = draw(shapes()) if shape is None else shape
     dtype = draw(dtypes()) if dtype is None else np.dtype(dtype)

@@ -221,7 +221,9 @@ def test_integer_arrays_write(data, n):
         ref, value = value_for(data, pair, shape, n)
         before = pair.base_ref.copy()
         done = both(
-            lambda: pair.ref.__setitem__(key, ref), lambda: pair.x.__setitem__(ours, value), also=(IndexError, ValueError)
+            lambda: pair.ref.__setitem__(key, ref),
+            lambda: pair.x.__setitem__(ours, value),
+            also=(IndexError, ValueError),
         )
         assert_same(pair.base_x, pair.base_ref if done else before)
 

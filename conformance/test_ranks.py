@@ -300,8 +300,14 @@ LOCAL_MISTAKES = {
 """What one rank alone does wrong, and the exception that it finds; the others find RemoteError."""
 
 DISAGREEMENTS = {
-    "modes": ("'max' on process 0, 'sum' on process", lambda bad: da.from_local_chunks(OWN, mode="sum" if bad else "max")),
-    "dtypes": ("one dtype", lambda bad: da.from_local_chunks([(slice(0, 2), np.arange(2, dtype="f4" if bad else "f8"))])),
+    "modes": (
+        "'max' on process 0, 'sum' on process",
+        lambda bad: da.from_local_chunks(OWN, mode="sum" if bad else "max"),
+    ),
+    "dtypes": (
+        "one dtype",
+        lambda bad: da.from_local_chunks([(slice(0, 2), np.arange(2, dtype="f4" if bad else "f8"))]),
+    ),
     "shapes": ("different shapes", lambda bad: da.from_local_chunks(OWN, (3 if bad else 2,), mode="sum")),
     "axes": ("axes", lambda bad: da.from_local_chunks([((), 1.0)] if bad else OWN)),
     "a chunk's shape": ("extent", lambda bad: da.from_local_chunks([(slice(0, 2), [1.0] * (2 + bad))])),
@@ -363,7 +369,9 @@ def test_a_failure_of_one_rank_reaches_the_others():
         if context.process == 0:
             assert "DeviceMemoryError" in str(caught.value)
         context.local_devices[0].memory_limit = None
-        np.testing.assert_array_equal(next(c for own in x.all_chunks().values() for c in own), H[4 * context.process :][:4])
+        np.testing.assert_array_equal(
+            next(c for own in x.all_chunks().values() for c in own), H[4 * context.process :][:4]
+        )
         return type(caught.value).__name__
 
     assert on_ranks((1, 1), program) == ["RemoteError", "DeviceMemoryError"]

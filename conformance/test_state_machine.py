@@ -92,7 +92,9 @@ class Programs(RuleBasedStateMachine):
             if ref.size > 500:
                 return p
             x = f(p.x, q.x)
-            return self.keep(as_pair(x if ref.ndim else x[...], ref))  # NumPy makes a scalar; the array of one is a copy
+            return self.keep(
+                as_pair(x if ref.ndim else x[...], ref)
+            )  # NumPy makes a scalar; the array of one is a copy
 
     @rule(target=held, p=held, value=st.sampled_from([1, 2, -1]), name=st.sampled_from(["add", "multiply", "negative"]))
     def with_scalar(self, p: Pair, value: int, name: str) -> Pair:
@@ -122,7 +124,9 @@ class Programs(RuleBasedStateMachine):
             return  # float to int is undefined out of range
         key = data.draw(basic_indices(p.ref.shape))
         key = key if isinstance(key, tuple) else (key,)
-        key = key if Ellipsis in key else (*key, ...)  # whether one element takes an array of one depends on NumPy's age
+        key = (
+            key if Ellipsis in key else (*key, ...)
+        )  # whether one element takes an array of one depends on NumPy's age
         source = q.ref.copy()  # NumPy's own copy through overlap is correct too; the model should not depend on it
         both(lambda: p.ref.__setitem__(key, source), lambda: p.x.__setitem__(key, q.x))
 

@@ -96,7 +96,9 @@ def how(name: str, *dtypes_: np.dtype) -> dict[str, Any]:
 def test_unary(data, n):
     name = data.draw(st.sampled_from(shared(UNARY)))
     a = data.draw(arrays(dtype=data.draw(dtypes(STANDARD))))
-    assume(name != "sign" or a.dtype.kind != "c" or np.isfinite(a).all())  # NumPy's sign(-inf) is -1, the standard's NaN
+    assume(
+        name != "sign" or a.dtype.kind != "c" or np.isfinite(a).all()
+    )  # NumPy's sign(-inf) is -1, the standard's NaN
     with context(n):
         x = data.draw(pairs(a, n)).x
         compare(name, n, lambda _, f, values: f(*values), [(x, a)], **how(name, a.dtype))

@@ -371,7 +371,9 @@ class DistributedArray(Operators):
             METHODS["setitem"](self, key, value)
             return
         view = self._view_map().index(key)
-        several = getattr(value, "ndim", 0) != 0 and not (self._dtype.kind == "b" and value.size == 1)  # its truth value
+        several = getattr(value, "ndim", 0) != 0 and not (
+            self._dtype.kind == "b" and value.size == 1
+        )  # its truth value
         if not view.shape and several and not _has_ellipsis(key):
             if self._dtype.kind == "c":
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
@@ -478,7 +480,9 @@ class DistributedArray(Operators):
         if not self._shape:
             return format(self.item(), spec)
         if spec:
-            raise TypeError(f"unsupported format string {spec!r} passed to DistributedArray.__format__: format its elements")
+            raise TypeError(
+                f"unsupported format string {spec!r} passed to DistributedArray.__format__: format its elements"
+            )
         return str(self)
 
     def __copy__(self) -> DistributedArray:

@@ -180,7 +180,9 @@ class Context:
         if failed is not None:
             raise failed
         for name, _, text in (answer.partition("\0") for answer in answers if answer):
-            raise {"FloatingPointError": FloatingPointError, "RuntimeWarning": RuntimeWarning}.get(name, ValueError)(text)
+            raise {"FloatingPointError": FloatingPointError, "RuntimeWarning": RuntimeWarning}.get(name, ValueError)(
+                text
+            )
 
     def shrink(self, survivors: Sequence[int]) -> Context:
         """A context of the surviving processes, which all of them call with the same list; new arrays go there.
@@ -193,7 +195,9 @@ class Context:
             A process of the list does not come by the deadline.
         """
         if self.communicator is None:
-            raise DeviceError("this context has one process, and no others to shrink to: make one with distarray.init()")
+            raise DeviceError(
+                "this context has one process, and no others to shrink to: make one with distarray.init()"
+            )
         ordinals = [ordinal for d in self.local_devices if (ordinal := getattr(d, "ordinal", None)) is not None]
         return join(
             self.communicator.shrink(survivors),

@@ -40,7 +40,9 @@ def is_child(launch: Launch) -> bool:
     if not pid.isdecimal() or int(pid) == os.getpid() or launched != repr(launch):  # a launcher of its own started it
         return False
     parent = os.getppid()
-    return parent == int(pid) or (_is_python(parent) and _parent_of(parent) == int(pid))  # multiprocessing's fork server
+    return parent == int(pid) or (
+        _is_python(parent) and _parent_of(parent) == int(pid)
+    )  # multiprocessing's fork server
 
 
 def _is_python(pid: int) -> bool:

@@ -390,7 +390,9 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
         array._node, array._storage = fresh._node, fresh._storage
         return array
     assert isinstance(first, Leaf)
-    if node.ufunc is np.power and node.dtype.kind in "iu":  # it stops where it fails: nothing is written before that is known
+    if (
+        node.ufunc is np.power and node.dtype.kind in "iu"
+    ):  # it stops where it fails: nothing is written before that is known
         array._assign(array._view_map(), cast("DistributedArray", type(array))._of_node(node))
         return array
     private = 1 + (type(argument) is Leaf and argument.version is first.version and argument.view == first.view)

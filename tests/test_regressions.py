@@ -237,7 +237,11 @@ def test_an_element_of_bool_takes_the_truth_value_of_an_array_of_one_element() -
 def test_the_power_operator_takes_numpys_short_ways(dtype: str) -> None:
     wide = np.array([0, -0.0, 1, -1, 2, -3, 5e4, -7, np.inf, -np.inf, np.nan, 1e-30])
     with np.errstate(all="ignore"):
-        h = np.r_[wide, wide[::-1]].astype(dtype) if np.dtype(dtype).kind in "fc" else wide[:6].astype("i8").astype(dtype)
+        h = (
+            np.r_[wide, wide[::-1]].astype(dtype)
+            if np.dtype(dtype).kind in "fc"
+            else wide[:6].astype("i8").astype(dtype)
+        )
         for exponent in (2, 2.0, 0.5, -1, -1.0, 1, 0, True, np.float64(2), np.int8(2)):
             for function in (operator.pow, operator.ipow):
                 try:

@@ -190,4 +190,6 @@ def why_apart(launch: Launch) -> str:
         )
     if launch.launcher in MPI_LAUNCHERS:
         return f"mpi4py uses another MPI than the launcher's; start the program with {own}"
-    return f"{launch.launcher} starts processes without MPI; start the program with {own}, or use GPUs, which NCCL serves"
+    return (
+        f"{launch.launcher} starts processes without MPI; start the program with {own}, or use GPUs, which NCCL serves"
+    )

@@ -46,7 +46,13 @@ class Store:
     """
 
     def __init__(
-        self, channel: Channel, rank: int, size: int, address: tuple[str, int], deadline: float, server: Server | None = None
+        self,
+        channel: Channel,
+        rank: int,
+        size: int,
+        address: tuple[str, int],
+        deadline: float,
+        server: Server | None = None,
     ) -> None:
         self.rank = rank
         self.size = size
@@ -109,7 +115,9 @@ class Store:
         elif isinstance(value, (bytes, bytearray, memoryview)):
             kind, data = b"v", bytes(value)
         else:
-            raise TypeError(f"the value of {key!r} is {type(value).__name__}, but bytes or an exception are needed; encode it")
+            raise TypeError(
+                f"the value of {key!r} is {type(value).__name__}, but bytes or an exception are needed; encode it"
+            )
         if len(data) > MAX_VALUE:
             raise RendezvousError(
                 f"the value of {key!r} has {len(data)} bytes, but the store takes {MAX_VALUE}; "
@@ -281,7 +289,9 @@ class Store:
             layout, number = ("", ()) if numbers is None else (numbers[0], (numbers[1],))
             fields = (struct.pack("!d" + layout, wait, *number), *fields)
         if not self._one_request.acquire(timeout=wait):
-            raise RendezvousError(f"{what}: another thread's request was still waiting after {wait:g} s; raise the deadline")
+            raise RendezvousError(
+                f"{what}: another thread's request was still waiting after {wait:g} s; raise the deadline"
+            )
         try:
             self._requests = request = self._requests % 0xFFFFFFFE + 1
             broken: Exception | None = None

@@ -72,7 +72,9 @@ class StoreControl:
         self._calls += 1
         here = f"{signature.operation} (call {self._calls})"
         try:
-            got = self.store.meet(f"{self.epoch}/gather", here.encode() + b"\0" + payload, self.deadline, ranks=self.members)
+            got = self.store.meet(
+                f"{self.epoch}/gather", here.encode() + b"\0" + payload, self.deadline, ranks=self.members
+            )
         except RendezvousError as error:
             raise self._lost(error, signature.operation) from error
         result = []

@@ -157,7 +157,9 @@ class Members:
             raise WireError("a value above the bound")
         old = len(self._values[key][1]) if key in self._values else 0
         if self._stored - old + len(value) > MAX_STORED:
-            self._error(connection, message, f"the store holds {self._stored} bytes and takes no more; it is for small values")
+            self._error(
+                connection, message, f"the store holds {self._stored} bytes and takes no more; it is for small values"
+            )
             return
         self._stored += len(value) - old
         if kind == b"e":
@@ -196,7 +198,9 @@ class Members:
             raise WireError("a value above the bound")
         ranks = struct.unpack(f"!{len(message.fields[2]) // 4}I", message.fields[2]) or self.group
         if connection.rank not in ranks:
-            self._error(connection, message, f"rank {connection.rank} is at a barrier of ranks {_list(ranks)}, not its own")
+            self._error(
+                connection, message, f"rank {connection.rank} is at a barrier of ranks {_list(ranks)}, not its own"
+            )
             return
         subject = ("barrier", _key(message.fields[1]), ranks)
         waiter = self._enlist(connection, message, subject, seconds)
@@ -216,7 +220,9 @@ class Members:
         if not 0 <= seconds <= MAX_WAIT:
             raise WireError(f"a wait of {seconds} s")
         if connection.rank not in self.group:
-            self._error(connection, message, f"{self.name(connection.rank)} is no longer in the group of {_list(self.group)}")
+            self._error(
+                connection, message, f"{self.name(connection.rank)} is no longer in the group of {_list(self.group)}"
+            )
             return
         if ("agree", epoch) not in self._waiting:
             self._agreements[epoch] = time.monotonic() + _shortened(seconds)  # the first to report starts the clock
@@ -234,7 +240,12 @@ class Members:
     # -- waiting ---------------------------------------------------------------------------------------------------------
 
     def _enlist(
-        self, connection: Connection, message: Message, subject: tuple[Any, ...], seconds: float, due: float | None = None
+        self,
+        connection: Connection,
+        message: Message,
+        subject: tuple[Any, ...],
+        seconds: float,
+        due: float | None = None,
     ) -> _Waiter | None:
         """Note a request that waits; None where a failure already answers it. A rank waits for one thing at a time."""
         if self.failure is not None and message.op is not Op.AGREE:

@@ -290,7 +290,9 @@ class Channel:
         ring = self.record.format(last=8)
         if silent:
             names = ", ".join(f"{self.who(peer)}" for peer in silent)
-            self._fail(PeerLostError, verdict.late(self.rank, call, self.deadline, names, self.REMEDY, ring), lost=silent)
+            self._fail(
+                PeerLostError, verdict.late(self.rank, call, self.deadline, names, self.REMEDY, ring), lost=silent
+            )
         peer = waiting[0]
         said = known[peer].text if peer in known else str(call)
         what = f"each waits for the other, and after {self.deadline:g} s nothing has come"
@@ -310,7 +312,9 @@ class Channel:
         lost = lost or ([] if peer is None else [peer])
         names = ", ".join(f"{self.who(one)}" for one in lost) or "a process"
         self._fail(
-            PeerLostError, f"{names} was lost: MPI says '{error}', in {call}; {self.REMEDY}, or start a new job.", lost=lost
+            PeerLostError,
+            f"{names} was lost: MPI says '{error}', in {call}; {self.REMEDY}, or start a new job.",
+            lost=lost,
         )
 
     def _fail(self, kind: type[CommunicationError], text: str, lost: Sequence[int] = ()) -> NoReturn:

@@ -51,7 +51,12 @@ What = tuple[Signature, int]
 
 @lru_cache(4096)
 def collective(
-    method: str, op: str, dtype: np.dtype[Any] | None, size: tuple[int, ...] | int = 0, order: Order = "C", root: int = -1
+    method: str,
+    op: str,
+    dtype: np.dtype[Any] | None,
+    size: tuple[int, ...] | int = 0,
+    order: Order = "C",
+    root: int = -1,
 ) -> What:
     """A call that all processes must make alike: a shape, or a number of elements.
 

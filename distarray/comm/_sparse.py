@@ -302,5 +302,7 @@ def reduce_scatter(group: ProcessGroup, matrices: Any, out: Any, op: str, stream
     checked = _check_list(group, matrices, "in_array")
     _check(group, out, "out_array")
     _check_reduction(op, checked)
-    came = _receive(group, "reduce_scatter", list(enumerate(checked)), _everyone(group), checked[group.rank], stream, op)
+    came = _receive(
+        group, "reduce_scatter", list(enumerate(checked)), _everyone(group), checked[group.rank], stream, op
+    )
     _assign(out, _fold(came, op), "out_array")

@@ -134,7 +134,9 @@ class Keys(NamedTuple):
 def keys_of(secret: bytes, hello: bytes, challenge: bytes) -> Keys:
     """Proofs and keys of one connection; all inputs but the secret have fixed lengths, the labels end with a NUL."""
     labels = (b"client proof\0", b"server proof\0", b"client frames\0", b"server frames\0")
-    return Keys(*(hmac.digest(secret, b"distarray rendezvous " + label + hello + challenge, "sha256") for label in labels))
+    return Keys(
+        *(hmac.digest(secret, b"distarray rendezvous " + label + hello + challenge, "sha256") for label in labels)
+    )
 
 
 def challenge_for(hello: bytes) -> bytes:

@@ -43,7 +43,9 @@ def seconds(value: float, name: str = "deadline") -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not 0 < number < math.inf:
-        raise CommunicationError(f"{name}={value!r}, but a deadline is a positive, finite number of seconds; pass such as 60")
+        raise CommunicationError(
+            f"{name}={value!r}, but a deadline is a positive, finite number of seconds; pass such as 60"
+        )
     return number
 
 

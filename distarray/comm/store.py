@@ -64,7 +64,9 @@ def serve(
     try:
         family, address = _resolve(host, port)[0]
     except OSError as error:
-        raise RendezvousError(f"{host!r} is no address of this machine ({error}); pass host, or set DISTARRAY_HOST") from error
+        raise RendezvousError(
+            f"{host!r} is no address of this machine ({error}); pass host, or set DISTARRAY_HOST"
+        ) from error
     loopback = ipaddress.ip_address(address[0].partition("%")[0]).is_loopback
     key = _secret.find(secret, loopback=loopback, where=where(host, port)).key
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -121,7 +123,9 @@ def connect(
     """
     _check_size(size)
     if not isinstance(rank, int) or not 0 < rank < size:
-        raise RendezvousError(f"rank={rank!r} cannot connect: ranks 1 to {size - 1} do, and rank 0 calls serve; pass its own")
+        raise RendezvousError(
+            f"rank={rank!r} cannot connect: ranks 1 to {size - 1} do, and rank 0 calls serve; pass its own"
+        )
     wait = bootstrap_timeout() if deadline is None else seconds(deadline)
     due = time.monotonic() + wait
     host, port = _address(host, port)
@@ -136,7 +140,9 @@ def connect(
                 except RendezvousError:
                     raise
                 except (OSError, WireError) as error:  # Closed and Late are OSErrors
-                    if not (isinstance(error, TimeoutError) and tried):  # the last try, cut off, says less than those before
+                    if not (
+                        isinstance(error, TimeoutError) and tried
+                    ):  # the last try, cut off, says less than those before
                         last = f"{where(*address[:2])}: {getattr(error, 'strerror', None) or error}"
                     tried = True
                 except Refused as error:

@@ -337,7 +337,9 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], ta
     shown = [leaf.layout.index_map if s is None else s.layout.index_map for leaf, s in zip(leaves, seen, strict=True)]
     offers: dict[tuple[int, int], tuple[list[tuple[bool, int]], _Sequence]] = {}
     for k, index_map in enumerate(shown):
-        numbers: dict[int, list[tuple[bool, int]]] = {d: [(False, c) for c in index_map.chunk_ids(d)] for d in target.devices}
+        numbers: dict[int, list[tuple[bool, int]]] = {
+            d: [(False, c) for c in index_map.chunk_ids(d)] for d in target.devices
+        }
         for i in pulls[k]:
             numbers[fetches[i].device].append((True, i))
         for d, own in numbers.items():

@@ -111,7 +111,9 @@ class _Compiler:
             args = tuple([self.visit(arg) for arg in item.args])
             done = self.slots[id(item)] = len(self.steps)
             loud = is_loud(item.errors)
-            self.steps.append(Step(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud))
+            self.steps.append(
+                Step(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud)
+            )
         return ("step", done)
 
     def leaf(self, leaf: Leaf) -> int:

@@ -314,8 +314,9 @@ def make_2d_index_map(
         for j, (column, ids) in enumerate(zip(columns, places)):
             if as_int(ids) is not None or not isinstance(ids, Iterable):
                 raise LayoutError(f"devices[{i}][{j}] is {ids!r}: give a set of device ids, for example {{0}}")
-            for device in sorted({_number("make_2d_index_map", f"a device id of devices[{i}][{j}]", d, 0) for d in
-            ids}):
+            for device in sorted(
+                {_number("make_2d_index_map", f"a device id of devices[{i}][{j}]", d, 0) for d in ids}
+            ):
                 out.setdefault(device, []).append((row, column))
     return out
 

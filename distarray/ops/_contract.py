@@ -323,9 +323,7 @@ def _cost(
     return excess + moved, moved, max(load.values())
 
 
-def _lay_out(
-    problem: Problem, tasks: list[Task], held: tuple[_Held, _Held], *, replicas: bool = False
-) -> Contraction:
+def _lay_out(problem: Problem, tasks: list[Task], held: tuple[_Held, _Held], *, replicas: bool = False) -> Contraction:
     """The result's chunks, what must be brought, and each device's jobs."""
     regions: dict[int, dict[Region, None]] = {}
     for device, box in tasks:

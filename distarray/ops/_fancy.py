@@ -17,11 +17,19 @@ from distarray.ops.convert import is_cupy
 from distarray.registry import method
 from distarray.transfer.execute import gather_to_host
 
-__all__ = ["Fancy", "has_arrays", "host_nested", "host_values", "lone_mask", "nested", "read_key", "split_key", "wrapped"]
+__all__ = [
+    "Fancy",
+    "has_arrays",
+    "host_nested",
+    "host_values",
+    "lone_mask",
+    "nested",
+    "read_key",
+    "split_key",
+    "wrapped",
+]
 
-_KINDS = (
-    "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
-)
+_KINDS = "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
 
 
 class Fancy(NamedTuple):
@@ -81,9 +89,7 @@ def _item(item: Any) -> Any:
         elif item.dtype.kind not in "biu":
             raise IndexError(_KINDS)
     if item.dtype.kind not in "biu":
-        raise IndexError(
-            "arrays used as indices must be of integer (or boolean) type" if item.ndim else _KINDS
-        )
+        raise IndexError("arrays used as indices must be of integer (or boolean) type" if item.ndim else _KINDS)
     if not item.ndim:
         value = host_values(item)[()] if isinstance(item, DistributedArray) else item[()]
         return bool(value) if item.dtype.kind == "b" else int(value)

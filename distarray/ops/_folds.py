@@ -32,9 +32,7 @@ __all__ = [
 NOTHING: Any = np._NoValue
 """What NumPy passes for an argument that was not given."""
 
-ASSOCIATIVE = frozenset(
-    "bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor gcd fmax fmin".split()
-)
+ASSOCIATIVE = frozenset("bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor gcd fmax fmin".split())
 """Folds that may be taken apart without a change in any bit, besides those that modes name."""
 
 _LIBRARY = {
@@ -273,7 +271,9 @@ def carry(
             held = [values.get(region) for _, region in index_map.chunks]
             source = Operand(context.layout(index_map), [None if c is None else c.array for c in held], dtype)
             moved = redistribute(context, source, context.layout(after), operation=name, chunks=held)
-            values = {region: chunk for (_, region), chunk in zip(after.chunks, moved, strict=True) if chunk is not None}
+            values = {
+                region: chunk for (_, region), chunk in zip(after.chunks, moved, strict=True) if chunk is not None
+            }
         index_map = after
         tasks: dict[int, list[Callable[[], None]]] = {}
         nbytes = 0
@@ -306,7 +306,12 @@ def fold_on(
     lib, call = device.lib, ufunc_of(device, ufunc)
     n = array.shape[axis]
     head = (slice(None),) * axis
-    if device.kind == "host" and ufunc not in UNFOLDED and mask is None and _homogeneous(ufunc, after.dtype, array.dtype):
+    if (
+        device.kind == "host"
+        and ufunc not in UNFOLDED
+        and mask is None
+        and _homogeneous(ufunc, after.dtype, array.dtype)
+    ):
         value = before
         rows = max(1, _BLOCK // max(1, after.size))
         for low in range(0, n, rows):

@@ -115,7 +115,9 @@ def rest_axes(ndim: int, axes: Sequence[int]) -> tuple[int, ...]:
 def local_index(index: Index, region: Region, places: Any = None) -> Index:
     """Indices along a whole axis as indices into a chunk that holds `region` of it."""
     chosen = index if places is None else tuple([i[places] for i in index])
-    return tuple([i if r.start == 0 and r.step == 1 else (i - r.start) // r.step for i, r in zip(chosen, region, strict=True)])
+    return tuple(
+        [i if r.start == 0 and r.step == 1 else (i - r.start) // r.step for i, r in zip(chosen, region, strict=True)]
+    )
 
 
 def upload(device: Device, index: Index) -> Index:
@@ -211,7 +213,9 @@ def fetch(
     for number, (request, pieces, out) in enumerate(zip(requests, plans, outs, strict=True)):
         if out is not None:
             parts = [arrived.get((number, turn)) for turn in range(len(pieces))]
-            work.setdefault(request.device, []).append(partial(_fill, context, source, axes, request, pieces, parts, out))
+            work.setdefault(request.device, []).append(
+                partial(_fill, context, source, axes, request, pieces, parts, out)
+            )
     with context.reporting():
         context.workers.run([partial(_each, tasks) for tasks in work.values()], sum(o.array.nbytes for o in outs if o))
     return outs

@@ -368,7 +368,9 @@ def _fold_pieces(
             if held is not None:
                 key = index_map.chunks[i][1].locate(part).slices
                 tasks[device_id].append(partial(_fold_initial, held.device, call, held.array, key, mode))
-    run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "reduce", fallible=call.ufunc is np.power)
+    run_tasks(
+        context, [partial(_each, work) for work in tasks.values()], nbytes, "reduce", fallible=call.ufunc is np.power
+    )
     return from_chunks(context, layout, chunks, call.dtype)
 
 
@@ -377,7 +379,9 @@ def _each(tasks: Sequence[Callable[[], None]]) -> None:
         task()
 
 
-def _fold_here(device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any, steady: bool) -> None:
+def _fold_here(
+    device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any, steady: bool
+) -> None:
     """Reduce all pieces of one chunk of the result. `steady`: in C order, so that every replica has the same bits."""
     with device.active():
         for turn, (array, mask) in enumerate(operands):

@@ -129,7 +129,9 @@ def _chosen(context: Context, mask: Any, first: Any, second: Any, dtype: Any, sh
     """``where(mask, first, second)`` in a dtype, as a masked conversion."""
     if isinstance(mask, DistributedArray):
         if mask.dtype != np.dtype(bool):
-            mask = DistributedArray._of_node(record(context, ASTYPE, (mask._arg(),), {"dtype": np.dtype(bool)}, mask.shape))
+            mask = DistributedArray._of_node(
+                record(context, ASTYPE, (mask._arg(),), {"dtype": np.dtype(bool)}, mask.shape)
+            )
     else:
         mask = np.bool_(mask)
     return record(context, ASTYPE, (_plain(first),), {"dtype": dtype}, shape, (_plain(mask), _plain(second)))
@@ -162,7 +164,9 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if isinstance(source, PYTHON_SCALARS):
         source = np.asarray(source, np.result_type(source, dst.dtype))[()]
     if not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
-        raise TypeError(f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule {casting!r}")
+        raise TypeError(
+            f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule {casting!r}"
+        )
     kind = np.asarray(mask).dtype if isinstance(mask, PYTHON_SCALARS) else mask.dtype
     if kind != np.dtype(bool):
         raise TypeError(f"Cannot cast array data from {kind!r} to dtype('bool') according to the rule 'safe'")
@@ -180,7 +184,9 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 def fill(x: DistributedArray, value: Any) -> None:
     """Write one value into every element. Communication: none."""
     if np.ndim(value):
-        raise ValueError("setting an array element with a sequence: fill takes a scalar; assign arrays with x[...] = value")
+        raise ValueError(
+            "setting an array element with a sequence: fill takes a scalar; assign arrays with x[...] = value"
+        )
     x[...] = value
 
 

@@ -23,7 +23,6 @@ from distarray.transfer.execute import allocate
 __all__ = ["array", "eye", "fromfunction", "identity", "meshgrid", "tri", "tril", "triu"]
 
 
-
 @implements(np.eye)
 def eye(
     N: int,

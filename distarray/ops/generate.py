@@ -24,6 +24,7 @@ __all__ = ["Maker", "as_shape", "generate", "indices_of", "placement"]
 Maker = Callable[[Device, Region, Any], None]
 """Writes the values of a region into an array of the region's shape, on a device that is active."""
 
+
 def as_shape(shape: Any) -> tuple[int, ...]:
     """A shape argument, an int or a sequence of ints, as a tuple."""
     try:

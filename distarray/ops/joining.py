@@ -40,7 +40,9 @@ Piece = tuple[tuple[slice, ...], DistributedArray]
 # --- assembling -------------------------------------------------------------------------------------------------------
 
 
-def _target(context: Context, shape: tuple[int, ...], sources: Sequence[DistributedArray], dtype: Any, axis: int) -> Layout:
+def _target(
+    context: Context, shape: tuple[int, ...], sources: Sequence[DistributedArray], dtype: Any, axis: int
+) -> Layout:
     """The result's layout: that of the first source that is split, stretched along `axis`; where it is split along that
     axis, even blocks; the default layout where no source is split."""
     for x in sources:
@@ -53,7 +55,9 @@ def _target(context: Context, shape: tuple[int, ...], sources: Sequence[Distribu
         if all(region[axis] == whole[axis] for _, region in index_map.chunks):
             if all(n == m for i, (n, m) in enumerate(zip(x.shape, shape, strict=True)) if i != axis):
                 stretched = {
-                    device: [Region((*r[:axis], Range.full(shape[axis]), *r[axis + 1 :])) for r in index_map.regions(device)]
+                    device: [
+                        Region((*r[:axis], Range.full(shape[axis]), *r[axis + 1 :])) for r in index_map.regions(device)
+                    ]
                     for device in index_map.devices
                 }
                 return context.layout(IndexMap(shape, stretched))
@@ -83,7 +87,13 @@ def assemble(target: DistributedArray, pieces: Iterable[Piece], *, fresh: bool =
             version = storage.version
             seen = context.layouts.visible(version.layout, view)
             found = None
-            if fresh and seen is not None and not seen.twins and type(argument) is Leaf and source.dtype == target.dtype:
+            if (
+                fresh
+                and seen is not None
+                and not seen.twins
+                and type(argument) is Leaf
+                and source.dtype == target.dtype
+            ):
                 found = operand(context, argument.version, argument.view)
             if found is not None and seen is not None and not found.layout.is_partial:
                 chunks = [version.chunks[i] for i in seen.sources]
@@ -249,7 +259,9 @@ def block(arrays: Any) -> DistributedArray:
 
     def depth(item: Any) -> int:
         if isinstance(item, tuple):
-            raise TypeError("arrays is a tuple. Only lists can be used to arrange blocks, and np.block does not allow it")
+            raise TypeError(
+                "arrays is a tuple. Only lists can be used to arrange blocks, and np.block does not allow it"
+            )
         if not isinstance(item, list):
             return 0
         if not item:
@@ -468,7 +480,10 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Di
     inner = [slice(low, low + n) for n, (low, _) in zip(x.shape, sides, strict=True)]
     for i, (low, high) in enumerate(sides):
         head = (slice(None),) * i
-        for width, part, value in ((low, slice(0, low), fills[i, 0]), (high, slice(shape[i] - high, None), fills[i, 1])):
+        for width, part, value in (
+            (low, slice(0, low), fills[i, 0]),
+            (high, slice(shape[i] - high, None), fills[i, 1]),
+        ):
             if width and fills.any():
                 result[(*head, part)] = value
     return assemble(result, [(tuple(inner), x)])

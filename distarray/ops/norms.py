@@ -147,8 +147,10 @@ def _axes(axis: Any, ndim: int) -> Axes:
     except TypeError:
         raise TypeError(f"'axis' must be None, an integer or a tuple of integers, and is {axis!r}") from None
     except ValueError as error:
-        raise type(error)(*error.args) if isinstance(error, np.exceptions.AxisError) else ValueError(
-            f"Duplicate axes given: {axis}"
+        raise (
+            type(error)(*error.args)
+            if isinstance(error, np.exceptions.AxisError)
+            else ValueError(f"Duplicate axes given: {axis}")
         ) from None
 
 
@@ -180,7 +182,9 @@ def _of_matrices(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
     if ord is None or ord in ("f", "fro"):
         return _of_vectors(x, 2, axes, keepdims)
     if ord in (2, -2, "nuc"):
-        raise UnsupportedError(f"the matrix norm of order {ord!r} needs singular values: call numpy.linalg.norm on x.get()")
+        raise UnsupportedError(
+            f"the matrix norm of order {ord!r} needs singular values: call numpy.linalg.norm on x.get()"
+        )
     if ord not in (1, -1, np.inf, -np.inf):
         raise ValueError(f"Invalid norm order {ord!r} for matrices: pass None, 'fro', 1, -1, inf or -inf")
     inner, last = (rows, columns) if abs(ord) == 1 else (columns, rows)

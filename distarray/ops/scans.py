@@ -140,7 +140,13 @@ def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> Dis
             task = partial(_scan_here, chunk.device, call, region[call.axis].size, None, array, chunk.array)
             tasks.setdefault(device_id, []).append(task)
             nbytes += array.nbytes
-    run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "accumulate", fallible=call.ufunc is np.power)
+    run_tasks(
+        context,
+        [partial(_each, work) for work in tasks.values()],
+        nbytes,
+        "accumulate",
+        fallible=call.ufunc is np.power,
+    )
     return from_chunks(context, found.layout, chunks, call.dtype)
 
 
@@ -432,7 +438,9 @@ def _reduced_at(
         task = partial(_reduce_runs, chunk.device, call, arrays, held, mine, chunk.array)
         tasks.setdefault(device_id, []).append(task)
     nbytes = sum([array.nbytes for array in found.arrays if array is not None])
-    run_tasks(context, [partial(_each, work) for work in tasks.values()], nbytes, "reduceat", fallible=call.ufunc is np.power)
+    run_tasks(
+        context, [partial(_each, work) for work in tasks.values()], nbytes, "reduceat", fallible=call.ufunc is np.power
+    )
     return from_chunks(context, layout, chunks, call.dtype)
 
 

@@ -84,7 +84,10 @@ def several(
             device = chunks[0].device
             with device.active():
                 function = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
-                function(*[a[i] if isinstance(a, list) else a for a in local], out=tuple(c.array for c in chunks), **kwargs)
+                function(
+                    *[a[i] if isinstance(a, list) else a for a in local], out=tuple(c.array for c in chunks), **kwargs
+                )
     return [
-        from_chunks(context, layout, chunks, dtype, detached=not shape) for chunks, dtype in zip(outputs, dtypes, strict=True)
+        from_chunks(context, layout, chunks, dtype, detached=not shape)
+        for chunks, dtype in zip(outputs, dtypes, strict=True)
     ]

@@ -142,7 +142,10 @@ def test_explicit_arguments() -> None:
 
 
 def test_torchrun_leaves_its_port_and_those_of_its_neighbours() -> None:
-    found = {port: detect({**TORCHRUN, "MASTER_PORT": str(port)}).port for port in (*range(29500, 29600), *range(60000, 65536))}
+    found = {
+        port: detect({**TORCHRUN, "MASTER_PORT": str(port)}).port
+        for port in (*range(29500, 29600), *range(60000, 65536))
+    }
     assert all(61440 <= ours <= 65535 and ours != theirs for theirs, ours in found.items())
     assert len({found[port] for port in range(29500, 29600)}) == 100
 

@@ -65,7 +65,9 @@ def test_processes_meet_without_mpi(root: Path) -> None:
 def test_one_world_with_the_pmi_of_the_mpi_library(root: Path) -> None:
     pytest.importorskip("mpi4py", reason="needs mpi4py")
     ask = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
-    library = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, timeout=60, check=False).stdout
+    library = subprocess.run(
+        [sys.executable, "-c", ask], capture_output=True, text=True, timeout=60, check=False
+    ).stdout
     kind = "pmix" if "Open MPI" in library else "pmi2"
     types = subprocess.run(["srun", "--mpi=list"], capture_output=True, text=True, timeout=30, check=False)
     if kind not in types.stdout + types.stderr:

@@ -126,7 +126,9 @@ def refused_receiver_of_broadcasts(group: ProcessGroup) -> None:
 def skipped_by_one(group: ProcessGroup) -> None:
     out = np.zeros(5)
     if not last(group):
-        raised(CollectiveMismatchError, lambda: group.all_reduce(np.ones(5), out), "(5,)", "(7,)", within=group.deadline)
+        raised(
+            CollectiveMismatchError, lambda: group.all_reduce(np.ones(5), out), "(5,)", "(7,)", within=group.deadline
+        )
         assert not out.any()
     else:
         raised(CollectiveMismatchError, lambda: group.all_reduce(np.ones(7), np.zeros(7)), "(5,)", "(7,)",
@@ -160,7 +162,12 @@ def refused_send(group: ProcessGroup) -> None:
             group.recv(out, 0)
         group.barrier()
 
-    raised(CollectiveMismatchError, calls, *["message 0 to rank 1", "refused", "'recv'"] * (group.rank == 1), within=group.deadline)
+    raised(
+        CollectiveMismatchError,
+        calls,
+        *["message 0 to rank 1", "refused", "'recv'"] * (group.rank == 1),
+        within=group.deadline,
+    )
     assert not out.any()
 
 
@@ -324,7 +331,9 @@ def sparse_against_dense(group: ProcessGroup, otherwise: bool) -> None:
 
 @differing("F-contiguous", "(3, 5)")
 def order(group: ProcessGroup, otherwise: bool) -> None:
-    group.all_reduce(np.ones((3, 5), order="F" if otherwise else "C"), np.zeros((3, 5), order="F" if otherwise else "C"))
+    group.all_reduce(
+        np.ones((3, 5), order="F" if otherwise else "C"), np.zeros((3, 5), order="F" if otherwise else "C")
+    )
 
 
 @differing("(5, 2)", "(2, 5)")

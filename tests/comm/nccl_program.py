@@ -403,7 +403,11 @@ def debug(group: Any) -> None:
     into = cupy.zeros(4)
     signature = Signature("reshard", "plan of rows" if rank else "plan of columns", f"program.py:{rank}")
     sends, receives = [Message((rank + 1) % n, cupy.ones(4))], [Message((rank - 1) % n, into)]
-    refused(CollectiveMismatchError, r"plan of (rows|columns)\) at program.py", lambda: comm.exchange(sends, receives, signature))
+    refused(
+        CollectiveMismatchError,
+        r"plan of (rows|columns)\) at program.py",
+        lambda: comm.exchange(sends, receives, signature),
+    )
     assert not into.any()
     print(f"rank {rank}: debug ok", flush=True)
     os._exit(0)

@@ -26,6 +26,7 @@ from distarray.errors import CommunicationError, RendezvousError
 
 SECRET = "0123456789abcdef of these tests"
 
+
 @pytest.fixture(autouse=True)
 def secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISTARRAY_SECRET", SECRET)
@@ -68,7 +69,9 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 # -- values --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("value", [b"", b"\0", b"a\0b", bytes(range(256)), bytes(1 << 20), bytearray(b"x"), memoryview(b"y")])
+@pytest.mark.parametrize(
+    "value", [b"", b"\0", b"a\0b", bytes(range(256)), bytes(1 << 20), bytearray(b"x"), memoryview(b"y")]
+)
 def test_values(group: Callable[..., list[Store]], value: Any) -> None:
     a, b = group(2)
     b.set("kéy", value)
@@ -164,7 +167,9 @@ def test_barrier_stress(group: Callable[..., list[Store]]) -> None:
 
 def test_barriers_of_some_ranks(group: Callable[..., list[Store]]) -> None:
     stores = group(4)
-    done = together(*(lambda one=one: [one.barrier(ranks=[one.rank % 2, 2 + one.rank % 2]) for _ in range(20)] for one in stores))
+    done = together(
+        *(lambda one=one: [one.barrier(ranks=[one.rank % 2, 2 + one.rank % 2]) for _ in range(20)] for one in stores)
+    )
     assert done == [[None] * 20] * 4
     for ranks in ([], [4], [-1, 0]):
         with pytest.raises(RendezvousError, match="ranks are 0 to 3"):
@@ -179,7 +184,10 @@ def test_meetings_bring_every_rank_the_values_of_all(
     stores = group(4)
     for turn in range(3):
         values = [bytes([rank, turn]) * rank for rank in range(4)]
-        assert together(*(lambda one=one, value=value: one.meet("m", value) for one, value in zip(stores, values))) == [values] * 4
+        assert (
+            together(*(lambda one=one, value=value: one.meet("m", value) for one, value in zip(stores, values)))
+            == [values] * 4
+        )
     odd = together(*(lambda one=one: one.meet("m", bytes([one.rank]), ranks=[1, 3]) for one in stores[1::2]))
     assert odd == [[b"\1", b"\3"]] * 2
     with pytest.raises(RendezvousError, match="the store takes 1048576"):
@@ -266,7 +274,9 @@ def test_closing_ends_the_wait_of_another_thread(group: Callable[..., list[Store
 
 def test_a_failure_is_sent_while_another_thread_waits(group: Callable[..., list[Store]]) -> None:
     a, b = group(2)
-    raised = together(lambda: a.barrier(deadline=5), lambda: b.get("k", 5), lambda: (time.sleep(0.2), b.fail(OSError("gone"))))
+    raised = together(
+        lambda: a.barrier(deadline=5), lambda: b.get("k", 5), lambda: (time.sleep(0.2), b.fail(OSError("gone")))
+    )
     assert all("OSError: gone" in str(error) for error in raised[:2])
 
 

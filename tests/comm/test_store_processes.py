@@ -289,7 +289,8 @@ except Exception as error:
     print(f"{time.monotonic() - began:.2f} {type(error).__name__} {error}", flush=True)
 """
     ranks = [
-        start(code, rank, 2, 5555, "ip", "netns", "exec", name, TEST_HOST="10.231.7.1") for rank, name in enumerate(two_hosts)
+        start(code, rank, 2, 5555, "ip", "netns", "exec", name, TEST_HOST="10.231.7.1")
+        for rank, name in enumerate(two_hosts)
     ]
     assert [one.line() for _ in range(2) for one in ranks] == ["up", "up", "met", "met"]
     subprocess.run(["ip", "-n", two_hosts[1], "link", "set", "eth0", "down"], check=True, timeout=20)

@@ -23,7 +23,14 @@ C_TYPES = {
     "c16": "std::complex<double>",
 }  # fmt: skip
 REAL, INTEGER, COMPLEX = ["f4", "f8"], [t for t in C_TYPES if t[0] in "iu"], ["c8", "c16"]
-KINDS = {"floor_divide": REAL, "remainder": REAL, "sign": COMPLEX, "divide": COMPLEX, "reciprocal": COMPLEX, "power": ["c16"]}
+KINDS = {
+    "floor_divide": REAL,
+    "remainder": REAL,
+    "sign": COMPLEX,
+    "divide": COMPLEX,
+    "reciprocal": COMPLEX,
+    "power": ["c16"],
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +50,18 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
             )
     folder = tmp_path_factory.mktemp("kernels")
     (folder / "kernels.cpp").write_text("\n".join(lines))
-    command = [compiler, "-O1", "-w", "-fwrapv", "-ffp-contract=off", "-shared", "-fPIC", "-o", "kernels.so", "kernels.cpp"]
+    command = [
+        compiler,
+        "-O1",
+        "-w",
+        "-fwrapv",
+        "-ffp-contract=off",
+        "-shared",
+        "-fPIC",
+        "-o",
+        "kernels.so",
+        "kernels.cpp",
+    ]
     subprocess.run(command, cwd=folder, check=True)
     return ctypes.CDLL(str(folder / "kernels.so"))
 
@@ -130,7 +148,9 @@ def test_every_correction_is_numpys_ufunc(name: str, lib: Any) -> None:
             equal(got[finite], ref[finite], rtol=8 * np.finfo(dtype).eps)
             continue
         # NumPy's own vector and scalar code disagree about the sign of zero
-        unsigned = (np.abs(ref), np.abs(function(*operands))) if name in ("fmax", "fmin", "maximum", "minimum") else None
+        unsigned = (
+            (np.abs(ref), np.abs(function(*operands))) if name in ("fmax", "fmin", "maximum", "minimum") else None
+        )
         if unsigned is not None and dtype.kind == "f":
             equal(unsigned[1], unsigned[0])
             continue

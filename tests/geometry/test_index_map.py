@@ -102,7 +102,9 @@ def test_completed_adds_what_is_missing_once(m):
     for e, ids in after.items():
         assert len(ids) == max(len(before[e]), 1)
     assert all(set(m.regions(d)) <= set(full.regions(d)) for d in m.devices)
-    assert sum(r.size for r in added) == sum(r.size for r in m.regions(m.devices[0])) + sum(not i for i in before.values())
+    assert sum(r.size for r in added) == sum(r.size for r in m.regions(m.devices[0])) + sum(
+        not i for i in before.values()
+    )
 
 
 @given(st.data())
@@ -208,7 +210,9 @@ def test_spatial_index_of_random_ranges():
                 for _ in range(80)
             ]
             index = RegionIndex(enumerate(held))
-            for start, step, size in zip(rng.integers(0, n, 60), rng.choice([1, 1, 8, 12, 96], 60), rng.integers(1, 40, 60)):
+            for start, step, size in zip(
+                rng.integers(0, n, 60), rng.choice([1, 1, 8, 12, 96], 60), rng.integers(1, 40, 60)
+            ):
                 region = Region((Range.of(int(start), int(step), int(size)),))
                 assert index.query(region) == scan(held, region)
 

@@ -85,9 +85,7 @@ def test_reshape_map(family, data):
     got = reshape_map(m, new)
     images = {d: [reshape_region(r, old, new) for r in m.regions(d)] for d in m.devices}
     if got is None:
-        assert any(
-            None in own or any(a >= b for a, b in pairwise(own)) for own in images.values()
-        )
+        assert any(None in own or any(a >= b for a, b in pairwise(own)) for own in images.values())
         return
     assert got.shape == new
     assert got.devices == m.devices

@@ -57,7 +57,9 @@ def test_arange_is_numpys_to_the_bit(data: st.DataObject, n: int) -> None:
 @examples(6)
 @given(data=st.data(), n=device_counts)
 def test_linspace_is_numpys_to_the_bit(data: st.DataObject, n: int) -> None:
-    ends = st.integers(-9, 9) | st.sampled_from([0.1, -7.3, 1e-320, 5e-324, np.float32(0.1), np.float16(3), 1 + 2j, 2**60])
+    ends = st.integers(-9, 9) | st.sampled_from(
+        [0.1, -7.3, 1e-320, 5e-324, np.float32(0.1), np.float16(3), 1 + 2j, 2**60]
+    )
     start, stop, num = data.draw(ends), data.draw(ends), data.draw(st.integers(0, 40))
     kw: dict[str, Any] = {"endpoint": data.draw(st.booleans())}
     if data.draw(st.booleans()):
@@ -124,7 +126,9 @@ def test_like_keeps_the_layout(data: st.DataObject, n: int) -> None:
             assert np.zeros_like(pair.x).layout.index_map == layout.index_map
         check_invariants(np.empty_like(pair.x))
         assert_same(np.full_like(pair.x, 2, shape=(3, 2)), np.full_like(pair.ref, 2, shape=(3, 2)))
-        assert np.ones_like(pair.x, dtype=float).layout == creation.ones_like(pair.x, dtype=float, layout=x.layout).layout
+        assert (
+            np.ones_like(pair.x, dtype=float).layout == creation.ones_like(pair.x, dtype=float, layout=x.layout).layout
+        )
 
 
 @examples(3)
@@ -140,7 +144,10 @@ def test_triangles(data: st.DataObject, n: int) -> None:
 @examples(2)
 @given(data=st.data(), n=device_counts)
 def test_meshgrid(data: st.DataObject, n: int) -> None:
-    refs = [data.draw(arrays(data.draw(shapes(max_dims=1, max_size=9)), "int64")) for _ in range(data.draw(st.integers(1, 3)))]
+    refs = [
+        data.draw(arrays(data.draw(shapes(max_dims=1, max_size=9)), "int64"))
+        for _ in range(data.draw(st.integers(1, 3)))
+    ]
     kw = {name: data.draw(st.booleans()) for name in ("sparse", "copy")}
     indexing = data.draw(st.sampled_from(["xy", "ij"]))
     with context(n):
@@ -154,7 +161,9 @@ def test_meshgrid(data: st.DataObject, n: int) -> None:
 def test_fromfunction(data: st.DataObject, n: int) -> None:
     shape = data.draw(shapes(max_dims=3))
     with context(n):
-        x = coordinates.fromfunction(lambda *i: np.cos(sum(i)) if i else 1.0, shape, layout=data.draw(layouts(shape, n)))
+        x = coordinates.fromfunction(
+            lambda *i: np.cos(sum(i)) if i else 1.0, shape, layout=data.draw(layouts(shape, n))
+        )
         ref = np.asarray(np.fromfunction(lambda *i: np.cos(sum(i)) if i else 1.0, shape))
         assert_same(x, ref, exact=not on_gpu())
         check_invariants(x)

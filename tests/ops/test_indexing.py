@@ -313,7 +313,9 @@ def test_take_along_axis(data: st.DataObject, n: int) -> None:
         shape = [pair.ref.size if axis is None else 3] if axis is None else list(pair.ref.shape)
         if axis is not None:
             shape[axis] = data.draw(st.integers(0, 4))
-            shape = [1 if i != axis % pair.ref.ndim and data.draw(st.integers(0, 5)) == 0 else s for i, s in enumerate(shape)]
+            shape = [
+                1 if i != axis % pair.ref.ndim and data.draw(st.integers(0, 5)) == 0 else s for i, s in enumerate(shape)
+            ]
         idx = data.draw(index_arrays(size, tuple(shape)))
         idx = np.asarray(idx, None if np.size(idx) else int)
         mine = data.draw(sts.pairs(idx, n)).x if data.draw(st.booleans()) else idx

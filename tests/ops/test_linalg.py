@@ -214,7 +214,9 @@ def test_grids_meet_as_in_cupyx(four):
 
 def test_partial_products_of_one_device_share_a_chunk(four):
     a = np.arange(64).reshape(8, 8)
-    x = da.asarray(a, layout={0: [(slice(None), slice(0, 3)), (slice(None), slice(5, 8))], 1: (slice(None), slice(3, 5))})
+    x = da.asarray(
+        a, layout={0: [(slice(None), slice(0, 3)), (slice(None), slice(5, 8))], 1: (slice(None), slice(3, 5))}
+    )
     with da.no_implicit_communication():
         z = x @ da.asarray(a, layout=da.replicated())
     assert {device: len(chunks) for device, chunks in z.all_chunks().items()} == {0: 1, 1: 1}
@@ -356,7 +358,12 @@ def test_norms(ctx, n, dtype):
         x = place(rng, a, n)
         close = {"rtol": 1e-5 if dtype == "float32" else 1e-12}
         for kwargs in (
-            *({"ord": o, "axis": i, "keepdims": k} for o in (None, 2, 1, 0, 3, np.inf, -np.inf) for i in (0, -1) for k in (0, 1)),
+            *(
+                {"ord": o, "axis": i, "keepdims": k}
+                for o in (None, 2, 1, 0, 3, np.inf, -np.inf)
+                for i in (0, -1)
+                for k in (0, 1)
+            ),
             *({"ord": o, "keepdims": k} for o in (None, "fro", 1, -1, np.inf, -np.inf) for k in (False, True)),
             {"axis": (1, 0), "ord": 1},
         ):

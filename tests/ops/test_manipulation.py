@@ -335,7 +335,9 @@ def test_where_and_clip(data: st.DataObject, n: int) -> None:
 def test_round_and_parts(data: st.DataObject, n: int) -> None:
     pair = data.draw(operands(n, dtype=data.draw(dtypes(NUMPY))))
     a, x = pair.ref, pair.x
-    assume(not on_gpu() or a.dtype.kind != "c" or not np.isnan(a).any())  # extrema lose a complex NaN's other part there
+    assume(
+        not on_gpu() or a.dtype.kind != "c" or not np.isnan(a).any()
+    )  # extrema lose a complex NaN's other part there
     decimals = data.draw(st.integers(-2, 3))
     with context(n):
         assume(a.dtype.kind not in "iu" or decimals >= 0 or np.abs(a.astype(float)).max(initial=0) < 2**53)

@@ -85,11 +85,16 @@ def test_numpy_integers_are_integers() -> None:
     def program() -> Any:
         bounds = np.array([0, 2, 5])
         lo, hi = bounds[rank()], bounds[rank() + 1]
-        return da.from_local_chunks([(slice(lo, hi, np.int32(1)), np.arange(lo, hi))], shape=np.array([5])).get().tolist()
+        return (
+            da.from_local_chunks([(slice(lo, hi, np.int32(1)), np.arange(lo, hi))], shape=np.array([5])).get().tolist()
+        )
 
     assert on_ranks((1, 1), program) == [[0, 1, 2, 3, 4]] * 2
     with context(1):
-        assert da.from_local_chunks([(slice(np.int64(0), np.uint8(2)), [1, 2])], shape=np.int64(2)).get().tolist() == [1, 2]
+        assert da.from_local_chunks([(slice(np.int64(0), np.uint8(2)), [1, 2])], shape=np.int64(2)).get().tolist() == [
+            1,
+            2,
+        ]
 
 
 @pytest.mark.parametrize("index", [
@@ -102,7 +107,10 @@ def test_a_negative_step_reads_as_in_numpy(index: slice) -> None:
     ref[index] = values
     with context(1):
         rest = np.zeros(3)
-        assert da.from_local_chunks([(index, values), (slice(0, 3), rest)], (3,), mode="sum").get().tolist() == ref.tolist()
+        assert (
+            da.from_local_chunks([(index, values), (slice(0, 3), rest)], (3,), mode="sum").get().tolist()
+            == ref.tolist()
+        )
     assert da.from_local_chunks([(slice(None, None, -1), [1, 2, 3])]).get().tolist() == [3, 2, 1]
 
 

@@ -18,7 +18,18 @@ def same(x, ref):
     """Whether the values are equal; fetched, since NumPy's comparisons of whole arrays don't dispatch."""
     return np.array_equal(np.asarray(x), ref)
 
-UFUNCS = (np.add, np.multiply, np.maximum, np.subtract, np.divide, np.logaddexp, np.bitwise_xor, np.power, np.logical_or)
+
+UFUNCS = (
+    np.add,
+    np.multiply,
+    np.maximum,
+    np.subtract,
+    np.divide,
+    np.logaddexp,
+    np.bitwise_xor,
+    np.power,
+    np.logical_or,
+)
 
 
 @pytest.mark.parametrize("ufunc", UFUNCS, ids=lambda u: u.__name__)

@@ -95,7 +95,9 @@ def settled(x):
     return value
 
 
-@pytest.mark.parametrize("call", [np.argmin, np.argmax, np.nonzero, np.argwhere, np.flatnonzero], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "call", [np.argmin, np.argmax, np.nonzero, np.argwhere, np.flatnonzero], ids=lambda f: f.__name__
+)
 @given(data=st.data(), shares=st.sampled_from(SHARES))
 @examples(1)
 def test_on_several_processes(call, data, shares):

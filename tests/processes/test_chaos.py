@@ -50,7 +50,12 @@ def launch(kind: str, seed: int) -> tuple[str, bool, list[int]]:
     """One run: its output, whether it hung, and the processes that it left behind."""
     mark = f"DISTARRAY_CHAOS={uuid.uuid4()}"
     environment = {n: v for n, v in os.environ.items() if not n.startswith(("DISTARRAY_", "OMPI_", "PMI", "PYTEST"))}
-    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DISTARRAY_KIND": "host"}
+    environment |= {
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "DISTARRAY_KIND": "host",
+    }
     environment |= {"DISTARRAY_TIMEOUT": str(DEADLINE), "DISTARRAY_CHAOS": mark.partition("=")[2]}
     if kind == "kill":
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -22,7 +22,10 @@ from conformance.mpi import SINGLE_PROCESS
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 ROOT = Path(__file__).resolve().parents[2]
 DEEP = os.environ.get("DISTARRAY_DEEP", "") not in ("", "0")
-SAME_ON_ANY_NUMBER = ["conformance/test_mode_table.py::test_every_claim_holds", "conformance/test_mode_table.py::test_count"]
+SAME_ON_ANY_NUMBER = [
+    "conformance/test_mode_table.py::test_every_claim_holds",
+    "conformance/test_mode_table.py::test_count",
+]
 """A quarter of the time, and of algebra: with two ranks only, unless all is asked for."""
 
 pytestmark = [
@@ -36,11 +39,22 @@ def session(size: int, *arguments: str, examples: int, limit: float, **env: str)
     """Run pytest on `size` processes; their exit code and output."""
     pytest.importorskip("mpi4py", reason="needs mpi4py")
     settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "DISTARRAY_"))}
-    settings |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DISTARRAY_TEST_MPI_EXAMPLES": str(examples), **env}
+    settings |= {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "DISTARRAY_TEST_MPI_EXAMPLES": str(examples),
+        **env,
+    }
     command = [str(MPIEXEC), "-n", str(size), sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--mpi"]
     command += ["--hypothesis-profile", "mpi", *arguments]
     process = subprocess.Popen(
-        command, env=settings, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        env=settings,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
     )
     try:
         output, _ = process.communicate(timeout=limit)

@@ -65,10 +65,20 @@ def test_two_hosts_over_tcp_and_the_cable_cut(two_hosts: tuple[str, str], tmp_pa
     launcher.chmod(0o755)
     mark = str(uuid.uuid4())
     environment = {n: v for n, v in os.environ.items() if not n.startswith(("DISTARRAY_", "OMPI_", "PMI", "PYTEST"))}
-    environment |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "DISTARRAY_KIND": "host"}
+    environment |= {
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "DISTARRAY_KIND": "host",
+    }
     environment |= {"DISTARRAY_TIMEOUT": str(DEADLINE), "DISTARRAY_CHAOS": mark}
     # the two could share memory, as real hosts cannot
-    environment |= {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0", "MPIR_CVAR_NOLOCAL": "1"}
+    environment |= {
+        "MPIR_CVAR_CH4_NETMOD": "ofi",
+        "FI_PROVIDER": "tcp",
+        "FI_TCP_IFACE": "eth0",
+        "MPIR_CVAR_NOLOCAL": "1",
+    }
     process = subprocess.Popen(
         ["ip", "netns", "exec", two_hosts[0], str(MPIEXEC), "-launcher", "ssh", "-launcher-exec", str(launcher),
          "-iface", "eth0", "-hosts", "10.231.7.1,10.231.7.2", "-ppn", "1", "-n", "2",

@@ -229,7 +229,8 @@ def test_debug_mode_names_numbers_and_operations_that_differ(differing):
 def test_a_child_of_a_process_has_a_context_of_its_own(how, tmp_path):
     """It takes nothing from its parent's messages, though it inherits the launcher's variables."""
     program = tmp_path / "children.py"
-    program.write_text(textwrap.dedent("""
+    program.write_text(
+        textwrap.dedent("""
         import multiprocessing, sys
         import distarray as da
 
@@ -245,7 +246,8 @@ def test_a_child_of_a_process_has_a_context_of_its_own(how, tmp_path):
             for i in range(100):
                 assert float((x + i).sum()) == 199990000.0 + 20000 * i
             sys.stdout.write(f"right {da.process_index()}" + chr(10))
-    """))
+    """)
+    )
     done = mpiexec(2, str(program), how, DISTARRAY_TIMEOUT="20", PYTHONPATH=str(ROOT))
     assert done.returncode == 0, done.stderr
     assert sorted(re.findall(r"right (\d)", done.stdout)) == ["0", "1"]
