@@ -90,7 +90,7 @@ def form_group(launch: Launch, kind: str | None, devices: int | None) -> Formed:
     if launch.launcher in MPI_LAUNCHERS and _has_mpi():
         control = _mpi(launch)
     else:
-        control = _store(launch)
+        control = store(launch)
     count = 1 if devices is None else devices
     return Formed(NcclCommunicator(control, ordinal), kind, count, (ordinal,))
 
@@ -122,7 +122,7 @@ def _mpi(launch: Launch) -> Communicator:
     return communicator
 
 
-def _store(launch: Launch) -> Any:
+def store(launch: Launch) -> Any:
     from distarray.comm._control import store_control
 
     if launch.host is None or launch.port is None:
