@@ -79,7 +79,7 @@ def describe(environ: Mapping[str, str] | None = None) -> str:
     if not environ.get(VARIABLE) and not environ.get(FILE) and not path.exists():
         return f"none set; on loopback {path} is made at first use, other addresses are refused"
     try:
-        found = find(None, loopback=True, where="", environ=environ).source
+        found = find_secret(None, loopback=True, where="", environ=environ).source
     except RendezvousError as error:
         return f"unusable: {error}"
     return found
