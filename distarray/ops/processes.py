@@ -26,7 +26,7 @@ from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.transfer.execute import allocate, fold_into, quiet
 from distarray.transfer.ledger import note
-from distarray.transfer.wire import Round
+from distarray.transfer.round import Round
 
 __all__ = ["from_local_chunks"]
 
