@@ -7,7 +7,7 @@ show and bound what moves.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from distarray import errors, linalg
+from distarray import errors, fft, linalg
 from distarray.array import DistributedArray
 from distarray.comm.nccl import init_all
 from distarray.comm.process_group import init_process_group
@@ -71,6 +71,6 @@ __all__ = [
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
     "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout", "Ledger", "MAX", "MIN", "Mode",
     "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cyclic",
-    "distributed_array", "explain", "grid", "init", "init_all", "init_process_group", "ledger", "linalg",
+    "distributed_array", "explain", "fft", "grid", "init", "init_all", "init_process_group", "ledger", "linalg",
     "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "replicated", "synchronize",
 ]  # fmt: skip
