@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.algorithms.four_step import Call, Held, along_split_axis, is_long, local_library, run_by_device
+from distarray.algorithms.four_step import Call, is_long, local_library
+from distarray.algorithms.held import Held, run_by_device
+from distarray.algorithms.split_axis import along_split_axis
 from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.geometry import IndexMap, Range, Region, blocks, grid
 from distarray.layout import Layout
 from distarray.storage import Operand
-from distarray.transfer.execute import redistribute
 
 __all__ = ["Line", "transform"]
 
@@ -57,7 +58,8 @@ class Line(NamedTuple):
 
     def dtype(self, dtype: Any) -> np.dtype[Any]:
         """The result's dtype, in the precision of an operand's."""
-        real = np.empty(0, np.result_type(dtype, np.float32)).real.dtype
+        wide = np.result_type(dtype, np.float64 if dtype.kind in "biu" else np.float32)
+        real = np.empty(0, wide).real.dtype
         return real if self.kind == "irfft" else np.result_type(real, np.complex64)
 
 
@@ -92,9 +94,9 @@ def transform(context: Context, found: Operand, stages: Sequence[Sequence[Line]]
                 held = _local(context, held, whole, name)
                 left = [line for line in left if line not in whole]
                 continue
-            target = _pencils(context, found, left, home.devices)
-            if target is not None:
-                held = held.moved(context, target, name)
+            cut = _pencils(context, found, left, home.devices)
+            if cut is not None:
+                held = held.moved(context, cut, name)
             elif is_long(found.shape, left[-1].n, home.devices):
                 line = left.pop()
                 dtype = line.dtype(found.dtype)
@@ -106,7 +108,9 @@ def transform(context: Context, found: Operand, stages: Sequence[Sequence[Line]]
     if _holders(found.layout) == 1 < _holders(home):  # it was too small to be cut for the transform, not for its layout
         same = found.shape == home.shape and home.index_map.is_disjoint
         axis = stages[-1][-1].axis
-        held = held.moved(context, context.layout(home.index_map) if same else _blocks(context, found, axis, home.devices), name)
+        held = held.moved(
+            context, context.layout(home.index_map) if same else _blocks(context, found, axis, home.devices), name
+        )
     return held
 
 

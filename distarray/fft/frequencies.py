@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
 from distarray.ops.creation import arange
 from distarray.ops.joining import roll
-from distarray.registry import implements
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 

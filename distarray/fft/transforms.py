@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from distarray.algorithms.pencils import Line, transform
-from distarray.array import DistributedArray
-from distarray.ops._reduce import check_out, deliver
-from distarray.ops.convert import asarray, from_chunks
+from distarray.algorithms.reduction import check_out, deliver
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray, from_chunks
+from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros
-from distarray.registry import implements
 
 __all__ = [
     "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn",
@@ -261,7 +261,7 @@ def _single(kind: str, function: Callable[..., Any], a: Any, n: Any, axis: Any, 
     if n is None and kind == "irfft":
         length = 2 * (length - 1)
     if function is np.fft.hfft:
-        array = np.conjugate(array)
+        array = cast("DistributedArray", np.conjugate(array))
     line = Line(kind, at, length, scaled)
     result = _run(array, [[line]], function.__name__, dtype, out if function is not np.fft.ihfft else None)
     if function is np.fft.ihfft:
