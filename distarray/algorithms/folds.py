@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
-from warnings import warn_explicit
 
 import numpy as np
 
 from distarray.array.functions import NOTHING
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion import gpu_ufuncs
-from distarray.fusion.expr import call_site
+from distarray.fusion.expr import call_site, warn_at
 from distarray.geometry import IndexMap, Range, Region
 from distarray.storage import Operand
 from distarray.transfer.execute import redistribute
@@ -98,9 +97,7 @@ class WarningOnce:
 
 def warn_caller(text: str) -> None:
     """A RuntimeWarning at the line outside the package and NumPy that made the call."""
-    file, line, names = call_site()
-    registry = names.setdefault("__warningregistry__", {})
-    warn_explicit(text, RuntimeWarning, file, line, module=names.get("__name__") or "__main__", registry=registry)
+    warn_at(call_site(), text)
 
 
 def local_reduce(
@@ -282,13 +279,8 @@ def carry(
                 tasks.setdefault(device.id, []).append(partial(step, device, segment, before, fresh.array))
                 values[region] = fresh
                 nbytes += fresh.nbytes
-            context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
+            context.workers.run([partial(in_turn, work) for work in tasks.values()], nbytes)
     return index_map, [values.get(region) for _, region in index_map.chunks]
-
-
-def _each(tasks: Sequence[Callable[[], None]]) -> None:
-    for task in tasks:
-        task()
 
 
 def fold_on(

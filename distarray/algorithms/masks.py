@@ -7,6 +7,7 @@ number of True elements in each has to be agreed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,9 +126,7 @@ def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout
     if index_map is None and mask is not None:
         index_map = _cut(mask, shape)
     if index_map is None:
-        size = 1
-        for n in shape:
-            size *= n
+        size = math.prod(shape)
         count = len(held.devices)
         boxes = flat_blocks(shape, [size * i // count for i in range(count + 1)])
         index_map = IndexMap(shape, dict(zip(held.devices, boxes, strict=True)))

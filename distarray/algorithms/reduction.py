@@ -29,10 +29,8 @@ from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.array.writing import store
 from distarray.context import Context
-from distarray.devices import Device
-from distarray.errors import ReadOnlyError
+from distarray.devices import Device, in_turn
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region, blocks
@@ -42,7 +40,7 @@ from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "Reduction", "arrays_of", "check_out", "computed_in", "deliver", "fold_sources", "in_blocks", "mask_chunks",
+    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks",
     "normalized", "place_operand", "reduced", "small", "whole_lines",
 ]  # fmt: skip
 
@@ -118,15 +116,6 @@ def place_operand(context: Context, obj: Any) -> DistributedArray:
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
 
 
-def deliver(result: DistributedArray, out: Any) -> Any:
-    """A result as NumPy returns it: in ``out=``, or as a scalar where it has no axes."""
-    if out is not None:
-        return store(result, out)
-    if not result.ndim:
-        result._detached = True
-    return result
-
-
 def small(shape: Sequence[int], dtype: Any) -> Any:
     """An array with at most one element, to ask NumPy what it would do with one of `shape`."""
     return np.ones([n and 1 for n in shape], dtype)
@@ -135,14 +124,6 @@ def small(shape: Sequence[int], dtype: Any) -> Any:
 def computed_in(ufunc: np.ufunc, dtype: Any, out: Any) -> Any:
     """The dtype of a reduction of `dtype` into an ``out=`` of dtype `out`."""
     return ufunc.resolve_dtypes((out, dtype, None), casting="unsafe", reduction=True)[2]
-
-
-def check_out(out: Any) -> None:
-    """Refuse what can't be written to."""
-    if not isinstance(out, (DistributedArray, np.ndarray)):
-        raise TypeError(f"output must be an array, not {type(out).__name__}: pass a DistributedArray or a NumPy array")
-    if isinstance(out, DistributedArray) and not out._writable:
-        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
 
 
 def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -300,14 +281,9 @@ def _fold_pieces(
                 key = index_map.chunks[i][1].locate(part).slices
                 tasks[device_id].append(partial(_fold_initial, held.device, call, held.array, key, mode))
     run_tasks(
-        context, [partial(_each, work) for work in tasks.values()], nbytes, "reduce", fallible=call.ufunc is np.power
+        context, [partial(in_turn, work) for work in tasks.values()], nbytes, "reduce", fallible=call.ufunc is np.power
     )
     return from_chunks(context, layout, chunks, call.dtype)
-
-
-def _each(tasks: Sequence[Callable[[], None]]) -> None:
-    for task in tasks:
-        task()
 
 
 def _fold_here(

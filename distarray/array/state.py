@@ -6,6 +6,7 @@ The class holds the state, what metadata answers, and placement. Its operators (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -157,10 +158,7 @@ class DistributedArray:
 
     @property
     def size(self) -> int:
-        size = 1
-        for n in self._shape:
-            size *= n
-        return size
+        return math.prod(self._shape)
 
     @property
     def itemsize(self) -> int:

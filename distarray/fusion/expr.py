@@ -30,6 +30,9 @@ SILENT = {"divide": "ignore", "over": "ignore", "under": "ignore", "invalid": "i
 MAX_NODES = 48
 """An expression of more nodes is evaluated when it is recorded: a bound that metadata alone sets."""
 
+Site = tuple[str, int, dict[str, Any]]
+"""File, line and globals of a frame."""
+
 _EMPTY: dict[Any, Any] = {}
 
 
@@ -43,10 +46,15 @@ def empty_of(dtype: Any) -> Any:
 
 def warn_complex() -> None:
     """NumPy's warning where an imaginary part is dropped, at the caller's line."""
-    file, line, names = call_site()
+    warn_at(call_site(), "Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
+
+
+def warn_at(site: Site, text: str, category: type[Warning] = RuntimeWarning) -> None:
+    """A warning at a line of the caller's, as if it had been given there."""
+    file, line, names = site
     registry = names.setdefault("__warningregistry__", {})
-    text = "Casting complex values to real discards the imaginary part"
-    warnings.warn_explicit(text, np.exceptions.ComplexWarning, file, line, names.get("__name__"), registry)
+    # Python drops a warning of no module
+    warnings.warn_explicit(text, category, file, line, module=names.get("__name__") or "__main__", registry=registry)
 
 
 def real_part(array: Any, dtype: Any) -> Any:
@@ -145,7 +153,7 @@ class Node:
         self.size = size
         self.errors = errors
         self.masked = masked
-        self.site: tuple[str, int, dict[str, Any]] = ("", 0, {})
+        self.site: Site = ("", 0, {})
         self.version: Version | None = None
         self.token: Any = None
 
@@ -159,7 +167,7 @@ class Node:
             watch.drop(self)
 
 
-def call_site() -> tuple[str, int, dict[str, Any]]:
+def call_site() -> Site:
     """File, line and globals of the first frame outside the package and NumPy."""
     frame = sys._getframe(2)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("distarray.", "numpy.")):

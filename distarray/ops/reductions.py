@@ -13,19 +13,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.algorithms.folds import warn_caller
-from distarray.algorithms.reduction import (
-    Reduction,
-    check_out,
-    computed_in,
-    deliver,
-    normalized,
-    place_operand,
-    reduced,
-    small,
-)
+from distarray.algorithms.reduction import Reduction, computed_in, normalized, place_operand, reduced, small
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node, same_context
-from distarray.array.writing import store
+from distarray.array.writing import check_out, deliver, single
 from distarray.ops.convert import asarray
 
 __all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"]
@@ -183,14 +174,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING) -> A
     top, bottom = max(array, axis, keepdims=keepdims), min(array, axis, keepdims=keepdims)
     if out is not None:
         return np.subtract(top, bottom, out=out)
-    return _scalar(np.subtract(top, bottom))
-
-
-def _scalar(result: Any) -> Any:
-    """A result without axes, as NumPy's scalars are."""
-    if not result.ndim:
-        result._detached = True
-    return result
+    return deliver(np.subtract(top, bottom), None)
 
 
 def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
@@ -273,7 +257,7 @@ def mean(
     count = _count(array, axis, keepdims, where)
     _warn(count, 0, "Mean of empty slice")
     value = _cast(np.true_divide(total, count), np.dtype(np.float16) if half and out is None else total.dtype)
-    return _scalar(value) if out is None else store(value, out)
+    return deliver(value, out)
 
 
 def _check_axis(axis: Any, ndim: int) -> None:
@@ -351,7 +335,7 @@ def var(
     3.5
     """
     value = _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction)
-    return _scalar(value) if out is None else store(value, out)
+    return deliver(value, out)
 
 
 @implements(np.std)
@@ -381,7 +365,7 @@ def std(
             f"a floating dtype= or out="
         )
     root = _cast(root, value.dtype)
-    return _scalar(root) if out is None else store(root, out)
+    return deliver(root, out)
 
 
 def reduce(
@@ -402,8 +386,7 @@ def reduce(
     logical_and, whose results stay in a partial mode. Other ufuncs pass running values of the result's size along the
     devices of an axis; where the axis is strided over devices, the array is cut into blocks first.
     """
-    if isinstance(out, tuple):
-        (out,) = out
+    out = single(out)
     where = True if where is NOTHING else where
     known = [item for item in (array, out, where, initial) if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(array)._context
