@@ -100,8 +100,8 @@ def test_cholesky(data, n):
         x = data.draw(pairs(a, n)).x
         got, ref = np.linalg.cholesky(x, upper=upper), np.linalg.cholesky(a, upper=upper)
         same_form(got, ref)
-        l, g = (h(ref), h(got)) if upper else (ref, np.asarray(got))
-        small(g @ h(g) - a, l @ h(l) - a, a)
+        low, g = (h(ref), h(got)) if upper else (ref, np.asarray(got))
+        small(g @ h(g) - a, low @ h(low) - a, a)
         assert not np.triu(g, 1).any()
         check_invariants(got)
 
@@ -364,7 +364,7 @@ REFUSED = {
     "float16": lambda x: np.linalg.qr(x.astype("float16")),
     "qr mode": lambda x: np.linalg.qr(x, "other"),
     "UPLO": lambda x: np.linalg.eigh(x[:, :3], "A"),
-    "eigh of NaN": lambda x: np.linalg.eigh(x[:, :3] * np.nan) if False else np.linalg.eigh(x),
+    "eigh of no square": lambda x: np.linalg.eigh(x),
     "svd of a vector": lambda x: np.linalg.svd(x[0]),
     "svd of NaN": lambda x: np.linalg.svd(x * np.nan),
     "eig of inf": lambda x: np.linalg.eig(x[:, :3] * np.inf),

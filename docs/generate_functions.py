@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import distarray as da
+from distarray.linalg import decompositions, diagonals, eigen, einsum, norms, products, solving
 from distarray.ops import (
     choosing,
     chunks,
@@ -23,14 +24,12 @@ from distarray.ops import (
     info,
     joining,
     manipulation,
-    norms,
     reductions,
     reshaping,
     scans,
     searching,
     taking,
-)  # fmt: skip
-from distarray.ops import linalg as products
+)
 
 CHAPTERS = {
     "Conversion and layout": [convert, explain],
@@ -38,7 +37,8 @@ CHAPTERS = {
     "Element-wise": [elementwise, choosing],
     "Reductions and scans": [reductions, scans],
     "Searching": [searching],
-    "Products and norms": [products, norms],
+    "Products and norms": [products, einsum, diagonals, norms],
+    "Linear algebra": [decompositions, solving, eigen],
     "Shape and joining": [manipulation, reshaping, joining],
     "Indexing": [taking],
     "Chunks": [chunks],

@@ -6,6 +6,8 @@ from distarray.linalg.diagonals import _diagonal as diagonal
 from distarray.linalg.diagonals import _trace as trace
 from distarray.linalg.eigen import eig, eigh, eigvals, eigvalsh
 from distarray.linalg.einsum import multi_dot
+from distarray.linalg.norms import matrix_norm, matrix_transpose, norm, vector_norm
+from distarray.linalg.products import matmul, outer, tensordot, vecdot
 from distarray.linalg.solving import (
     cond,
     det,
@@ -19,8 +21,6 @@ from distarray.linalg.solving import (
     tensorinv,
     tensorsolve,
 )
-from distarray.ops.linalg import matmul, outer, tensordot, vecdot
-from distarray.ops.norms import matrix_norm, matrix_transpose, norm, vector_norm
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
 from distarray.linalg.matrices import arrays, common, each, matrix, real, square
-from distarray.registry import implements
 
 __all__ = ["cholesky", "qr", "svd", "svdvals"]
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray, from_chunks
 from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.linalg.matrices import arrays
-from distarray.ops.convert import from_chunks
-from distarray.registry import implements
 
 __all__ = ["cross", "diagonal", "trace"]
 

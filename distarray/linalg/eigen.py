@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
 from distarray.linalg.matrices import arrays, common, each, real, square
-from distarray.registry import implements
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.algorithms.contraction import Problem
+from distarray.algorithms.product import contract, operands, stored, view
+from distarray.array.functions import implements
+from distarray.array.place import as_operand
+from distarray.array.state import DistributedArray
 from distarray.context import Context
 from distarray.linalg.diagonals import diagonal
 from distarray.linalg.matrices import Linear
-from distarray.ops._contract import Problem
-from distarray.ops._product import contract, operands, stored, view
-from distarray.ops.convert import as_operand
-from distarray.registry import implements
 
 __all__ = ["einsum", "einsum_path", "multi_dot"]
 

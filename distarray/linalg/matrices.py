@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms import stacks
-from distarray.array import DistributedArray
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_operand
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
-from distarray.operators import same_context
-from distarray.ops.convert import as_operand, from_chunks, resolve_layout
 
 __all__ = ["Linear", "arrays", "common", "each", "is_spread", "matrix", "real", "square"]
 
