@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import distarray as da
+from distarray.fft import frequencies, transforms
 from distarray.linalg import decompositions, diagonals, eigen, einsum, norms, products, solving
 from distarray.ops import (
     choosing,
@@ -39,6 +40,7 @@ CHAPTERS = {
     "Searching": [searching],
     "Products and norms": [products, einsum, diagonals, norms],
     "Linear algebra": [decompositions, solving, eigen],
+    "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
     "Shape and joining": [manipulation, reshaping, joining],
     "Indexing": [taking],
     "Chunks": [chunks],
