@@ -145,38 +145,21 @@ def _resolved(x: DistributedArray, shape: Any) -> tuple[int, ...]:
 
 
 def _view(x: DistributedArray, new: tuple[int, ...]) -> ViewMap | None:
-    """The reshaped view, where chunks stay as they are: of a whole storage, or by axes of length 1."""
-    view = x._view_map()
-    if new == x.shape:
-        return view
-    if [n for n in x.shape if n != 1] == [n for n in new if n != 1]:
-        return view.squeeze().expand_dims(tuple(axis for axis, n in enumerate(new) if n == 1))
-    index_map = x._own().version.layout.index_map
-    # an index map with gaps changes when partial values are resolved, and a view must outlive that
-    if view.is_identity and index_map.covers and reshape_map(index_map, new) is not None:
-        return ViewMap.identity(new)
-    return None
+    """The reshaped view, where NumPy's reshape is one and every chunk can be reshaped where it is."""
+    view = x._view_map().reshape(new)
+    if view is None or (view.inner is not None and not x.size):
+        return None
+    return view if x._context.layouts.allows(x._own().version.layout, view) else None
 
 
 def _model(x: DistributedArray) -> Any:
     """A NumPy array with the strides that `x` would have over one contiguous base. It has no memory: never read it."""
-    view = x._view_map()
-    strides = [0] * x.ndim
-    jump = 1
-    for (axis, _, step), n in zip(reversed(view.axes), reversed(view.base), strict=True):
-        if axis >= 0:
-            strides[axis] = jump * step
-        jump *= n
-    return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), x.shape, strides, writeable=False)
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), x.shape, x._view_map().strides, writeable=False)
 
 
 def _is_view(x: DistributedArray, new: tuple[int, ...]) -> bool:
     """Whether NumPy's reshape would be a view."""
-    try:
-        np.reshape(_model(x), new, copy=False)
-    except ValueError:
-        return False
-    return True
+    return x._view_map().reshape(new) is not None
 
 
 def _copied(x: DistributedArray, new: tuple[int, ...]) -> DistributedArray:
