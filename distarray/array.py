@@ -138,6 +138,10 @@ class DistributedArray(Operators):
         plain = None if view.is_identity and view.base == storage.version.layout.shape else view
         return self._make(self._context, view.shape, self._dtype, None, storage, plain, can)
 
+    def _take(self, other: DistributedArray) -> None:
+        """Become what another array is, as an in-place change of shape does."""
+        self._shape, self._storage, self._view, self._node = other._shape, other._storage, other._view, None
+
     def _view_map(self) -> ViewMap:
         self._own()
         return ViewMap.identity(self._shape) if self._view is None else self._view
@@ -145,6 +149,10 @@ class DistributedArray(Operators):
     @property
     def shape(self) -> tuple[int, ...]:
         return self._shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        METHODS["set_shape"](self, shape)
 
     @property
     def dtype(self) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
+from distarray.context import current
 from distarray.errors import DeviceError, ReadOnlyError
 from distarray.fusion.demand import write
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record
@@ -43,14 +44,14 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def same_context(arrays: Sequence[DistributedArray]) -> Context:
-    """The context of the operands.
+    """The context of the operands; the current one where none is distributed.
 
     Raises
     ------
     DeviceError
         They live in different contexts.
     """
-    context: Context = arrays[0]._context
+    context = arrays[0]._context if arrays else current()
     for array in arrays:
         if array._context is not context:
             raise DeviceError(

@@ -349,7 +349,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> DistributedArray:
 
     The copy shares buffers with a whole array until one of them is written to.
     """
-    return copy_array(a)
+    return copy_array(a) if isinstance(a, DistributedArray) else asarray(a)
 
 
 def copy_array(a: DistributedArray) -> DistributedArray:
@@ -384,6 +384,7 @@ def astype(
 ) -> Any:
     """The array converted to another dtype; recorded, not evaluated. Communication: none."""
     target = check_dtype(dtype)
+    x = asarray(x)
     if not np.can_cast(x.dtype, target, casting=casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
     if target == x.dtype:

@@ -12,6 +12,7 @@ from distarray.array import DistributedArray
 from distarray.errors import UnsupportedError
 from distarray.ops._product import operands
 from distarray.ops.linalg import outer, tensordot, vdot, vecdot
+from distarray.ops.convert import asarray
 from distarray.registry import implements
 
 __all__ = ["matrix_norm", "matrix_transpose", "norm", "vector_norm"]
@@ -50,7 +51,7 @@ def matrix_transpose(x: Any, /) -> Any:
     ValueError
         The array has fewer than two axes.
     """
-    return x.mT
+    return asarray(x).mT
 
 
 @implements(np.linalg.norm)
@@ -137,7 +138,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 def _inexact(x: Any) -> DistributedArray:
     """`x` with floating values."""
-    assert isinstance(x, DistributedArray)
+    x = asarray(x)
     return x if x.dtype.kind in "fc" else x.astype(np.float64)
 
 

@@ -116,6 +116,26 @@ def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
     return copy_array(flat) if flat._storage is x._storage else _owned(flat)
 
 
+@method("set_shape")
+def set_shape(x: DistributedArray, shape: Any) -> None:
+    """``x.shape = shape``: this array reshaped in place. Communication: none.
+
+    Raises
+    ------
+    AttributeError
+        NumPy could not do it without a copy, or this layout can't.
+    """
+    new = _resolved(x, shape)
+    view = _view(x, new)
+    if view is None:
+        why = f"the layout {x.layout} cuts axes that would merge or split" if _is_view(x, new) else "it is not contiguous"
+        raise AttributeError(
+            f"Incompatible shape for in-place modification: an array of shape {x.shape} can't become {new} without a "
+            f"copy, since {why}. Use `x = x.reshape({new})`"
+        )
+    x._take(x._viewed(view))
+
+
 def _owned(x: DistributedArray) -> DistributedArray:
     """A copy that stands in for a view, now asked for as a copy: writable."""
     x._writable = True

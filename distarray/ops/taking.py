@@ -28,10 +28,10 @@ __all__ = ["compress", "extract", "place", "put", "putmask", "take", "take_along
 
 
 def _distributed(a: Any, *others: Any) -> DistributedArray:
-    """`a` as an array of the context of whichever argument is distributed."""
+    """`a` as an array of the context of whichever argument is distributed, or of the current one."""
     if isinstance(a, DistributedArray):
         return a
-    context = next(o._context for o in others if isinstance(o, DistributedArray))
+    context = same_context([o for o in others if isinstance(o, DistributedArray)])
     result: DistributedArray = as_operand(context, a, _shape(a))
     return result
 
