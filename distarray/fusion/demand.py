@@ -161,6 +161,27 @@ def alignment_of(
     return align(context, shape, size * itemsize, described, target)
 
 
+def expression_devices(root: Node) -> tuple[int, ...]:
+    """The devices on which an expression will be evaluated, from metadata alone."""
+    context = root.context
+    everywhere = context.group.ids
+    seen: set[int] = set()
+    todo: list[Any] = [root]
+    while todo:
+        item = todo.pop()
+        if type(item) is Node and item.version is None:
+            if id(item) not in seen:
+                seen.add(id(item))
+                todo.extend(item.args)
+        elif isinstance(item, (Leaf, Node)) and item.version.layout.devices != everywhere:
+            break
+    else:
+        return everywhere  # every layout that alignment considers names all devices
+    program, leaves = compile_expression(root)
+    layouts = [context.layout(leaf.version.layout.index_map.completed()) for leaf in leaves]
+    return alignment_of(context, program, leaves, None, layouts=layouts).layout.devices
+
+
 def _groups(leaves: Sequence[Leaf]) -> list[int]:
     """An integer for each leaf: equal where two leaves read one version with the same shape of the storage, so that they
     share what is fetched."""

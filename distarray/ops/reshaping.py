@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
-from distarray.ops.convert import asarray, copy_array, from_chunks
-from distarray.registry import implements, method
+from distarray.ops.convert import asarray
 from distarray.transfer.execute import allocate, copy_into
 
 __all__ = ["ravel", "reshape"]
@@ -78,7 +78,6 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     return result
 
 
-@method("reshape")
 def _reshape_method(x: DistributedArray, *shape: Any, order: str = "C", copy: bool | None = None) -> DistributedArray:
     """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
     if len(shape) == 1 and not isinstance(shape[0], int):
@@ -86,7 +85,6 @@ def _reshape_method(x: DistributedArray, *shape: Any, order: str = "C", copy: bo
     return reshape(x, shape, order, copy=copy)
 
 
-@method("ravel")
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> DistributedArray:
     """The elements in one axis; as :func:`reshape` to -1.
@@ -94,6 +92,8 @@ def ravel(a: Any, order: str = "C") -> DistributedArray:
     With order ``"K"`` they are read in the order of the strides that NumPy's view would have.
     """
     x = asarray(a)
+    if not isinstance(order, str):
+        raise TypeError(f"order must be str, not {type(order).__name__}: pass 'C', 'F', 'A' or 'K'")
     order = order.upper()
     flags = _model(x).flags
     if order == "K":
@@ -109,14 +109,12 @@ def ravel(a: Any, order: str = "C") -> DistributedArray:
     return copy_array(flat) if flat._storage is x._storage else _owned(flat)  # NumPy copies here, and may be written to
 
 
-@method("flatten")
 def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
     """A copy of the elements in one axis; communication as of :func:`reshape`."""
     flat = ravel(x, order)
     return copy_array(flat) if flat._storage is x._storage else _owned(flat)
 
 
-@method("set_shape")
 def set_shape(x: DistributedArray, shape: Any) -> None:
     """``x.shape = shape``: this array reshaped in place. Communication: none.
 
@@ -128,7 +126,9 @@ def set_shape(x: DistributedArray, shape: Any) -> None:
     new = _resolved(x, shape)
     view = _view(x, new)
     if view is None:
-        why = f"the layout {x.layout} cuts axes that would merge or split" if _is_view(x, new) else "it is not contiguous"
+        why = (
+            f"the layout {x.layout} cuts axes that would merge or split" if _is_view(x, new) else "it is not contiguous"
+        )
         raise AttributeError(
             f"Incompatible shape for in-place modification: an array of shape {x.shape} can't become {new} without a "
             f"copy, since {why}. Use `x = x.reshape({new})`"

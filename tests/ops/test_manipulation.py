@@ -380,11 +380,10 @@ def test_closeness(data: st.DataObject, n: int) -> None:
     with context(n):
         x, y = data.draw(pairs(a, n)).x, data.draw(pairs(b, n)).x
         both(lambda: np.isclose(a, b, equal_nan=nan), lambda: np.isclose(x, y, equal_nan=nan))
-        if "all" in da.ops.choosing.METHODS:
-            both(lambda: np.allclose(a, b, equal_nan=nan), lambda: np.allclose(x, y, equal_nan=nan))
-            both(lambda: np.array_equal(a, b, nan), lambda: np.array_equal(x, y, nan))
-            assert np.array_equal(x, a, equal_nan=a.dtype.kind in "fc")
-            both(lambda: np.array_equiv(a, b), lambda: np.array_equiv(x, y))
+        both(lambda: np.allclose(a, b, equal_nan=nan), lambda: np.allclose(x, y, equal_nan=nan))
+        both(lambda: np.array_equal(a, b, nan), lambda: np.array_equal(x, y, nan))
+        assert np.array_equal(x, a, equal_nan=a.dtype.kind in "fc")
+        both(lambda: np.array_equiv(a, b), lambda: np.array_equiv(x, y))
 
 
 @given(data=st.data(), n=device_counts)
@@ -437,7 +436,9 @@ def test_reshape_is_a_view_where_chunks_hold_the_axes(shape: Any, layout: Any, c
         np.testing.assert_array_equal(seen.get(), expected)
         np.testing.assert_array_equal(x.get(), host)
         np.testing.assert_array_equal(later.get(), np.arange(float(np.prod(shape))).reshape(shape) + 1)
-        values = da.asarray(np.arange(float(seen.size)).reshape(seen.shape), layout=da.blocks(-1) if seen.ndim else None)
+        values = da.asarray(
+            np.arange(float(seen.size)).reshape(seen.shape), layout=da.blocks(-1) if seen.ndim else None
+        )
         seen += values  # which come from other devices
         expected += values.get()
         np.testing.assert_array_equal(x.get(), host)
