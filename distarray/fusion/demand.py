@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from distarray.devices import Chunk
 from distarray.errors import ReadOnlyError
@@ -173,7 +173,7 @@ def expression_devices(root: Node) -> tuple[int, ...]:
             if id(item) not in seen:
                 seen.add(id(item))
                 todo.extend(item.args)
-        elif isinstance(item, (Leaf, Node)) and item.version.layout.devices != everywhere:
+        elif isinstance(item, (Leaf, Node)) and cast("Version", item.version).layout.devices != everywhere:
             break
     else:
         return everywhere  # every layout that alignment considers names all devices

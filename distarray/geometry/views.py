@@ -191,10 +191,12 @@ class ViewMap(NamedTuple):
     @property
     def strides(self) -> tuple[int, ...]:
         """The view's strides over a C-contiguous storage, in elements."""
-        steps: tuple[int, ...] | None = contiguous_strides(self.base)
-        if self.inner is not None:
-            steps = reshape_strides(self.inner.shape, self.inner.strides, self.base)
-            assert steps is not None
+        if self.inner is None:
+            steps = contiguous_strides(self.base)
+        else:
+            reshaped = reshape_strides(self.inner.shape, self.inner.strides, self.base)
+            assert reshaped is not None  # `reshape` made it
+            steps = reshaped
         found = [0] * len(self.shape)
         for (axis, _, step), stride in zip(self.axes, steps, strict=True):
             if axis >= 0:

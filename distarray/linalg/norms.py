@@ -138,8 +138,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 def _inexact(x: Any) -> DistributedArray:
     """`x` with floating values."""
-    x = asarray(x)
-    return x if x.dtype.kind in "fc" else x.astype(np.float64)
+    placed = asarray(x)
+    return placed if placed.dtype.kind in "fc" else asarray(placed, dtype=np.float64)
 
 
 def _axes(axis: Any, ndim: int) -> Axes:

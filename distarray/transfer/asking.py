@@ -73,7 +73,9 @@ def called_name(frame: FrameType) -> str | None:
     for instruction in dis.get_instructions(code):
         if instruction.offset > at:
             break
-        calls = instruction.opname.startswith("CALL")  # the last one does: `at` may be within what follows it as its cache
+        calls = instruction.opname.startswith(
+            "CALL"
+        )  # the last one does: `at` may be within what follows it as its cache
         place = instruction.positions
         if place is None or not instruction.opname.startswith("LOAD_") or not isinstance(instruction.argval, str):
             continue
