@@ -22,6 +22,10 @@ _ASKING = {"__array__", "__dlpack__", "array", "asanyarray", "asarray", "from_dl
 _LIBRARIES = {"matplotlib", "numpy", "pandas", "scipy", "torch"}
 
 
+_CALLS = ("CALL", "PRECALL")
+"""Python 3.11 makes a call in either, once it knows what is called."""
+
+
 def ensure_asked(frame: FrameType, nbytes: int) -> None:
     """Refuse to bring an array to the host inside ``no_implicit_communication()``, unless the user's own line asked.
 
@@ -73,9 +77,7 @@ def called_name(frame: FrameType) -> str | None:
     for instruction in dis.get_instructions(code):
         if instruction.offset > at:
             break
-        calls = instruction.opname.startswith(
-            "CALL"
-        )  # the last one does: `at` may be within what follows it as its cache
+        calls = instruction.opname.startswith(_CALLS)  # of the last one: `at` may lie in the cache that follows it
         place = instruction.positions
         if place is None or not instruction.opname.startswith("LOAD_") or not isinstance(instruction.argval, str):
             continue

@@ -104,6 +104,26 @@ def test_what_other_code_asks_for_counts_and_can_be_refused(name: str, layout: A
     assert log.bytes_to_host == 0
 
 
+def test_a_line_that_ran_often_is_seen_as_before(four: Any) -> None:
+    """Python rewrites the instructions of code that runs often."""
+    x = da.zeros(3)
+
+    def asks() -> Any:
+        return np.asarray(x)
+
+    def does_not() -> Any:
+        return np.ascontiguousarray(x)
+
+    for _ in range(100):
+        asks()
+        does_not()
+    with da.no_implicit_communication():
+        for _ in range(3):
+            asks()
+            with pytest.raises(da.ImplicitCommunicationError, match=r"^ascontiguousarray\(\)"):
+                does_not()
+
+
 def test_the_message_names_who_asked(four: Any) -> None:
     x = da.asarray(HOST)
     with da.no_implicit_communication():
