@@ -10,11 +10,12 @@ import pytest
 import distarray as da
 
 
-@pytest.mark.parametrize("there", ["module", "linalg", "array"])
+@pytest.mark.parametrize("there", ["module", "linalg", "fft", "array"])
 def test_a_missing_name_says_what_to_do(there: str, four: Any) -> None:
     ours, numpys, call = {
         "module": (da, np, "numpy.{} on x.get()"),
         "linalg": (da.linalg, np.linalg, "numpy.linalg.{} on x.get()"),
+        "fft": (da.fft, np.fft, "numpy.fft.{} on x.get()"),
         "array": (da.zeros(3), np.ndarray, "x.get().{}"),
     }[there]
     names = [name for name in dir(numpys) if not name.startswith("_") and name not in dir(ours)]
@@ -63,24 +64,38 @@ def test_host_arrays_alone_are_placed(name: str, four: Any) -> None:
     np.testing.assert_allclose(got.get(), expected, rtol=1e-14)
 
 
+def _raises(function: Any, given: Any, kind: Any) -> bool:
+    """Whether NumPy's function raises the same."""
+    try:
+        function(*given)
+    except kind:
+        return function is not None
+    except Exception:
+        return False
+    return False
+
+
 def test_no_exported_function_fails_from_inside_on_host_arrays(four: Any) -> None:
     """Called with whatever combination of host arguments, they work or refuse as NumPy does."""
     skipped = {"init", "init_all", "init_process_group", "group", "ledger", "no_implicit_communication"}
-    some = [HOST, np.eye(3), HOST > 5, np.arange(12).reshape(3, 4), HOST[0], [1, 2], 2]
+    some = [HOST, np.eye(3), HOST > 5, HOST[0].astype(int), [1, 2], 2]
     inside = (AssertionError, AttributeError, StopIteration, KeyError, NameError, RuntimeError)
     wrong = []
-    for module in (da, da.linalg):
+    for module in (da, da.linalg, da.fft):
         for name in module.__all__:
             function = getattr(module, name)
             if name in skipped or not callable(function) or isinstance(function, type):
                 continue
-            for arguments in ([a] for a in some), ([a, b] for a in some for b in (a, 0, [0, 1], (1,))):
+            for arguments in ([a] for a in some), ([a, b] for a in some for b in (a, 0, [0, 1])):
                 for given in arguments:
                     given = [a.copy() if isinstance(a, np.ndarray) else a for a in given]
                     try:
                         with np.errstate(all="ignore"):
                             function(*given)
                     except inside as error:
+                        theirs = getattr({da: np}.get(module, getattr(np, module.__name__[10:], None)), name, None)
+                        if _raises(theirs, given, type(error)):
+                            continue
                         wrong.append(f"{module.__name__}.{name}{tuple(map(np.shape, given))}: {error!r}")
                     except Exception:  # as NumPy would refuse them: what it says is tested elsewhere
                         continue
