@@ -68,12 +68,19 @@ def store(value: DistributedArray, target: Any, operands: Sequence[Any] = ()) ->
     if isinstance(target, np.ndarray):
         target[...] = value.get()
         return target
-    if target._context is not value._context:
-        same_context((value, target))
     storage = target._own()
     private = sum(type(a) is Leaf and a.version is storage.version and a.view == target._view for a in operands)
     write(storage, target._view, value._arg(), private=private)
     return target
+
+
+def overwrite(out: Any, value: DistributedArray) -> Any:
+    """``out[...] = value`` for an array of either kind; returns `out`."""
+    if isinstance(out, DistributedArray):
+        assign(out, out._view_map(), value)
+    else:
+        out[...] = value.get()
+    return out
 
 
 def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:

@@ -14,9 +14,9 @@ from distarray.array.functions import implements
 from distarray.array.place import as_operand
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, from_chunks, same_context
-from distarray.array.writing import check_writable, single, store
+from distarray.array.writing import check_writable, overwrite, single
 from distarray.context import Context, current
-from distarray.fusion.expr import ASTYPE, Node, record, warn_complex
+from distarray.fusion.expr import ASTYPE, Node, record
 from distarray.modes import Mode
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -76,9 +76,7 @@ def _given(value: DistributedArray, out: Any, casting: str = "same_kind") -> Any
     if not np.can_cast(value.dtype, out.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast output from {value.dtype!r} to {out.dtype!r} with casting rule {casting!r}")
     check_writable(out)
-    if isinstance(out, DistributedArray) and value.dtype.kind == "c" and out.dtype.kind not in "cb":
-        warn_complex()
-    return store(value, out)
+    return overwrite(out, value)
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------

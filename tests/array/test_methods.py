@@ -14,7 +14,7 @@ import distarray as da
 PACKAGE = Path(da.__file__).parent
 #: What Python or NumPy calls, and nobody by name: type checkers need not see it.
 CALLED_BY_NAME_BY_NOBODY = set(
-    """_only __array_ufunc__ __array_function__ __array_namespace__ __repr__ __str__ __format__ __copy__ __deepcopy__
+    """_only __getattr__ __array_ufunc__ __array_function__ __array_namespace__ __repr__ __str__ __format__ __copy__ __deepcopy__
     __reduce__ __dlpack__ __dlpack_device__""".split()
 )
 
