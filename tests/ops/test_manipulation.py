@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import distarray as da
 from conformance.checking import assert_same, both, check_invariants, on_gpu
-from conformance.ranks import on_ranks
 from conformance.contexts import context, examples
+from conformance.ranks import on_ranks
 from conformance.strategies import (
     NUMPY,
     arrays,
