@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import distarray as da
+from conformance.checking import on_gpu
 from distarray.errors import DeviceError, ForkError, UnsupportedError
 from distarray.geometry import Region
 
@@ -254,6 +255,9 @@ def test_the_power_operator_takes_numpys_short_ways(dtype: str) -> None:
                 assert got.dtype == expected.dtype
                 if np.dtype(dtype).kind == "c" and not isinstance(exponent, int):
                     np.testing.assert_allclose(got.get(), expected, rtol=1e-6)
+                elif on_gpu() and expected.dtype.kind in "fc":  # their roots and quotients round differently
+                    rtol = 4 * np.finfo(expected.dtype).eps
+                    np.testing.assert_allclose(got.get(), expected, rtol=rtol, atol=np.finfo(expected.dtype).tiny)
                 else:
                     np.testing.assert_array_equal(got.get(), expected)
 

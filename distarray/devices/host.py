@@ -53,7 +53,7 @@ class HostDevice(Device):
     def lib(self) -> Any:
         return np
 
-    def release(
+    def dispose(
         self,
         nbytes: int,
         array: Any,
@@ -61,7 +61,6 @@ class HostDevice(Device):
         _least: int = LEAST,
         _refs: Callable[[object], int] = getrefcount,
     ) -> None:
-        self.allocated -= nbytes
         if nbytes >= _least:
             buffer = array.base
             if type(buffer) is Buffer and (_refs(array), _refs(buffer)) == self._alone:

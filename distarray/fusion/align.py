@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from distarray.errors import LayoutComplexityError
 from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks, reshape_map
+from distarray.geometry._cells import MAX_PIECES
 from distarray.geometry._spatial import RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
 
@@ -90,6 +92,10 @@ class _Leaf(NamedTuple):
     group: int
 
 
+Need = tuple[int, int, Region]
+"""What a device lacks: ``(group, device, region of the base)``."""
+
+
 class _Sequence:
     """Regions in order, which may grow; `meeting` finds those that meet another one without looking at all of them.
 
@@ -128,6 +134,10 @@ class _Sequence:
         return found
 
 
+Held = dict[tuple[IndexMap, int], _Sequence]
+"""What a device has of an index map."""
+
+
 def align(
     context: Context,
     shape: tuple[int, ...],
@@ -151,17 +161,24 @@ def align(
     found = context.layouts.remembered(key)
     if found is None:
         full = [_Leaf(lo, ViewMap.identity(lo.shape) if v is None else v, g) for lo, v, g in leaves]
+        held: Held = {}
+        needs: list[Need] | None = None
         if target is None:
-            target = _choose(context, shape, nbytes, full)
-        found = context.layouts.remember(key, _build(context, shape, full, target))
+            target, needs = _choose(context, shape, nbytes, full, held)
+        if needs is None:
+            needs = _needs(shape, full, target.index_map, held)
+        found = context.layouts.remember(key, _build(context, full, target, needs))
     return found  # type: ignore[no-any-return]
 
 
 # --- which layout -----------------------------------------------------------------------------------------------------
 
 
-def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Sequence[_Leaf]) -> Layout:
-    """The candidate that moves the fewest elements; then the most even; then the middle; then the earliest operand's."""
+def _choose(
+    context: Context, shape: tuple[int, ...], nbytes: int, leaves: Sequence[_Leaf], held: Held
+) -> tuple[Layout, list[Need] | None]:
+    """The candidate that moves the fewest elements; then the most even; then the middle; then the earliest operand's. With
+    it what it lacks, where that was found on the way."""
     candidates: list[IndexMap] = []
     replicated: list[IndexMap] = []
     for leaf in leaves:
@@ -174,20 +191,22 @@ def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Seque
     if not candidates:
         grown = all(_size(leaf.view.shape) < _size(shape) for leaf in leaves)
         if replicated and not (grown and nbytes > context.SMALL):
-            return context.layout(replicated[0])
+            return context.layout(replicated[0]), None
         candidates.append(blocks(0).resolve(shape, context.group.ids))
     if len(candidates) == 1:
-        return context.layout(candidates[0])
+        return context.layout(candidates[0]), None
     middle = _middle(shape, candidates)
     if middle is not None and middle not in candidates:
         candidates.insert(0, middle)
-    costs = []
-    for turn, candidate in enumerate(candidates):
-        needs = _needs(shape, leaves, candidate)
+    best: tuple[tuple[int, int], IndexMap, list[Need]] | None = None
+    for candidate in candidates:
+        needs = _needs(shape, leaves, candidate, held)
         moved = sum(region.size for _, _, region in needs)
         uneven = sum(region.size**2 for _, region in candidate.chunks)
-        costs.append((moved, uneven, turn))
-    return context.layout(candidates[min(costs)[2]])
+        if best is None or (moved, uneven) < best[0]:
+            best = (moved, uneven), candidate, needs
+    assert best is not None
+    return context.layout(best[1]), best[2]
 
 
 def _middle(shape: tuple[int, ...], candidates: Sequence[IndexMap]) -> IndexMap | None:
@@ -262,10 +281,15 @@ _ONE = Range.of(0, 1, 1)
 # --- what is fetched --------------------------------------------------------------------------------------------------
 
 
-def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap) -> list[tuple[int, int, Region]]:
-    """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device."""
-    needs: list[tuple[int, int, Region]] = []
-    holding: dict[tuple[int, int], _Sequence] = {}
+def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap, holding: Held) -> list[Need]:
+    """All that devices lack, disjoint within a group and device; `holding` keeps what they have from call to call.
+
+    Raises
+    ------
+    LayoutComplexityError
+        If it is more than ``MAX_PIECES`` pieces.
+    """
+    needs: list[Need] = []
     lacking: dict[tuple[int, int], _Sequence] = {}
     bases = [_based(leaf) for leaf in leaves]
     for device, region in target.chunks:
@@ -273,9 +297,9 @@ def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap) ->
             continue
         for k, leaf in enumerate(leaves):
             whole = leaf.view.image(_drop(region, leaf.view.shape))
-            held = holding.get((k, device))
+            held = holding.get((bases[k], device))
             if held is None:
-                held = holding[k, device] = _Sequence(bases[k].regions(device))
+                held = holding[bases[k], device] = _Sequence(bases[k].regions(device))
             wanted = _minus([whole], held)
             if not wanted:
                 continue
@@ -285,6 +309,12 @@ def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap) ->
             wanted = _minus(wanted, known)
             known.extend(wanted)
             needs.extend((leaf.group, device, piece) for piece in wanted)
+            if len(needs) > MAX_PIECES:
+                raise LayoutComplexityError(
+                    f"the operands' layouts, of {' and '.join(str(len(b.chunks)) for b in dict.fromkeys(bases))} regions, "
+                    f"differ in more than {MAX_PIECES} pieces of the result of shape {shape}: bring one operand into the "
+                    "other's layout first, with x.reshard(y.layout)"
+                )
     return needs
 
 
@@ -303,7 +333,7 @@ def _minus(regions: list[Region], taken: _Sequence) -> list[Region]:
     return [piece for region in regions for piece in remainder(region, taken.regions, taken.meeting(region))]
 
 
-def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: Layout) -> Alignment:
+def _build(context: Context, leaves: Sequence[_Leaf], target: Layout, needs: Sequence[Need]) -> Alignment:
     seen = tuple(
         None if leaf.view.is_identity and leaf.view.base == leaf.layout.shape
         else context.layouts.visible(leaf.layout, leaf.view)
@@ -312,7 +342,7 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], ta
     by_group = {leaf.group: leaf for leaf in leaves}
     fetches: list[Fetch] = []
     messages: dict[tuple[int, int, int], int] = {}
-    for group, device, region in _needs(shape, leaves, target.index_map):
+    for group, device, region in needs:
         index_map = _based(by_group[group])
         turn = bisect_left(target.devices, device)
         parts = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from distarray.array import DistributedArray
@@ -10,6 +11,7 @@ from distarray.fusion.demand import alignment_of, compile_expression, message_it
 from distarray.layout import Layout
 from distarray.ops.convert import resolve_layout
 from distarray.transfer.cost import predicted_seconds
+from distarray.transfer.execute import halfway
 from distarray.transfer.plan import plan
 
 __all__ = ["Explanation", "explain", "synchronize"]
@@ -77,8 +79,11 @@ def explain(x: DistributedArray, layout: Any = None) -> Explanation:
     if layout is not None:
         source = x._operand("explain", partial_ok=True).layout
         target = resolve_layout(context, layout, x.shape, mode=source.mode)
-        moves = plan(source, target)
-        return Explanation(f"reshard of {x.shape} {x.dtype}", list(moves.messages(x.itemsize)), target, context.kind)
+        legs = [source, target]
+        if (middle := halfway(context, source, target)) is not None:
+            legs.insert(1, middle)
+        rounds = [r for a, b in pairwise(legs) for r in plan(a, b).messages(x.itemsize)]
+        return Explanation(f"reshard of {x.shape} {x.dtype}", rounds, target, context.kind)
     if x._node is None or x._node.version is not None:
         found = x._operand("explain", partial_ok=True)
         title = f"array of {x.shape} {x.dtype}, evaluated"
