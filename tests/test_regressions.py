@@ -254,7 +254,10 @@ def test_the_power_operator_takes_numpys_short_ways(dtype: str) -> None:
                 got = function(da.asarray(h, layout=da.blocks(0)), exponent)
                 assert got.dtype == expected.dtype
                 if np.dtype(dtype).kind == "c" and not isinstance(exponent, int):
-                    np.testing.assert_allclose(got.get(), expected, rtol=1e-6)
+                    told = (
+                        np.isfinite(h) & np.isfinite(expected) if on_gpu() else slice(None)
+                    )  # infinities: docs/gpu.md
+                    np.testing.assert_allclose(got.get()[told], expected[told], rtol=1e-6, atol=1e-15 * on_gpu())
                 elif on_gpu() and expected.dtype.kind in "fc":  # their roots and quotients round differently
                     rtol = 4 * np.finfo(expected.dtype).eps
                     np.testing.assert_allclose(got.get(), expected, rtol=rtol, atol=np.finfo(expected.dtype).tiny)
