@@ -41,6 +41,11 @@ __all__ = [
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
+_AGREED: dict[str, type[Exception]] = {
+    "FloatingPointError": FloatingPointError, "LinAlgError": np.linalg.LinAlgError, "RuntimeWarning": RuntimeWarning
+}  # fmt: skip
+"""What data can make fail on one process, and all raise; of other names, ValueError."""
+
 
 class Group:
     """The ordered devices of one kind that an array lives on: what the array API calls ``device``.
@@ -87,6 +92,13 @@ class Context:
 
     SMALL = 2048
     """Arrays of at most so many bytes are replicated by default; larger ones are cut into blocks of rows."""
+
+    WHOLE: int | None = None
+    """Matrices whose shorter side is at most so long are factorized by one device; None: each algorithm's measured bound.
+    Like PANEL the same on all processes."""
+
+    PANEL: int | None = None
+    """How many columns a distributed factorization treats at a time; None: each algorithm's own number."""
 
     def __init__(
         self,
@@ -179,9 +191,7 @@ class Context:
         if failed is not None:
             raise failed
         for name, _, text in (answer.partition("\0") for answer in answers if answer):
-            raise {"FloatingPointError": FloatingPointError, "RuntimeWarning": RuntimeWarning}.get(name, ValueError)(
-                text
-            )
+            raise _AGREED.get(name, ValueError)(text)
 
     def shrink(self, survivors: Sequence[int]) -> Context:
         """A context of the surviving processes, which all of them call with the same list; new arrays go there.
