@@ -77,3 +77,5 @@ __all__ = [
     "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "replicated", "synchronize",
     "trace",
 ]  # fmt: skip
+
+__getattr__ = errors.absent_from(__name__)

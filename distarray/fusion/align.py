@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from distarray.errors import LayoutComplexityError
-from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks, reshape_map
+from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks
 from distarray.geometry._cells import MAX_PIECES
 from distarray.geometry._spatial import RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
 
 if TYPE_CHECKING:
     from distarray.context import Context
+    from distarray.storage import Version
 
 __all__ = ["Alignment", "Cell", "Fetch", "Source", "align"]
 
@@ -51,7 +52,6 @@ class Fetch(NamedTuple):
     device: int
     region: Region
     parts: tuple[tuple[int, Key, Key], ...]
-    shapes: tuple[tuple[int, ...], ...] | None
 
 
 class Alignment(NamedTuple):
@@ -67,6 +67,8 @@ class Alignment(NamedTuple):
         Buffers to fill before any cell is computed.
     pulls : tuple of dict
         For each leaf, its view of the fetched buffers: fetch index → Pull.
+    bases : dict
+        For each group of leaves, what its base shows of the storage; None where that is the storage as it is.
     cells : tuple of tuple of Cell
         For each result chunk.
     messages : dict
@@ -79,9 +81,20 @@ class Alignment(NamedTuple):
     seen: tuple[Visible | None, ...]
     fetches: tuple[Fetch, ...]
     pulls: tuple[dict[int, Pull], ...]
+    bases: dict[int, Visible | None]
     cells: tuple[tuple[Cell, ...], ...]
     messages: dict[tuple[int, int, int], int]
     mark: int
+
+    def giver(self, fetch: Fetch, number: int, version: Version) -> tuple[int, Any]:
+        """The device that gives a part of a fetch, and its chunk in the base's coordinates; None on other processes."""
+        seen = self.bases[fetch.group]
+        place = number if seen is None else seen.sources[number]
+        chunk = version.chunks[place]
+        array = None if chunk is None else chunk.array
+        if seen is not None and chunk is not None:
+            array = seen.show(number, array, chunk.device.xp)
+        return version.layout.chunks[place][0], array
 
 
 class _Leaf(NamedTuple):
@@ -90,10 +103,6 @@ class _Leaf(NamedTuple):
     layout: Layout
     view: ViewMap
     group: int
-
-
-Need = tuple[int, int, Region]
-"""What a device lacks: ``(group, device, region of the base)``."""
 
 
 class _Sequence:
@@ -134,10 +143,6 @@ class _Sequence:
         return found
 
 
-Held = dict[tuple[IndexMap, int], _Sequence]
-"""What a device has of an index map."""
-
-
 def align(
     context: Context,
     shape: tuple[int, ...],
@@ -161,24 +166,17 @@ def align(
     found = context.layouts.remembered(key)
     if found is None:
         full = [_Leaf(lo, ViewMap.identity(lo.shape) if v is None else v, g) for lo, v, g in leaves]
-        held: Held = {}
-        needs: list[Need] | None = None
         if target is None:
-            target, needs = _choose(context, shape, nbytes, full, held)
-        if needs is None:
-            needs = _needs(shape, full, target.index_map, held)
-        found = context.layouts.remember(key, _build(context, full, target, needs))
+            target = _choose(context, shape, nbytes, full)
+        found = context.layouts.remember(key, _build(context, shape, full, target))
     return found  # type: ignore[no-any-return]
 
 
 # --- which layout -----------------------------------------------------------------------------------------------------
 
 
-def _choose(
-    context: Context, shape: tuple[int, ...], nbytes: int, leaves: Sequence[_Leaf], held: Held
-) -> tuple[Layout, list[Need] | None]:
-    """The candidate that moves the fewest elements; then the most even; then the middle; then the earliest operand's. With
-    it what it lacks, where that was found on the way."""
+def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Sequence[_Leaf]) -> Layout:
+    """The candidate that moves the fewest elements; then the most even; then the middle; then the earliest operand's."""
     candidates: list[IndexMap] = []
     replicated: list[IndexMap] = []
     for leaf in leaves:
@@ -191,22 +189,20 @@ def _choose(
     if not candidates:
         grown = all(_size(leaf.view.shape) < _size(shape) for leaf in leaves)
         if replicated and not (grown and nbytes > context.SMALL):
-            return context.layout(replicated[0]), None
+            return context.layout(replicated[0])
         candidates.append(blocks(0).resolve(shape, context.group.ids))
     if len(candidates) == 1:
-        return context.layout(candidates[0]), None
+        return context.layout(candidates[0])
     middle = _middle(shape, candidates)
     if middle is not None and middle not in candidates:
         candidates.insert(0, middle)
-    best: tuple[tuple[int, int], IndexMap, list[Need]] | None = None
-    for candidate in candidates:
-        needs = _needs(shape, leaves, candidate, held)
+    costs = []
+    for turn, candidate in enumerate(candidates):
+        needs = _needs(context, shape, leaves, candidate)
         moved = sum(region.size for _, _, region in needs)
         uneven = sum(region.size**2 for _, region in candidate.chunks)
-        if best is None or (moved, uneven) < best[0]:
-            best = (moved, uneven), candidate, needs
-    assert best is not None
-    return context.layout(best[1]), best[2]
+        costs.append((moved, uneven, turn))
+    return context.layout(candidates[min(costs)[2]])
 
 
 def _middle(shape: tuple[int, ...], candidates: Sequence[IndexMap]) -> IndexMap | None:
@@ -281,25 +277,28 @@ _ONE = Range.of(0, 1, 1)
 # --- what is fetched --------------------------------------------------------------------------------------------------
 
 
-def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap, holding: Held) -> list[Need]:
-    """All that devices lack, disjoint within a group and device; `holding` keeps what they have from call to call.
+def _needs(
+    context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap
+) -> list[tuple[int, int, Region]]:
+    """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device.
 
     Raises
     ------
     LayoutComplexityError
         If it is more than ``MAX_PIECES`` pieces.
     """
-    needs: list[Need] = []
+    needs: list[tuple[int, int, Region]] = []
+    holding: dict[tuple[int, int], _Sequence] = {}
     lacking: dict[tuple[int, int], _Sequence] = {}
-    bases = [_based(leaf) for leaf in leaves]
+    bases = [_base_map(leaf, _based(context, leaf)) for leaf in leaves]
     for device, region in target.chunks:
         if not region.size:
             continue
         for k, leaf in enumerate(leaves):
             whole = leaf.view.image(_drop(region, leaf.view.shape))
-            held = holding.get((bases[k], device))
+            held = holding.get((k, device))
             if held is None:
-                held = holding[bases[k], device] = _Sequence(bases[k].regions(device))
+                held = holding[k, device] = _Sequence(bases[k].regions(device))
             wanted = _minus([whole], held)
             if not wanted:
                 continue
@@ -310,22 +309,25 @@ def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap, ho
             known.extend(wanted)
             needs.extend((leaf.group, device, piece) for piece in wanted)
             if len(needs) > MAX_PIECES:
+                sizes = " and ".join(str(len(base.chunks)) for base in dict.fromkeys(bases))
                 raise LayoutComplexityError(
-                    f"the operands' layouts, of {' and '.join(str(len(b.chunks)) for b in dict.fromkeys(bases))} regions, "
-                    f"differ in more than {MAX_PIECES} pieces of the result of shape {shape}: bring one operand into the "
-                    "other's layout first, with x.reshard(y.layout)"
+                    f"the operands' layouts, of {sizes} regions, differ in more than {MAX_PIECES} pieces of the result of "
+                    f"shape {shape}: bring one operand into the other's layout first, with x.reshard(y.layout)"
                 )
     return needs
 
 
-def _based(leaf: _Leaf) -> IndexMap:
-    """The storage's index map as the leaf's view sees it (reshaped where the view relies on that)."""
-    index_map = leaf.layout.index_map
-    if leaf.view.base != index_map.shape:
-        reshaped = reshape_map(index_map, leaf.view.base)
-        assert reshaped is not None
-        return reshaped
-    return index_map
+def _based(context: Context, leaf: _Leaf) -> Visible | None:
+    """What the base of the leaf's view shows of the storage; None where that is the storage as it is."""
+    view = leaf.view
+    if view.inner is None and view.base == leaf.layout.shape:
+        return None
+    return context.layouts.visible(leaf.layout, ViewMap.identity(view.base, view.inner))
+
+
+def _base_map(leaf: _Leaf, based: Visible | None) -> IndexMap:
+    """The index map of the storage in the coordinates of the base."""
+    return leaf.layout.index_map if based is None else based.layout.index_map
 
 
 def _minus(regions: list[Region], taken: _Sequence) -> list[Region]:
@@ -333,17 +335,18 @@ def _minus(regions: list[Region], taken: _Sequence) -> list[Region]:
     return [piece for region in regions for piece in remainder(region, taken.regions, taken.meeting(region))]
 
 
-def _build(context: Context, leaves: Sequence[_Leaf], target: Layout, needs: Sequence[Need]) -> Alignment:
+def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: Layout) -> Alignment:
     seen = tuple(
         None if leaf.view.is_identity and leaf.view.base == leaf.layout.shape
         else context.layouts.visible(leaf.layout, leaf.view)
         for leaf in leaves
     )  # fmt: skip
     by_group = {leaf.group: leaf for leaf in leaves}
+    bases = {group: _based(context, leaf) for group, leaf in by_group.items()}
     fetches: list[Fetch] = []
     messages: dict[tuple[int, int, int], int] = {}
-    for group, device, region in needs:
-        index_map = _based(by_group[group])
+    for group, device, region in _needs(context, shape, leaves, target.index_map):
+        index_map = _base_map(by_group[group], bases[group])
         turn = bisect_left(target.devices, device)
         parts = []
         for cell_id, part in index_map.query_cells(region):
@@ -353,10 +356,7 @@ def _build(context: Context, leaves: Sequence[_Leaf], target: Layout, needs: Seq
             parts.append((giver, whole.locate(part).key, region.locate(part).key))
             pair = (sender, device, group)
             messages[pair] = messages.get(pair, 0) + part.size
-        shapes = None
-        if index_map is not by_group[group].layout.index_map:
-            shapes = tuple(whole.shape for _, whole in index_map.chunks)
-        fetches.append(Fetch(group, device, region, tuple(parts), shapes))
+        fetches.append(Fetch(group, device, region, tuple(parts)))
     pulls: list[dict[int, Pull]] = []
     for leaf in leaves:
         mine: dict[int, Pull] = {}
@@ -377,7 +377,7 @@ def _build(context: Context, leaves: Sequence[_Leaf], target: Layout, needs: Seq
             offers[k, d] = own, _Sequence(regions)
     cells = tuple(_cells(device, region, leaves, offers) for device, region in target.chunks)
     mark = crc32(repr(fetches).encode()) if fetches else 0
-    return Alignment(target, seen, tuple(fetches), tuple(pulls), cells, messages, mark)
+    return Alignment(target, seen, tuple(fetches), tuple(pulls), bases, cells, messages, mark)
 
 
 # --- how chunks are cut -----------------------------------------------------------------------------------------------

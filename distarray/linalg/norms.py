@@ -13,6 +13,7 @@ from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.linalg.decompositions import svdvals
 from distarray.linalg.products import outer, tensordot, vdot, vecdot
+from distarray.ops.convert import asarray
 
 __all__ = ["matrix_norm", "matrix_transpose", "norm", "vector_norm"]
 
@@ -50,7 +51,7 @@ def matrix_transpose(x: Any, /) -> Any:
     ValueError
         The array has fewer than two axes.
     """
-    return x.mT
+    return asarray(x).mT
 
 
 @implements(np.linalg.norm)
@@ -136,8 +137,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 def _inexact(x: Any) -> DistributedArray:
     """`x` with floating values."""
-    assert isinstance(x, DistributedArray)
-    return x if x.dtype.kind in "fc" else x.astype(np.float64)
+    placed = asarray(x)
+    return placed if placed.dtype.kind in "fc" else asarray(placed, dtype=np.float64)
 
 
 def _axes(axis: Any, ndim: int) -> Axes:
