@@ -68,6 +68,8 @@ def fold(op: str, parts: Sequence[Array], out: Array) -> None:
 class MpiGroup(ProcessGroup):
     """A process group on host arrays; see `ProcessGroup`."""
 
+    compares_order = True
+
     def __init__(self, n_devices: int, rank: int) -> None:
         self._wire = connect_mpi(n_devices, rank, collective_timeout())
         self.rank = rank
@@ -161,24 +163,24 @@ class MpiGroup(ProcessGroup):
     def _all_gather(self, src: View, dst: View, count: int, stream: Any) -> None:
         bounds = [count * i for i in range(self.size + 1)]
         out = dst.flat[: bounds[-1]]
-        with self._wire.making(collective("all_gather", "", src.dtype, count, src.order)):
+        with self._wire.making(collective("all_gather", "", src.dtype, count)):
             out[bounds[self.rank] : bounds[self.rank + 1]] = src.flat[:count].copy()  # `src` may lie inside `dst`
             self._share(out, bounds)
 
     def _send(self, view: View, peer: int, stream: Any) -> None:
-        with self._wire.making(message("send", view.dtype, view.size, view.order)):
+        with self._wire.making(message("send", view.dtype, view.size)):
             self._wire.round([(peer, view.flat)], [])
 
     def _recv(self, view: View, peer: int, stream: Any) -> None:
-        with self._wire.making(message("recv", view.dtype, view.size, view.order)):
+        with self._wire.making(message("recv", view.dtype, view.size)):
             self._wire.round([], [(peer, view.flat)])
 
     def _send_recv(self, src: View, dst: View, peer: int, stream: Any) -> None:
         if peer == self.rank:
             self._wire.usable()
             return self._round([(peer, src.flat)], [(peer, dst.flat)])
-        outward = message("send_recv", src.dtype, src.size, src.order)
-        inward = message("send_recv", dst.dtype, dst.size, dst.order)
+        outward = message("send_recv", src.dtype, src.size)
+        inward = message("send_recv", dst.dtype, dst.size)
         with self._wire.making(outward, inward[1]):
             return self._wire.round([(peer, src.flat)], [(peer, dst.flat)])
 
@@ -194,7 +196,7 @@ class MpiGroup(ProcessGroup):
         if part is None:
             return self._round(sends, receives)
         size = part.size if root >= 0 else part.size // self.size
-        with self._wire.making(collective(operation, "", part.dtype, size, part.order, root)):
+        with self._wire.making(collective(operation, "", part.dtype, size, root=root)):
             return self._round(sends, receives)
 
     def _round(self, sends: Sequence[tuple[int, Any]], receives: Sequence[tuple[int, Any]]) -> None:

@@ -80,9 +80,9 @@ def collective(
 
 
 @lru_cache(4096)
-def message(method: str, dtype: np.dtype[Any] | None, size: int = 0, order: Order = "C") -> What:
+def message(method: str, dtype: np.dtype[Any] | None, size: int = 0) -> What:
     """One of two processes' messages. MPI tells their sizes itself, and more exactly than a hash."""
-    kind = SPARSE if dtype is None else dtype.name + (" F-contiguous" if order == "F" else "")
+    kind = SPARSE if dtype is None else dtype.name
     both = Signature("send_recv" if method == "send_recv" else "send", kind)
     return Signature(method, kind if dtype is None else f"{size} of {kind}"), Tags.number(both)
 
