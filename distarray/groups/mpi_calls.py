@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -34,9 +33,9 @@ from distarray.errors import (
     RendezvousError,
     UnsupportedError,
 )
-from distarray.groups.buffers import Order
+from distarray.groups.calls import DIFFER, SPARSE, What, message
 
-__all__ = ["What", "MpiWire", "collective", "connect_mpi", "message"]
+__all__ = ["MpiWire", "connect_mpi"]
 
 LOOK = 0.05
 """Seconds between looks at what else a silent process may have sent."""
@@ -48,44 +47,7 @@ DATA, PAIR = Tags.EXCHANGE, Tags.EXCHANGE + 1
 """The slots of tags for collectives and for messages of two processes."""
 TOGETHER = (DATA, Tags.GATHER, Tags.REST)
 """The slots whose sequence number is that of a collective."""
-MESSAGE, SPARSE = "message", "sparse matrix"
-DIFFER = "the calls differ, and method, op, dtype, root, count, shape and order must be equal"
-
-What = tuple[Signature, int]
-"""A call, and what of it is hashed into tags."""
-
-
-@lru_cache(4096)
-def collective(
-    method: str,
-    op: str,
-    dtype: np.dtype[Any] | None,
-    size: tuple[int, ...] | int = 0,
-    order: Order = "C",
-    root: int = -1,
-) -> What:
-    """A call that all processes must make alike: a shape, or a number of elements.
-
-    Axes of length 1 are left out: they don't permute the elements.
-    """
-    facts = [op, dtype.name if dtype is not None else "sparse"]
-    if dtype is not None:
-        facts.append(f"count {size}" if isinstance(size, int) else str(tuple(n for n in size if n != 1)))
-    if order == "F":
-        facts.append("F-contiguous")
-    if root >= 0:
-        facts.append(f"root {root}")
-    signature = Signature(method, " ".join(filter(None, facts)))
-    return signature, Tags.number(signature)
-
-
-@lru_cache(4096)
-def message(method: str, dtype: np.dtype[Any] | None, size: int = 0) -> What:
-    """One of two processes' messages. MPI tells their sizes itself, and more exactly than a hash."""
-    kind = SPARSE if dtype is None else dtype.name
-    both = Signature("send_recv" if method == "send_recv" else "send", kind)
-    return Signature(method, kind if dtype is None else f"{size} of {kind}"), Tags.number(both)
-
+MESSAGE = "message"
 
 POST = message("post", None)
 
