@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 import distarray as da
+from distarray.fft import frequencies, transforms
+from distarray.linalg import norms, products
 from distarray.ops import (
     choosing,
     chunks,
@@ -23,14 +25,12 @@ from distarray.ops import (
     info,
     joining,
     manipulation,
-    norms,
     reductions,
     reshaping,
     scans,
     searching,
     taking,
-)  # fmt: skip
-from distarray.ops import linalg as products
+)
 
 CHAPTERS = {
     "Conversion and layout": [convert, explain],
@@ -39,6 +39,7 @@ CHAPTERS = {
     "Reductions and scans": [reductions, scans],
     "Searching": [searching],
     "Products and norms": [products, norms],
+    "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
     "Shape and joining": [manipulation, reshaping, joining],
     "Indexing": [taking],
     "Chunks": [chunks],

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.algorithms.contraction import Problem
+from distarray.algorithms.product import contract, operands, product_dtype, stored, view
+from distarray.array.functions import implements
+from distarray.array.shapes import broadcast_shape
+from distarray.array.state import DistributedArray
 from distarray.errors import ReadOnlyError, UnsupportedError
-from distarray.operators import broadcast_shape
-from distarray.ops._contract import Problem
-from distarray.ops._product import contract, operands, product_dtype, stored, view
-from distarray.registry import implements, method
 
 __all__ = ["dot", "inner", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
 
@@ -290,7 +290,6 @@ def _check_out(
         raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
 
 
-@method("dot")
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Dot product, as ``numpy.dot``: over the last axis of `a` and the last but one (or only) of `b`.

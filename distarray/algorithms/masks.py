@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import place
+from distarray.array.state import from_chunks
 from distarray.context import Context
 from distarray.devices import Chunk
 from distarray.fusion.demand import write
@@ -19,12 +22,11 @@ from distarray.fusion.expr import ASTYPE, Node
 from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
-from distarray.ops.convert import from_chunks, place, resolve_layout
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, gather_to_host, redistribute
 
 if TYPE_CHECKING:
-    from distarray.array import DistributedArray
+    from distarray.array.state import DistributedArray
 
 __all__ = ["check_mask", "mask_count", "mask_read", "mask_write", "place_like"]
 

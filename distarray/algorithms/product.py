@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.algorithms.contraction import Contraction, Job, Piece, Problem, needed, plan
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_operand, is_cupy, place
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.errors import UnsupportedError
 from distarray.modes import Mode
-from distarray.operators import same_context
-from distarray.ops._contract import Contraction, Job, Piece, Problem, needed, plan
-from distarray.ops.convert import as_operand, from_chunks, is_cupy, place, resolve_layout
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
 

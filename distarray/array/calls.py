@@ -1,64 +1,35 @@
 """NumPy's operators and the calling of ufuncs: what turns ``x + y`` and ``np.add(x, y, out=…, where=…)`` into recorded
 expressions.
 
-:class:`Operators` is the mixin that gives the array its special methods. The short way (one operator on arrays of one
+:class:`DistributedArray` is the mixin that gives the array its special methods. The short way (one operator on arrays of one
 context) and the general one (any ufunc call) end in the same recording.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.errors import DeviceError, ReadOnlyError
-from distarray.fusion.demand import write
+from distarray.array.place import as_operand, is_foreign_array, is_masked
+from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, own_protocol
+from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import assign, check_out, store
+from distarray.errors import ReadOnlyError
+from distarray.fusion import gpu_ufuncs
+from distarray.fusion.demand import demand, write
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record
 from distarray.modes import Operand as ModeOperand
 from distarray.modes import preserved
-from distarray.registry import METHODS
 from distarray.storage import Version, operand
+from distarray.transfer.execute import allocate
 
 if TYPE_CHECKING:
-    from distarray.array import DistributedArray
     from distarray.context import Context
 
-__all__ = ["Operators", "apply", "astype_node", "broadcast_shape", "known", "same_context"]
-
-PYTHON_SCALARS = (bool, int, float, complex)
-
-
-def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that `shapes` broadcast to, with NumPy's error."""
-    first = shapes[0]
-    if all(s == first for s in shapes[1:]):
-        return first
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        listed = " ".join(str(s).replace(" ", "") for s in shapes)
-        raise ValueError(f"operands could not be broadcast together with shapes {listed}") from None
-
-
-def same_context(arrays: Sequence[DistributedArray]) -> Context:
-    """The context of the operands.
-
-    Raises
-    ------
-    DeviceError
-        They live in different contexts.
-    """
-    context: Context = arrays[0]._context
-    for array in arrays:
-        if array._context is not context:
-            raise DeviceError(
-                f"operands live in different contexts, {context} and {array._context}: bring one over through the host, "
-                f"with distarray.asarray(x.get())"
-            )
-    context.check()
-    return context
+__all__ = ["apply", "binary", "in_place", "known", "several", "takes"]
 
 
 def apply(
@@ -76,15 +47,15 @@ def apply(
     kwargs.pop("order", None)
     if kwargs.get("signature") is None:
         kwargs.pop("signature", None)
-    ours = [a for a in (*inputs, *(out or ()), where) if isinstance(a, Operators)]
-    context = same_context(cast("list[DistributedArray]", ours))
+    ours = [a for a in (*inputs, *(out or ()), where) if isinstance(a, DistributedArray)]
+    context = same_context(ours)
     args: list[Any] = []
     arrays: list[DistributedArray] = []
     for item in inputs:
         if isinstance(item, (*PYTHON_SCALARS, np.generic)):
             args.append(item)
             continue
-        array: DistributedArray = METHODS["as_operand"](context, item, None)
+        array: DistributedArray = as_operand(context, item, None)
         if isinstance(array, np.generic):
             args.append(array)
             continue
@@ -95,25 +66,25 @@ def apply(
     shapes = [a._shape for a in arrays]
     mask = None
     if where is not True:
-        mask = METHODS["as_operand"](context, where, None)
+        mask = as_operand(context, where, None)
         if not isinstance(mask, np.generic):
             shapes.append(mask._shape)
     # NumPy speaks of dtypes before shapes
     checks = dict(kwargs)
     if out is not None:
         for target in out:
-            if target is not None and not isinstance(target, (Operators, np.ndarray)):
+            if target is not None and not isinstance(target, (DistributedArray, np.ndarray)):
                 raise TypeError(f"return arrays must be of ArrayType, and out= got {type(target).__name__}")
         dummies = tuple(None if o is None else np.empty(0, o.dtype) for o in out)
         checks["out"] = dummies if ufunc.nout > 1 else dummies[0]
     if mask is not None:
         checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)
-    operands = tuple([a._arg() if isinstance(a, Operators) else a for a in args])
+    operands = tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args])
     if checks != kwargs or len(set(shapes)) > 1:
         probe(ufunc, operands, checks)
     shape = broadcast_shape(*shapes) if shapes else ()
     if out is not None:
-        _check_out(out, shape)
+        check_out(out, shape)
         shape = next(o.shape for o in out if o is not None)
     if ufunc.nout > 1:
         return _several(context, ufunc, args, out, mask, shape, kwargs)
@@ -126,14 +97,11 @@ def apply(
         node = record(context, ufunc, operands, kwargs, shape)
     else:
         node = _masked(context, ufunc, operands, kwargs, shape, mask, target)
-    kind = type(ours[0])
     if target is None:
-        return cast("DistributedArray", kind)._of_node(node)
+        return DistributedArray._of_node(node)
     if forced(node):
-        from distarray.fusion.demand import demand
-
         demand(node)
-    return _store(cast("DistributedArray", kind)._of_node(node), target, operands)
+    return store(DistributedArray._of_node(node), target, operands)
 
 
 def _masked(
@@ -151,7 +119,7 @@ def _masked(
     zero = np.zeros((), dtype)[()]
     if target is None:
         return record(context, ufunc, operands, kwargs, shape, (where, zero))
-    old = _plain(METHODS["as_operand"](context, target, ()))
+    old = _plain(as_operand(context, target, ()))
     if target.dtype == dtype:
         return record(context, ufunc, operands, kwargs, shape, (where, old))
     value = record(context, ufunc, operands, kwargs, shape, (where, zero))
@@ -159,36 +127,7 @@ def _masked(
 
 
 def _plain(item: Any) -> Any:
-    return item._arg() if isinstance(item, Operators) else item
-
-
-def _check_out(out: tuple[Any, ...], shape: tuple[int, ...]) -> None:
-    whole = broadcast_shape(shape, *(target.shape for target in out if target is not None))
-    for target in out:
-        if target is None:
-            continue
-        if target.shape != whole:
-            raise ValueError(
-                f"non-broadcastable output operand with shape {target.shape} doesn't match the broadcast shape {whole}"
-            )
-        if isinstance(target, Operators) and not cast("DistributedArray", target)._writable:
-            raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
-
-
-def _store(value: DistributedArray, target: Any, operands: Sequence[Any] = ()) -> Any:
-    """Write a recorded result into an ``out=`` array of either kind, and return that array.
-
-    `operands` are those of its call alone: where they are what is written to, as in ``np.add(x, 1, out=x)``, that may be
-    overwritten as it is read.
-    """
-    if isinstance(target, np.ndarray):
-        target[...] = value.get()
-        return target
-    array = cast("DistributedArray", target)
-    storage = array._own()
-    private = sum(type(a) is Leaf and a.version is storage.version and a.view == array._view for a in operands)
-    write(storage, array._view, value._arg(), private=private)
-    return target
+    return item._arg() if isinstance(item, DistributedArray) else item
 
 
 def _several(
@@ -205,17 +144,18 @@ def _several(
     With a mask all elements are computed, in silence, and those where it is False keep what stands in ``out=``, or are 0.
     """
     with np.errstate(all="ignore") if mask is not None else nullcontext():
-        results = METHODS["several"](context, ufunc, args, shape, kwargs)
+        results = several(context, ufunc, args, shape, kwargs)
     targets = [None] * len(results) if out is None else out
     for target, result in zip(targets, results, strict=True):
         if target is not None and not np.can_cast(result.dtype, target.dtype, kwargs.get("casting", "same_kind")):
             raise TypeError(f"Cannot cast ufunc {ufunc.__name__!r} output from {result.dtype!r} to {target.dtype!r}")
     final = []
     for target, result in zip(targets, results, strict=True):
+        chosen: Any = result
         if mask is not None:
             kept = np.zeros((), result.dtype)[()] if target is None else target
-            result = np.where(mask, METHODS["astype"](result, kept.dtype), kept)
-        final.append(result if target is None else _store(result, target))
+            chosen = np.where(mask, result.astype(kept.dtype), kept)
+        final.append(chosen if target is None else store(chosen, target))
     return tuple(final)
 
 
@@ -225,24 +165,22 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
     covered = True
     described = []
     for a in args:
-        if not isinstance(a, Operators):
+        if not isinstance(a, DistributedArray):
             described.append(ModeOperand(None, np.result_type(a), a))
             continue
-        array = cast("DistributedArray", a)
-        if array._storage is None or not array._storage.version.layout.is_partial:
+        if a._storage is None or not a._storage.version.layout.is_partial:
             return None
-        layout = array._storage.version.layout
+        layout = a._storage.version.layout
         covered = covered and layout.index_map.covers
-        described.append(ModeOperand(layout.mode, array._dtype, None))
+        described.append(ModeOperand(layout.mode, a._dtype, None))
     mode = preserved(ufunc.__name__, tuple(described), covered=covered)
     if mode is None:
         return None
     with context.lock:
         operands: list[Any] = []
         for a in args:
-            if isinstance(a, Operators):
-                array = cast("DistributedArray", a)
-                found = operand(context, array._own().version, array._view)
+            if isinstance(a, DistributedArray):
+                found = operand(context, a._own().version, a._view)
                 if found is None or not found.layout.is_partial:
                     return None
                 layouts.append(found.layout)
@@ -251,7 +189,7 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
                 operands.append(a)
         if any(lo.index_map != layouts[0].index_map for lo in layouts):
             return None
-        dtype = probe(ufunc, tuple([a._arg() if isinstance(a, Operators) else a for a in args]), {}).dtype
+        dtype = probe(ufunc, tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args]), {}).dtype
         chunks: list[Any] = []
         for i, (device_id, region) in enumerate(layouts[0].chunks):
             device = context.by_id[device_id]
@@ -264,14 +202,8 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
                 call(*[o[i] if isinstance(o, list) else o for o in operands], out=chunk.array)
             chunks.append(chunk)
         target = context.layout(layouts[0].index_map, mode)
-    kind = next(type(a) for a in args if isinstance(a, Operators))
     version = Version(target, list(chunks), dtype)
-    return cast("DistributedArray", kind)._of_version(context, version, detached=not target.shape)
-
-
-def astype_node(array: DistributedArray, dtype: Any) -> Node:
-    """`array` converted to another dtype, recorded."""
-    return record(array._context, ASTYPE, (array._arg(),), {"dtype": dtype}, array._shape)
+    return DistributedArray._of_version(context, version, detached=not target.shape)
 
 
 def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
@@ -297,7 +229,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         if isinstance(other, np.matrix) and (ufunc is np.multiply or ufunc is np.power):
             raise TypeError(f"{ufunc.__name__} means another thing to np.matrix: pass np.asarray(m), or use @")
         return apply(ufunc, (left, right))
-    elif _takes(other):
+    elif takes(other):
         return ufunc(left, right)
     elif hasattr(kind, "__array__") and not hasattr(kind, "__array_ufunc__"):
         converted = np.asarray(other)
@@ -315,7 +247,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         return apply(ufunc, (left, right))
     first = array._arg()
     node = record(context, ufunc, (first, second) if left is array else (second, first), {}, shape)
-    return type(array)._of_node(node)
+    return DistributedArray._of_node(node)
 
 
 def _broadcast(ufunc: np.ufunc, left: Any, right: Any) -> tuple[int, ...]:
@@ -331,17 +263,9 @@ def known(other: Any) -> bool:
     """Whether an object is an operand by itself: an array of ours or NumPy's or CuPy's, a scalar, nested lists."""
     if isinstance(other, np.ndarray):
         return type(other) is np.ndarray or not own_protocol(type(other))
-    if isinstance(other, (np.generic, Operators, *PYTHON_SCALARS, list, tuple)):
+    if isinstance(other, (np.generic, DistributedArray, *PYTHON_SCALARS, list, tuple)):
         return True
-    return METHODS["is_foreign_array"](other)  # type: ignore[no-any-return]
-
-
-def own_protocol(kind: type) -> bool:
-    """Whether a subclass of NumPy's array (with units, say) has NumPy ask it before anything is computed."""
-    return issubclass(kind, np.ndarray) and (
-        kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
-        or kind.__array_function__ is not np.ndarray.__array_function__
-    )
+    return is_foreign_array(other)
 
 
 def _is_opaque(other: Any) -> bool:
@@ -351,7 +275,7 @@ def _is_opaque(other: Any) -> bool:
     return equality is object.__eq__ and not any(hasattr(type(other), name) for name in arrays)
 
 
-def _takes(other: Any) -> bool:
+def takes(other: Any) -> bool:
     """Whether an operator goes on to the ufunc, by NEP 13: with known operands, and those with a protocol of their own."""
     return known(other) or getattr(type(other), "__array_ufunc__", None) is not None
 
@@ -361,17 +285,17 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     if array._detached:
         return apply(ufunc, (array, other))
     if not known(other):
-        return ufunc(array, other, out=array) if _takes(other) else NotImplemented
+        return ufunc(array, other, out=array) if takes(other) else NotImplemented
     if not array._writable:
         raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; write to x.copy()")
     context = array._context
     if isinstance(other, (*PYTHON_SCALARS, np.generic)):
         second: Any = other
     else:
-        second = METHODS["as_operand"](context, other, None if METHODS["is_masked"](other) else array._shape)
-        if isinstance(second, Operators):
-            same_context((array, cast("DistributedArray", second)))
-            shape = cast("DistributedArray", second)._shape
+        second = as_operand(context, other, None if is_masked(other) else array._shape)
+        if isinstance(second, DistributedArray):
+            same_context((array, second))
+            shape = second._shape
             if shape != array._shape:
                 probe(ufunc, (array._arg(), _plain(second)), {"out": np.empty(0, array._dtype)})
             if shape != array._shape and broadcast_shape(array._shape, shape) != array._shape:
@@ -386,168 +310,55 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     if type(first) is Node:
         if node.dtype != array._dtype:
             node = record(context, ASTYPE, (node,), {"dtype": array._dtype}, array._shape)
-        fresh = type(array)._of_node(node)
+        fresh = DistributedArray._of_node(node)
         array._node, array._storage = fresh._node, fresh._storage
         return array
     assert isinstance(first, Leaf)
     if (
         node.ufunc is np.power and node.dtype.kind in "iu"
     ):  # it stops where it fails: nothing is written before that is known
-        array._assign(array._view_map(), cast("DistributedArray", type(array))._of_node(node))
+        assign(array, array._view_map(), DistributedArray._of_node(node))
         return array
     private = 1 + (type(argument) is Leaf and argument.version is first.version and argument.view == first.view)
     write(array._own(), array._view, node, private=private)
     return array
 
 
-_BINARY = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
-    "mod": np.remainder, "pow": np.power, "lshift": np.left_shift, "rshift": np.right_shift, "and": np.bitwise_and,
-    "or": np.bitwise_or, "xor": np.bitwise_xor, "matmul": np.matmul, "divmod": np.divmod,
-}  # fmt: skip
-_COMPARE = {
-    "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal,
-}  # fmt: skip
-_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
-
-
-class Operators:
-    """NumPy's operators, from the tables above."""
-
-    __slots__ = ()
-    __hash__: ClassVar[None] = None  # type: ignore[assignment]
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __add__(self, other: Any) -> Any: ...
-        def __radd__(self, other: Any) -> Any: ...
-        def __sub__(self, other: Any) -> Any: ...
-        def __rsub__(self, other: Any) -> Any: ...
-        def __mul__(self, other: Any) -> Any: ...
-        def __rmul__(self, other: Any) -> Any: ...
-        def __truediv__(self, other: Any) -> Any: ...
-        def __rtruediv__(self, other: Any) -> Any: ...
-        def __floordiv__(self, other: Any) -> Any: ...
-        def __mod__(self, other: Any) -> Any: ...
-        def __pow__(self, other: Any) -> Any: ...
-        def __matmul__(self, other: Any) -> Any: ...
-        def __rmatmul__(self, other: Any) -> Any: ...
-        def __and__(self, other: Any) -> Any: ...
-        def __or__(self, other: Any) -> Any: ...
-        def __xor__(self, other: Any) -> Any: ...
-        def __lshift__(self, other: Any) -> Any: ...
-        def __rshift__(self, other: Any) -> Any: ...
-        def __neg__(self) -> Any: ...
-        def __pos__(self) -> Any: ...
-        def __abs__(self) -> Any: ...
-        def __invert__(self) -> Any: ...
-        def __lt__(self, other: Any) -> Any: ...
-        def __le__(self, other: Any) -> Any: ...
-        def __gt__(self, other: Any) -> Any: ...
-        def __ge__(self, other: Any) -> Any: ...
-        def __eq__(self, other: object) -> Any: ...
-        def __ne__(self, other: object) -> Any: ...
-
-
-def _forward(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
-    if ufunc is np.matmul or ufunc is np.divmod:
-
-        def general(self: Any, other: Any) -> Any:
-            return ufunc(self, other) if _takes(other) else NotImplemented
-
-        return general
-
-    if ufunc is np.power:
-
-        def power(self: Any, other: Any) -> Any:
-            shorter = _shorter_power(self._dtype.kind, other)
-            return binary(ufunc, self, other, self) if shorter is None else apply(shorter, (self,))
-
-        return power
-
-    def forward(self: Any, other: Any) -> Any:
-        return binary(ufunc, self, other, self)
-
-    return forward
-
-
-def _shorter_power(kind: str, exponent: Any) -> np.ufunc | None:
-    """What NumPy's operator, but not ``np.power``, calls for some exponents that are Python numbers."""
-    if type(exponent) is int:
-        if exponent == 2 and kind in "biufc":
-            return np.square
-        return np.reciprocal if exponent == -1 and kind in "fc" else None
-    if type(exponent) is float and kind in "fc":
-        if exponent == 0.5:
-            return np.sqrt
-        if kind == "f":
-            return np.square if exponent == 2.0 else np.reciprocal if exponent == -1.0 else None
-    return None
-
-
-def _reflected(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
-    if ufunc is np.matmul or ufunc is np.divmod:
-
-        def general(self: Any, other: Any) -> Any:
-            return ufunc(other, self) if _takes(other) else NotImplemented
-
-        return general
-
-    def reflected(self: Any, other: Any) -> Any:
-        return binary(ufunc, other, self, self)
-
-    return reflected
-
-
-def _assigning(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
-    if ufunc is np.matmul:
-
-        def product(self: Any, other: Any) -> Any:
-            if self._detached or not _takes(other):
-                return NotImplemented
-            return np.matmul(self, other, out=self)
-
-        return product
-
-    if ufunc is np.power:
-
-        def power(self: Any, other: Any) -> Any:
-            shorter = _shorter_power(self._dtype.kind, other)
-            if shorter is None:
-                return in_place(ufunc, self, other)
-            return apply(shorter, (self,)) if self._detached else shorter(self, out=self)
-
-        return power
-
-    def assigning(self: Any, other: Any) -> Any:
-        return in_place(ufunc, self, other)
-
-    return assigning
-
-
-def _single(ufunc: np.ufunc) -> Callable[[Any], Any]:
-    def single(self: Any) -> Any:
-        return apply(ufunc, (self,))
-
-    return single
-
-
-def _install() -> None:
-    def put(name: str, function: Any) -> None:
-        function.__name__ = f"__{name}__"
-        function.__qualname__ = f"Operators.__{name}__"
-        setattr(Operators, f"__{name}__", function)
-
-    for name, ufunc in _BINARY.items():
-        put(name, _forward(ufunc))
-        put(f"r{name}", _reflected(ufunc))
-        if name != "divmod":
-            put(f"i{name}", _assigning(ufunc))
-    for name, ufunc in _COMPARE.items():
-        put(name, _forward(ufunc))
-    for name, ufunc in _UNARY.items():
-        put(name, _single(ufunc))
-
-
-_install()
+def several(
+    context: Context, ufunc: np.ufunc, args: Sequence[Any], shape: tuple[int, ...], kwargs: dict[str, Any]
+) -> list[DistributedArray]:
+    """A ufunc of several outputs, computed at the call on aligned chunks."""
+    operands = tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args])
+    dtypes = [r.dtype for r in probe(ufunc, operands, kwargs)]
+    arrays = [a for a in args if isinstance(a, DistributedArray)]
+    # an expression of all operands decides the layout, and brings every operand there
+    lead = max(arrays, key=lambda a: a.size)
+    if lead.shape == shape:
+        layout = context.layout(lead._operand(ufunc.__name__).layout.index_map)
+    else:
+        grown = record(context, ASTYPE, (lead._arg(),), {"dtype": lead.dtype}, shape)
+        layout = demand(grown).layout
+    local: list[Any] = []
+    for a in args:
+        if not isinstance(a, DistributedArray):
+            local.append(a)
+            continue
+        node = record(context, ASTYPE, (a._arg(),), {"dtype": a.dtype}, shape)
+        version = demand(node, layout)
+        local.append([None if c is None else c.array for c in version.chunks])
+    with context.reporting():
+        outputs = [allocate(context, layout, dtype, label=ufunc.__name__) for dtype in dtypes]
+    with context.guarding(ufunc.__name__):
+        for i, chunks in enumerate(zip(*outputs, strict=True)):
+            if chunks[0] is None:
+                continue
+            device = chunks[0].device
+            with device.active():
+                function = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
+                function(
+                    *[a[i] if isinstance(a, list) else a for a in local], out=tuple(c.array for c in chunks), **kwargs
+                )
+    return [
+        from_chunks(context, layout, chunks, dtype, detached=not shape)
+        for chunks, dtype in zip(outputs, dtypes, strict=True)
+    ]
