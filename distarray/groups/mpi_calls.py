@@ -11,6 +11,7 @@ was under way are kept for good.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -30,6 +31,7 @@ from distarray.errors import (
     CollectiveMismatchError,
     CommunicationError,
     PeerLostError,
+    RemoteError,
     RendezvousError,
     UnsupportedError,
 )
@@ -150,6 +152,7 @@ class MpiWire(MpiCommunicator):
         self._mutual: dict[int, float] = {}  # who waits for this process while it waits for them, since when
         self._looked = 0.0
         self._block = _Block(self)
+        self._unsaid: tuple[type[CommunicationError], str] | None = None
         self._call = Call(0, "collective", Signature("init_process_group"))
         super().__init__(comm, deadline, duplicate=False)
 
@@ -300,6 +303,36 @@ class MpiWire(MpiCommunicator):
                 forget(self)
                 self._comm.Free()
         self._closed = True
+        unsaid, self._unsaid = self._unsaid, None
+        if unsaid is not None:
+            kind, text = unsaid
+            raise kind(text)
+
+    def farewell(self, text: str, clean: bool) -> None:
+        error = getattr(sys, "last_value", None)
+        if self._entered and error is not None and self._failure is None:
+            # the others made the call that was refused here, and its exception ends this program
+            self._tell("error", text=f"{type(error).__name__}: {error}"[:TEXT])
+        super().farewell(text, clean)
+
+    def unsaid(self) -> str:
+        return self._unsaid[1] if self._unsaid is not None else ""
+
+    def _last(self) -> Call:
+        calls = self.record.calls()
+        return calls[-1] if calls else self._call
+
+    def _answer_late(self, peer: int, message: dict[str, Any]) -> None:
+        self._control.send(peer, "here", **self._position(self._last(), [], message, peer))
+
+    def _told_late(self, peer: int, message: dict[str, Any]) -> tuple[type[CommunicationError], str]:
+        call = self._last()
+        if message["about"] == "failed":
+            self._unsaid = verdict.told(self.rank, peer, message, call)
+        else:
+            text = str(message.get("text", ""))
+            self._unsaid = RemoteError, f"{self.who(peer)} failed with {text}. This rank's last call was {call}."
+        return self._unsaid
 
     def _note_left(self, peer: int, message: dict[str, Any]) -> None:
         """Who has stopped the group has no goodbye left to say in it: it may have freed the communicator."""

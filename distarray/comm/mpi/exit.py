@@ -40,6 +40,9 @@ class Leaver(Protocol):
     def leave(self) -> bool:
         """Wait until the peers have come to theirs; whether MPI may be finalized."""
 
+    def unsaid(self) -> str:
+        """A failure that the program has not seen, to be shown by an exit code of 1; "" without one."""
+
 
 class _Exit:
     """The process's end: there is one of it a process, as there is one MPI."""
@@ -84,15 +87,18 @@ class _Exit:
                 clean = leaver.leave() and clean
         except BaseException:  # an interrupt while it waits: go
             clean = False
-        if clean:
-            if self.finalizes:
-                self.mpi.Finalize()
+        unsaid = "" if error is not None or self.code else next(filter(None, (one.unsaid() for one in self.open)), "")
+        if clean and self.finalizes:
+            self.mpi.Finalize()
+        if unsaid:
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                sys.stderr.write(f"distarray: {unsaid}\n")
+        elif clean or self.finalizes:
             return
-        if not self.finalizes:
-            for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(OSError, ValueError, AttributeError):
-                    stream.flush()
-            os._exit(1 if error is not None else self.code & 0xFF)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(1 if error is not None or unsaid else self.code & 0xFF)
 
 
 def _settled() -> bool:
