@@ -20,12 +20,13 @@ import numpy as np
 
 from distarray.cluster import detect, why_apart
 from distarray.comm.base import Signature
-from distarray.comm.deadlines import bootstrap_timeout
+from distarray.comm.deadlines import BOOTSTRAP, bootstrap_timeout
 from distarray.comm.mpi import verdict
 from distarray.comm.mpi.channel import AWAY, SETTLE, SLEEP, Pending
-from distarray.comm.mpi.communicator import MpiCommunicator, duplicated
+from distarray.comm.mpi.communicator import MpiCommunicator
 from distarray.comm.mpi.control import TEXT, Status, Tags
-from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi
+from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi, register
+from distarray.comm.mpi.forming import Forming, duplicated
 from distarray.comm.record import Call, summary
 from distarray.errors import (
     CollectiveMismatchError,
@@ -72,6 +73,7 @@ def connect_mpi(n_devices: int, rank: int, deadline: float) -> MpiWire:
             'beside an MPI library (pip install mpich), or use backend="nccl" without use_mpi=True'
         ) from error
     world = mpi.COMM_WORLD
+    register(Forming(world))  # what is refused below may end this process
     if world.Get_size() != n_devices:
         with contextlib.suppress(RendezvousError):
             launch = detect()
@@ -89,7 +91,7 @@ def connect_mpi(n_devices: int, rank: int, deadline: float) -> MpiWire:
             f"rank = {rank}, but this process is rank {world.Get_rank()} of MPI.COMM_WORLD; pass "
             f"rank={world.Get_rank()} (MPI.COMM_WORLD.Get_rank())"
         )
-    return MpiWire(duplicated(world, bootstrap_timeout()), deadline)
+    return MpiWire(duplicated(world, bootstrap_timeout(), BOOTSTRAP[0]), deadline)
 
 
 class Message(Call):

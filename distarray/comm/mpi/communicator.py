@@ -23,6 +23,7 @@ from distarray.comm.mpi import verdict
 from distarray.comm.mpi.channel import SLEEP, Channel, Pending
 from distarray.comm.mpi.control import TEXT, Tags, alive
 from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi, register
+from distarray.comm.mpi.forming import duplicated
 from distarray.comm.record import Call, byte_views, collective_deadline, debug_mode, fingerprint
 from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError
 
@@ -326,18 +327,3 @@ class MpiCommunicator(Channel, Communicator):
     def _can_end(self, peer: int) -> bool:
         """False where a peer of this host is seen to be stopped or gone."""
         return peer not in self._seen or alive(self._pids[peer])
-
-
-def duplicated(source: Any, deadline: float) -> Any:
-    """A duplicate, whose messages never meet the caller's. The others are waited for with the deadline."""
-    due = time.monotonic() + deadline
-    comm, request = source.Idup()
-    while not request.Test():
-        if time.monotonic() > due:
-            GRAVEYARD.append((comm, request))
-            raise PeerLostError(
-                f"a process of {source.Get_size()} did not come to form the communicator within {deadline:g} s; every "
-                "process must make it. Look for one that failed at its start, or raise DISTARRAY_TIMEOUT."
-            )
-        time.sleep(SLEEP[0])
-    return comm

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from distarray.errors import UnsupportedError
 
-__all__ = ["GRAVEYARD", "Leaver", "forget", "load_mpi", "register"]
+__all__ = ["GRAVEYARD", "Leaver", "forget", "forget_all", "load_mpi", "register"]
 
 GRAVEYARD: list[Any] = []
 """Requests that never completed, with their buffers: MPI may write into them as long as the process lives."""
@@ -155,6 +155,11 @@ def load_mpi() -> Any:
 def register(leaver: Leaver) -> None:
     """Have a communicator say goodbye at the process's end."""
     _EXIT.open.append(leaver)
+
+
+def forget_all(kind: type) -> None:
+    """None of this kind has anything to say any more."""
+    _EXIT.open = [leaver for leaver in _EXIT.open if not isinstance(leaver, kind)]
 
 
 def forget(leaver: Leaver) -> None:
