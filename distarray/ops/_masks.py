@@ -304,15 +304,12 @@ def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True)
             given = value.shape
             while value.ndim > len(trailing) and value.shape[0] == 1:
                 value = value[0, ...]
-            if value.ndim > len(trailing) or not _fits(value.shape, trailing):
+            if value.ndim > len(trailing) or not fits(value.shape, trailing):
                 prepared = None if 0 in mask.shape else _prepare(x, mask, "assignment")
                 total = 0 if prepared is None else prepared.total
-                nowhere = prepared is None or 0 in (total, *trailing)
-                if nowhere and 0 in given:  # NumPy compares no shapes where nothing is assigned to nothing
-                    return
-                if not _fits(given, (total, *trailing)):
+                if not fits(given, (total, *trailing)):
                     _refuse(given, total, trailing, only)
-                if prepared is None or nowhere:
+                if prepared is None or 0 in (total, *trailing):
                     return
                 value = _spread(x, prepared, value)
             elif isinstance(value, np.ndarray):
@@ -321,12 +318,13 @@ def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True)
             assign_where(x, _mask_array(x, mask), value)
 
 
-def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether a value can be assigned to this shape; leading axes of length 1 fall away."""
-    while len(shape) > len(target) and shape[0] == 1:
-        shape = shape[1:]
-    if len(shape) > len(target):
+def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether NumPy assigns a value of `shape` to an indexing result of shape `target`: it broadcasts, once leading axes
+    have fallen away, by a reshape that keeps the size."""
+    tail = shape[len(shape) - len(target) :] if len(shape) > len(target) else shape
+    if prod(tail) != prod(shape):
         return False
+    shape = tail
     return all(n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False))
 
 

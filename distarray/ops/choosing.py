@@ -13,7 +13,7 @@ import numpy as np
 from distarray.array import DistributedArray
 from distarray.context import Context, current
 from distarray.errors import ReadOnlyError
-from distarray.fusion.expr import ASTYPE, Node, record
+from distarray.fusion.expr import ASTYPE, Node, call_site, record, warn_at
 from distarray.modes import Mode
 from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
 from distarray.ops.convert import as_operand, asarray, from_chunks
@@ -117,8 +117,11 @@ def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
         raise ValueError("either both or neither of x and y should be given")
     context = _context_of((condition, x, y))
     mask, first, second = _arguments(context, (condition, x, y))
-    dtype = np.result_type(*[v if isinstance(v, PYTHON_SCALARS) else v.dtype for v in (first, second)])
-    first, second = (np.asarray(v).astype(dtype)[()] if isinstance(v, PYTHON_SCALARS) else v for v in (first, second))
+    # NumPy itself converts Python numbers, or refuses them: versions differ about those that the dtype has no room for
+    stand = [v if isinstance(v, PYTHON_SCALARS) else np.zeros((), v.dtype) for v in (first, second)]
+    chosen = [np.where(np.bool_(turn), *stand)[()] for turn in (True, False)]
+    dtype = chosen[0].dtype
+    first, second = (c if isinstance(v, PYTHON_SCALARS) else v for v, c in zip((first, second), chosen, strict=True))
     if not any(isinstance(v, DistributedArray) for v in (mask, first, second)):
         mask = as_operand(context, np.asarray(mask), ())
     node = _chosen(context, mask, first, second, dtype, _shape_of((mask, first, second)))
@@ -173,6 +176,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     shape = _shape_of((dst, source, mask))
     if shape != dst.shape:
         raise ValueError(f"could not broadcast input array from shape {shape} into shape {dst.shape}")
+    if isinstance(source, np.generic):
+        source = np.asarray(source).astype(dst.dtype)[()]
     if not isinstance(mask, DistributedArray):
         if mask:
             dst[...] = source
@@ -283,6 +288,7 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
 @method("set_part")
 def set_part(x: DistributedArray, name: str, value: Any) -> None:
     """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
+    value = value if isinstance(value, DistributedArray) else np.asarray(value)  # a Python number is not weak here
     if x.dtype.kind != "c":
         x[...] = value
         return
@@ -344,21 +350,54 @@ def angle(z: Any, deg: bool = False) -> Any:
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Where ``abs(a - b) <= atol + rtol * abs(b)``, infinities and, if asked for, NaNs equal to themselves.
 
+    Python numbers are weak, as in every operation of NumPy: beside a float32 array they are float32.
+
+    Warns
+    -----
+    RuntimeWarning
+        A tolerance is not finite. Under ``np.errstate(invalid="raise")`` it is a FloatingPointError.
+
     Notes
     -----
-    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
+    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed. Of a
+    tolerance that is a distributed array, one boolean a device at the call.
     """
     context = _context_of((a, b, rtol, atol))
     x, y, rtol, atol = _arguments(context, (a, b, rtol, atol))
-    if not isinstance(x, DistributedArray) and not isinstance(y, DistributedArray):
-        x = as_operand(context, x, ())
-    y_dtype = np.result_type(y if isinstance(y, PYTHON_SCALARS) else y.dtype, 1.0)
-    y = y.astype(y_dtype) if hasattr(y, "astype") else y_dtype.type(y)
+    if hasattr(y, "dtype"):
+        y = y.astype(np.result_type(y.dtype, 1.0), copy=False)  # abs of the least integer is itself
+    elif isinstance(y, int):
+        y = float(y)
+    _check_tolerances(rtol, atol)
     with np.errstate(invalid="ignore"):
         result = (abs(x - y) <= atol + rtol * abs(y)) & np.isfinite(y) | (x == y)
         if equal_nan:
             result = result | (np.isnan(x) & np.isnan(y))
-    return result if result.shape else result[()]
+    if not isinstance(result, DistributedArray):
+        result = as_operand(context, result, ())
+    return _scalar(result)
+
+
+def _check_tolerances(rtol: Any, atol: Any) -> None:
+    """Warn, raise or print, as ``np.errstate`` says, where a tolerance is not finite."""
+    finite = [np.isfinite(tolerance) for tolerance in (rtol, atol)]
+    if all(_all(each) if isinstance(each, DistributedArray) else bool(each) for each in finite):
+        return
+    text = f"One of rtol or atol is not valid, atol: {atol}, rtol: {rtol}"
+    how = np.geterr()["invalid"]
+    if how == "warn":
+        warn_at(call_site(), text)
+    elif how == "raise":
+        raise FloatingPointError(text)
+    elif how == "print":
+        print(text)
+
+
+def _scalar(value: DistributedArray) -> DistributedArray:
+    """A result without axes is a value of its own, as NumPy's scalars are."""
+    if not value.ndim:
+        value._detached = True
+    return value
 
 
 @implements(np.allclose)

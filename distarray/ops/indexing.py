@@ -29,7 +29,7 @@ from distarray.ops._gather import (
     split_target,
     upload,
 )
-from distarray.ops._masks import check_dimensions, check_mask, mask_read, mask_write, mismatch, nothing
+from distarray.ops._masks import check_dimensions, check_mask, fits, mask_read, mask_write, mismatch, nothing
 from distarray.ops.convert import copy_array, from_chunks, is_cupy, place, resolve_layout
 from distarray.registry import method
 from distarray.storage import writable_chunks
@@ -138,9 +138,9 @@ def value_of(x: DistributedArray, value: Any) -> Any:
     array = np.asarray(value)
     if array.ndim:
         return array
-    filled = np.empty((), x.dtype)
-    filled[...] = value
-    return filled[()]
+    filled = np.empty(1, x.dtype)
+    filled[[0]] = value  # converted, or refused, as NumPy does it behind such a key
+    return filled[0]
 
 
 @method("setitem")
@@ -197,12 +197,12 @@ def _fitted(fancy: Fancy, value: Any) -> Any:
     if isinstance(value, np.generic):
         return value
     given, shape = value.shape, fancy.result
-    if 0 in shape and 0 in given:  # NumPy compares no shapes where nothing is assigned to nothing
-        return np.zeros((), value.dtype)[()]
-    while value.ndim > len(shape) and value.shape[0] == 1:
-        value = value[0, ...]
-    if value.ndim > len(shape) or any(n not in (1, m) for n, m in zip(value.shape[::-1], shape[::-1], strict=False)):
+    if not fits(given, shape):
         raise mismatch(given, shape)
+    if 0 in given:
+        return np.zeros((), value.dtype)[()]
+    while value.ndim > len(shape):
+        value = value[0, ...]
     if isinstance(value, np.ndarray):
         return np.broadcast_to(value, shape)
     return value._viewed(value._view_map().broadcast_to(shape))

@@ -2,7 +2,7 @@
 
 Each function checks shapes and dtypes as NumPy does and says which axes meet; one contraction (``_product``) does the
 rest, for any layouts and any number of axes. Results of which the summed axis is split over devices are left in SUM
-mode, so that nothing is folded before it is needed; partial sums of float16 are folded in float16.
+mode, so that nothing is folded before it is needed; partial sums of half precision are float32, rounded when folded.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.array import DistributedArray
+from distarray.fusion.expr import call_site, warn_at
 from distarray.operators import _store, astype_node
-from distarray.ops._folds import NOTHING, given, warn_caller
+from distarray.ops._folds import NOTHING, given
 from distarray.ops._reduce import check_out, computed_in, normalized, reduce
 from distarray.ops.convert import asarray
 from distarray.registry import implements, method
@@ -209,7 +210,7 @@ def _warn(count: Any, least: Any, message: str) -> None:
     """Warn where a count is not above what the result needs."""
     few = count <= least
     if bool(any(few) if isinstance(few, DistributedArray) else np.any(few)):
-        warn_caller(message)
+        warn_at(call_site(), message)
 
 
 def _cast(a: Any, dtype: Any) -> Any:
