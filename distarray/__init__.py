@@ -9,11 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from distarray import errors, linalg
 from distarray.array import DistributedArray
-from distarray.comm.nccl import init_all
-from distarray.comm.process_group import init_process_group
 from distarray.context import Context, Group, init, ledger, no_implicit_communication, process_count, process_index
 from distarray.errors import *
 from distarray.geometry import IndexMap, Range, Region, blocks, cyclic, grid, make_2d_index_map, replicated
+from distarray.groups.join import group, init_all, init_process_group
 from distarray.layout import Layout
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
@@ -71,6 +70,6 @@ __all__ = [
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
     "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout", "Ledger", "MAX", "MIN", "Mode",
     "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cyclic",
-    "distributed_array", "explain", "grid", "init", "init_all", "init_process_group", "ledger", "linalg",
+    "distributed_array", "explain", "grid", "group", "init", "init_all", "init_process_group", "ledger", "linalg",
     "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "replicated", "synchronize",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.ledger import note
-from distarray.transfer.wire import Round
+from distarray.transfer.round import Round
 
 __all__ = ["Order", "Request", "fetch", "local_index", "project", "split_target"]
 

@@ -35,7 +35,7 @@ from distarray.ops.convert import (
 from distarray.registry import method
 from distarray.transfer.execute import allocate, fold_into, quiet
 from distarray.transfer.ledger import note
-from distarray.transfer.wire import Round
+from distarray.transfer.round import Round
 
 __all__ = ["from_local_chunks"]
 
