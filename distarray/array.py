@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from distarray.fusion.expr import Leaf, Node, forced, warn_complex
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.operators import Operators, broadcast_shape, own_protocol, same_context
+from distarray.operators import broadcast_shape, own_protocol, same_context
 from distarray.registry import FUNCTIONS, METHODS
+from distarray.scalars import Scalars
 from distarray.storage import Operand, Storage, Version, operand
 from distarray.transfer.execute import gather_to_host, moved, resolve, resolved_operand
 
@@ -31,7 +33,7 @@ __all__ = ["DistributedArray"]
 _PYTHON = (bool, int, float, complex)
 
 
-class DistributedArray(Operators):
+class DistributedArray(Scalars):
     """One logical array, spread over many devices, that behaves like a NumPy array.
 
     Made by :func:`distarray.asarray`, :func:`distarray.zeros` and the other creation functions, never by the constructor.
@@ -59,8 +61,11 @@ class DistributedArray(Operators):
     _writable: bool
     _detached: bool
 
-    def __init__(self) -> None:
-        raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
+    def __new__(cls, *number: Any) -> DistributedArray:
+        """Of one number: a 0-d value. So ``statistics.mean`` makes its result of the type that it was given."""
+        if len(number) != 1 or not isinstance(number[0], Number):
+            raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
+        return METHODS["number"](number[0])  # type: ignore[no-any-return]
 
     # --- making one ---------------------------------------------------------------------------------------------------
 
@@ -311,8 +316,41 @@ class DistributedArray(Operators):
                     chunks[device].append(array)
             return {d: own for d, own in chunks.items() if self._context.by_id[d].process == self._context.process}
 
-    def get(self) -> Any:
-        """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder."""
+    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
+        """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder.
+
+        Parameters
+        ----------
+        stream
+            None: devices order their own work.
+        order : str
+            Memory order of the result, C or F; A is C.
+        out : numpy.ndarray, optional
+            Filled and returned instead: of this array's shape and dtype.
+        blocking : bool
+            Accepted for CuPy's sake: the values are there on return.
+
+        Raises
+        ------
+        ValueError
+            `order` is none of C, F and A; the shape of `out` is another, or it is read-only.
+        TypeError
+            `out` is no NumPy array, or of another dtype; or a `stream` was passed.
+        """
+        if stream is not None:
+            raise UnsupportedError("get takes no stream: devices order their own work; pass stream=None")
+        if order not in ("C", "F", "A"):
+            raise ValueError(f"order must be one of 'C', 'F' or 'A', and is {order!r}: pass order='C'")
+        if out is not None:
+            _check_host(out, self._shape, self._dtype)
+        value = self._value()
+        if out is not None:
+            out[...] = value
+            return out
+        return np.asfortranarray(value) if order == "F" and self.ndim else value
+
+    def _value(self) -> Any:
+        """The global value on the host, in C order."""
         with self._context.lock:
             self._context.check()
             storage = self._own()
@@ -478,7 +516,8 @@ class DistributedArray(Operators):
 
     def __format__(self, spec: str) -> str:
         if not self._shape:
-            return format(self.item(), spec)
+            value = self.get()[()]
+            return format(value.item() if value.dtype.kind == "V" else value, spec)  # ml_dtypes' take no specification
         if spec:
             raise TypeError(
                 f"unsupported format string {spec!r} passed to DistributedArray.__format__: format its elements"
@@ -486,13 +525,25 @@ class DistributedArray(Operators):
         return str(self)
 
     def __copy__(self) -> DistributedArray:
-        return METHODS["copy"](self)  # type: ignore[no-any-return]
+        return METHODS["detach" if self._detached else "copy"](self)  # type: ignore[no-any-return]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DistributedArray:
-        return METHODS["copy"](self)  # type: ignore[no-any-return]
+        return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return METHODS["pickled"](self)  # type: ignore[no-any-return]
+
+
+def _check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    """Refuse an ``out=`` that can't take the value of an array."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out= must be a numpy.ndarray, and is a {type(out).__name__}: pass np.empty(x.shape, x.dtype)")
+    if out.dtype != dtype:
+        raise TypeError(f"out= has dtype {out.dtype}, and the array has {dtype}: pass np.empty(x.shape, x.dtype)")
+    if out.shape != shape:
+        raise ValueError(f"out= has shape {out.shape}, and the array has {shape}: pass np.empty(x.shape, x.dtype)")
+    if not out.flags.writeable:
+        raise ValueError("out= is read-only: pass np.empty(x.shape, x.dtype)")
 
 
 def _is_basic(key: Any) -> bool:

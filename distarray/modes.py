@@ -16,7 +16,21 @@ import numpy as np
 
 from distarray.errors import LayoutError, UnsupportedError
 
-__all__ = ["CASTS", "MAX", "MIN", "PROD", "REPLICA", "ROWS", "SUM", "Cast", "Mode", "Operand", "Row", "is_half", "preserved"]
+__all__ = [
+    "CASTS",
+    "MAX",
+    "MIN",
+    "PROD",
+    "REPLICA",
+    "ROWS",
+    "SUM",
+    "Cast",
+    "Mode",
+    "Operand",
+    "Row",
+    "is_half",
+    "preserved",
+]
 
 
 class Mode(enum.StrEnum):
@@ -159,6 +173,7 @@ class Mode(enum.StrEnum):
 
     def __repr__(self) -> str:
         return self.name
+
 
 REPLICA, MIN, MAX, SUM, PROD = Mode.REPLICA, Mode.MIN, Mode.MAX, Mode.SUM, Mode.PROD
 

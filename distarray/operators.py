@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from distarray.array import DistributedArray
     from distarray.context import Context
 
-__all__ = ["Operators", "apply", "astype_node", "broadcast_shape", "known", "same_context"]
+__all__ = ["Operators", "apply", "as_mask", "astype_node", "broadcast_shape", "known", "same_context"]
 
 PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -95,7 +95,7 @@ def apply(
     shapes = [a._shape for a in arrays]
     mask = None
     if where is not True:
-        mask = METHODS["as_operand"](context, where, None)
+        mask = METHODS["as_operand"](context, as_mask(where), None)
         if not isinstance(mask, np.generic):
             shapes.append(mask._shape)
     # NumPy speaks of dtypes before shapes
@@ -134,6 +134,11 @@ def apply(
 
         demand(node)
     return _store(cast("DistributedArray", kind)._of_node(node), target, operands)
+
+
+def as_mask(where: Any) -> Any:
+    """What ``where=`` of a ufunc means: arrays as they are, all else (numbers, None, nested lists) by its truth values."""
+    return where if hasattr(where, "dtype") else np.asarray(where, bool)
 
 
 def _masked(

@@ -29,7 +29,7 @@ LAYERS = [
     ("storage",),
     ("transfer.execute", "transfer.round"),
     ("fusion",),
-    ("array", "operators", "registry"),  # one layer in three files
+    ("array", "operators", "registry", "scalars"),  # one layer in four files
     ("algorithms",),
     ("ops",),
     ("linalg", "fft", "random"),

@@ -22,7 +22,20 @@ from distarray.transfer.ledger import watching
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["ASTYPE", "MAX_NODES", "Cast", "Leaf", "Node", "Site", "call_site", "forced", "probe", "record", "warn_at", "warn_complex"]
+__all__ = [
+    "ASTYPE",
+    "MAX_NODES",
+    "Cast",
+    "Leaf",
+    "Node",
+    "Site",
+    "call_site",
+    "forced",
+    "probe",
+    "record",
+    "warn_at",
+    "warn_complex",
+]
 
 SILENT = {"divide": "ignore", "over": "ignore", "under": "ignore", "invalid": "ignore"}
 """GPUs report no floating-point conditions: nothing is asked for, and nothing is looked up."""

@@ -8,6 +8,7 @@ number of True elements in each has to be agreed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from distarray.transfer.execute import allocate, gather_to_host, redistribute
 if TYPE_CHECKING:
     from distarray.array import DistributedArray
 
-__all__ = ["check_mask", "mask_count", "mask_read", "mask_write", "place_like"]
+__all__ = ["check_mask", "fits", "mask_count", "mask_read", "mask_write", "place_like"]
 
 
 def check_mask(mask_shape: tuple[int, ...], shape: tuple[int, ...], first: int = 0) -> None:

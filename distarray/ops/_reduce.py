@@ -23,7 +23,7 @@ from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half
-from distarray.operators import _store, astype_node, same_context
+from distarray.operators import _store, as_mask, astype_node, same_context
 from distarray.ops._folds import (
     ASSOCIATIVE,
     NOTHING,
@@ -133,7 +133,7 @@ def reduce(
     """
     if isinstance(out, tuple):
         (out,) = out
-    where = True if where is NOTHING else where
+    where = True if where is NOTHING or where is True else as_mask(where)
     known = [item for item in (array, out, where, initial) if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(array)._context
     if isinstance(initial, DistributedArray):
@@ -171,7 +171,6 @@ def _checked(
     model = small(a.shape, a.dtype)
     kwargs: dict[str, Any] = {"axis": axis, "dtype": dtype, "keepdims": keepdims, "initial": initial}
     if where is not True:
-        where = where if isinstance(where, DistributedArray) else np.asarray(where)
         if np.broadcast_shapes(where.shape, a.shape) != a.shape:
             raise ValueError(
                 f"non-broadcastable operand: where= of {ufunc.__name__}.reduce has shape {where.shape}, which doesn't "

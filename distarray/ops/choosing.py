@@ -15,7 +15,7 @@ from distarray.context import Context, current
 from distarray.errors import ReadOnlyError
 from distarray.fusion.expr import ASTYPE, Node, call_site, record, warn_at
 from distarray.modes import Mode
-from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
+from distarray.operators import PYTHON_SCALARS, as_mask, broadcast_shape, same_context
 from distarray.ops.convert import as_operand, asarray, from_chunks
 from distarray.ops.creation import zeros_like
 from distarray.registry import METHODS, implements, method
@@ -56,7 +56,7 @@ def _recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> Distribute
     if not any(isinstance(a, DistributedArray) for a in arguments):
         arguments[0] = as_operand(context, arguments[0], ())
     node = record(context, function, tuple([_plain(a) for a in arguments]), kwargs, _shape_of(arguments))
-    return DistributedArray._of_node(node)
+    return _scalar(DistributedArray._of_node(node))
 
 
 def _given(value: DistributedArray, out: Any, casting: str = "same_kind") -> Any:
@@ -161,7 +161,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         host = [v.get() if isinstance(v, DistributedArray) else v for v in (src, where)]
         np.copyto(dst, host[0], casting=cast("Any", casting), where=host[1])
         return
-    source, mask = _arguments(dst._context, (src, where))
+    source, mask = _arguments(dst._context, (src, where if where is True else as_mask(where)))
     while isinstance(source, DistributedArray) and source.ndim > dst.ndim and source.shape[0] == 1:
         source = source[0, ...]  # as an assignment does
     if isinstance(source, PYTHON_SCALARS):
@@ -199,7 +199,21 @@ def fill(x: DistributedArray, value: Any) -> None:
 
 
 @method("clip")
+def _clip_method(x: DistributedArray, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    return clip(x, min, max, out, **kwargs)
+
+
 @implements(np.clip)
+def _numpy_clip(a: Any, *bounds: Any, **kwargs: Any) -> Any:
+    """``numpy.clip``, which wants both bounds or neither, in its words."""
+    given = {name: None if value is None else 0.0 for name, value in kwargs.items() if name in _BOUNDS}
+    np.clip(np.empty(0), *[None if bound is None else 0.0 for bound in bounds[:2]], **given)
+    return clip(a, *bounds, **kwargs)
+
+
+_BOUNDS = ("a_min", "a_max", "min", "max")
+
+
 def clip(
     a: Any,
     a_min: Any = None,
@@ -208,8 +222,11 @@ def clip(
     *,
     min: Any = None,
     max: Any = None,
+    where: Any = True,
     casting: str = "same_kind",
     dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
 ) -> Any:
     """Elements brought into an interval; recorded like a ufunc.
 
@@ -221,21 +238,33 @@ def clip(
     out : DistributedArray or numpy.ndarray, optional
     min, max : array_like or None
         The standard's names of the bounds.
+    where : array_like of bool
+        Where to clip; elsewhere stands what `out` holds, or zero.
     casting, dtype
         As of a ufunc.
+    order, subok
+        Accepted for NumPy's sake.
 
     Notes
     -----
     Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
     """
-    if (min is not None or max is not None) and (a_min is not None or a_max is not None):
+    if (min is not None and a_min is not None) or (max is not None and a_max is not None):
         raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x = as_operand(_context_of((a, low, high)), a, ())
+    kwargs: dict[str, Any] = {} if dtype is None else {"dtype": np.dtype(dtype)}
+    if casting != "same_kind":
+        kwargs["casting"] = casting
     if low is None and high is None:
-        return _given(cast("DistributedArray", np.positive(x)), out)
-    kwargs = {} if dtype is None else {"dtype": np.dtype(dtype)}
-    return _given(_recorded(np.clip, (x, low, high), **kwargs), out, casting)
+        value = cast("DistributedArray", np.positive(x, **kwargs))
+    else:
+        value = _recorded(np.clip, (x, low, high), **kwargs)
+    if where is not True:
+        target = out[0] if isinstance(out, tuple) else out
+        kept = np.zeros((), value.dtype)[()] if target is None else target
+        value = np.where(as_mask(where), value, kept)
+    return _given(value, out, casting)
 
 
 class _Rounding:
@@ -282,6 +311,7 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
                 chunk.array[...] = getattr(array, name)
     part = from_chunks(context, source.layout, chunks, dtype)
     part._writable = False  # a write would be lost, where NumPy's reaches the complex array
+    part._detached = x._detached
     return part
 
 

@@ -173,7 +173,7 @@ def setitem(x: DistributedArray, key: Any, value: Any) -> None:
         mask_write(x, mask, value_of(x, value), only=len(items) == 1)
         return
     if not has_arrays(items):
-        x._assign(x._view_map().index(tuple(items)), value)
+        x[tuple(items)] = value
         return
     given = value_of(x, value)
     if not x.ndim and len(items) == 1 and not isinstance(given, np.generic):

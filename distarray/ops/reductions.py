@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.array import DistributedArray
 from distarray.fusion.expr import call_site, warn_at
-from distarray.operators import _store, astype_node
+from distarray.operators import _store, as_mask, astype_node
 from distarray.ops._folds import NOTHING, given
 from distarray.ops._reduce import check_out, computed_in, normalized, reduce
 from distarray.ops.convert import asarray
@@ -206,6 +206,10 @@ def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
     return mask.sum(axis=axes, dtype=np.intp, keepdims=keepdims)
 
 
+def _mask(where: Any) -> Any:
+    return True if where is NOTHING or where is True else as_mask(where)
+
+
 def _warn(count: Any, least: Any, message: str) -> None:
     """Warn where a count is not above what the result needs."""
     few = count <= least
@@ -265,7 +269,7 @@ def mean(
     ...     float(da.mean(da.asarray([1, 2, 3, 6], layout=da.blocks(0))))
     3.0
     """
-    array, keepdims, where = asarray(a), bool(given(keepdims, False)), given(where, True)
+    array, keepdims, where = asarray(a), bool(given(keepdims, False)), _mask(where)
     _check_axis(axis, array.ndim)
     half = dtype is None and array.dtype == np.float16
     inner = np.dtype(np.float32) if half else _wide(array.dtype) if dtype is None else dtype
@@ -290,7 +294,7 @@ def _variance(
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    array, keepdims, where = asarray(a), bool(given(keepdims, False)), given(where, True)
+    array, keepdims, where = asarray(a), bool(given(keepdims, False)), _mask(where)
     _check_axis(axis, array.ndim)
     inner = _wide(array.dtype) if dtype is None else dtype
     if mean is NOTHING or mean is None:

@@ -13,7 +13,7 @@ from distarray.errors import UnsupportedError
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, probe, record
-from distarray.operators import apply, known
+from distarray.operators import apply, as_mask, known
 from distarray.ops.convert import from_chunks
 from distarray.registry import FUNCTIONS, METHODS, method
 from distarray.transfer.execute import allocate
@@ -24,7 +24,7 @@ __all__: list[str] = []
 @method("ufunc.__call__")
 def call(ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, where: Any = True, **kwargs: Any) -> Any:
     """``ufunc(*inputs, **kwargs)``; generalised ufuncs (``matmul``, ``vecdot``) have implementations of their own."""
-    if not all(known(x) for x in (*inputs, *(out or ()), where) if x is not None):
+    if not all(known(x) for x in (*inputs, *(out or ())) if x is not None) or not known(as_mask(where)):
         return NotImplemented
     if ufunc.signature is not None:
         implementation = FUNCTIONS.get(ufunc)
