@@ -193,6 +193,13 @@ def is_half(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize == 2 and _kind(dtype) == "f"
 
 
+def roomy(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which half precisions are folded: one that their sums and products do not leave. Others stay."""
+    if not is_half(dtype):
+        return dtype
+    return np.dtype(np.float32 if dtype == np.float16 else np.float64)  # bfloat16 reaches as far as float32
+
+
 def _checked_kind(dtype: np.dtype[Any]) -> str:
     kind = _kind(dtype)
     if not kind:

@@ -29,10 +29,11 @@ LAYERS = [
     ("storage",),
     ("transfer.execute", "transfer.round"),
     ("fusion",),
-    ("array", "operators", "registry", "scalars"),  # one layer in four files
+    ("array",),
     ("algorithms",),
     ("ops",),
     ("linalg", "fft", "random"),
+    ("distributed_array",),
     ("", "info", "__main__"),  # distarray/__init__.py, and what stands on it
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

@@ -12,13 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
-from distarray.devices import Chunk
-from distarray.fusion.demand import write
-from distarray.geometry import Region
-from distarray.operators import same_context
-from distarray.ops._fancy import Fancy, has_arrays, host_nested, host_values, lone_mask, nested, read_key, split_key
-from distarray.ops._gather import (
+from distarray.algorithms.fancy import Fancy, has_arrays, lone_mask, read_key, split_key
+from distarray.algorithms.gathering import (
     Index,
     Order,
     Request,
@@ -29,9 +24,21 @@ from distarray.ops._gather import (
     split_target,
     upload,
 )
-from distarray.ops._masks import check_dimensions, check_mask, fits, mask_read, mask_write, mismatch, nothing
-from distarray.ops.convert import copy_array, from_chunks, is_cupy, place, resolve_layout
-from distarray.registry import method
+from distarray.algorithms.masks import (
+    assignable,
+    check_dimensions,
+    check_mask,
+    mask_read,
+    mask_write,
+    mismatch,
+    nothing,
+)
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import host_nested, host_values, is_cupy, nested, place
+from distarray.array.state import DistributedArray, copy_array, from_chunks, same_context
+from distarray.devices import Chunk
+from distarray.fusion.demand import write
+from distarray.geometry import Region
 from distarray.storage import writable_chunks
 from distarray.transfer.execute import resolve
 from distarray.transfer.ledger import note_to_host
@@ -41,7 +48,6 @@ __all__ = ["getitem", "read", "setitem", "store", "ufunc_at"]
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-@method("getitem")
 def getitem(x: DistributedArray, key: Any) -> DistributedArray:
     """``x[key]`` for keys with masks or index arrays: a copy, as in NumPy.
 
@@ -143,7 +149,6 @@ def value_of(x: DistributedArray, value: Any) -> Any:
     return filled[0]
 
 
-@method("setitem")
 def setitem(x: DistributedArray, key: Any, value: Any) -> None:
     """``x[key] = value`` for keys with masks or index arrays; where an element is named twice, the last value stays.
 
@@ -197,7 +202,7 @@ def _fitted(fancy: Fancy, value: Any) -> Any:
     if isinstance(value, np.generic):
         return value
     given, shape = value.shape, fancy.result
-    if not fits(given, shape):
+    if not assignable(given, shape):
         raise mismatch(given, shape)
     if 0 in given:
         return np.zeros((), value.dtype)[()]
@@ -308,7 +313,6 @@ def _parts(x: DistributedArray, fancy: Fancy, value: Any, held: Sequence[Any], o
 # --- ufunc.at ---------------------------------------------------------------------------------------------------------
 
 
-@method("ufunc.at")
 def ufunc_at(ufunc: np.ufunc, array: Any, indices: Any, *values: Any) -> None:
     """``ufunc.at(array, indices, values)``: unbuffered, in place, in index order within each element.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from distarray.devices import Chunk, Device
 from distarray.layout import Layout
-from distarray.modes import Mode, is_half
+from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host, watching
 from distarray.transfer.plan import Plan, plan
@@ -276,7 +276,7 @@ def fold_into(device: Device, view: Any, parts: Sequence[tuple[Device, Any]], mo
     wide = _folds_wide(mode, view.dtype) and len(parts) + accumulate > 2
     if wide:
         with device.active():
-            into = (view if accumulate else _near(device, *parts[0])).astype(np.float32)
+            into = (view if accumulate else _near(device, *parts[0])).astype(roomy(view.dtype))
         rest = parts if accumulate else parts[1:]
     elif not accumulate:
         origin, first = parts[0]
@@ -285,7 +285,7 @@ def fold_into(device: Device, view: Any, parts: Sequence[tuple[Device, Any]], mo
     for origin, part in rest:
         with device.active():
             near = _near(device, origin, part)
-            combine(device.lib, mode, into, near.astype(np.float32) if wide else near)
+            combine(device.lib, mode, into, near.astype(roomy(view.dtype)) if wide else near)
     if wide:
         with device.active():
             view[...] = into.astype(view.dtype)
@@ -301,7 +301,7 @@ def _near(device: Device, origin: Device, part: Any) -> Any:
 
 
 def _folds_wide(mode: Mode, dtype: Any) -> bool:
-    """Whether several values are folded in float32, and rounded once: on the way half precisions overflow where the whole
+    """Whether several values are folded in a wider dtype, and rounded once: on the way half precisions overflow where the whole
     does not."""
     return mode in (Mode.SUM, Mode.PROD) and is_half(dtype)
 
@@ -386,7 +386,7 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     layout, dtype = source.layout, source.dtype
     index_map = layout.index_map
     wide = layout.is_partial and _folds_wide(layout.mode, dtype)
-    out = np.empty(layout.shape, np.float32 if wide else dtype)
+    out = np.empty(layout.shape, roomy(dtype) if wide else dtype)
     if layout.is_partial and not index_map.covers:
         out[...] = layout.mode.unheld(dtype)
     note_to_host(out.size * dtype.itemsize)

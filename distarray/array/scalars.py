@@ -7,17 +7,21 @@ operators because all of it brings the value to Python, and arrays refuse it.
 from __future__ import annotations
 
 import math
+from numbers import Number
 from typing import Any
 
 import numpy as np
 
-from distarray.operators import Operators
+from distarray.array.place import as_operand
+from distarray.array.state import DistributedArray
+from distarray.context import current
 
-__all__ = ["Scalars"]
+__all__ = ["Scalars", "new"]
 
 
-class Scalars(Operators):
-    """The methods of numbers. A NumPy scalar answers for the value, so that errors and results are NumPy's."""
+class Scalars(DistributedArray):
+    """Given to the array by ``distarray/distributed_array.py``. A NumPy scalar answers for the value, so that errors and
+    results are NumPy's."""
 
     __slots__ = ()
 
@@ -40,16 +44,17 @@ class Scalars(Operators):
         if ndigits is None:
             return round(value)
         round(value, ndigits)  # refused here where NumPy's scalar refuses it
-        return np.round(self, ndigits)  # type: ignore[call-overload]
+        return np.round(self, ndigits)
 
     def __trunc__(self) -> int:
-        return math.trunc(self._number("__trunc__").item())
+        whole: int = math.trunc(self._number("__trunc__").item())
+        return whole
 
     def __floor__(self) -> int:
-        return math.floor(self._only("floor").item())
+        return math.floor(self.item() if self._detached else float(self))
 
     def __ceil__(self) -> int:
-        return math.ceil(self._only("ceil").item())
+        return math.ceil(self.item() if self._detached else float(self))
 
     def as_integer_ratio(self) -> tuple[int, int]:
         """The number as a pair of integers with exactly that ratio, as of ``numpy.float64``; ``statistics`` asks for it."""
@@ -59,3 +64,14 @@ class Scalars(Operators):
     def is_integer(self) -> bool:
         """Whether the number is a whole one, as of ``numpy.float64``."""
         return bool(self._number("is_integer").is_integer())
+
+
+def new(cls: type[DistributedArray], *args: Any, **kwargs: Any) -> DistributedArray:
+    """What calling the class does: of one Python number it makes a 0-d value, since ``statistics`` makes its results of the
+    type that it was given; fractions and decimals become float64. Arrays are made by functions."""
+    if kwargs or len(args) != 1 or not isinstance(args[0], Number):
+        raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
+    value = args[0] if isinstance(args[0], (int, float, complex, np.generic)) else float(args[0])  # type: ignore[arg-type]
+    result: DistributedArray = as_operand(current(), value, ())
+    result._detached = True
+    return result

@@ -1,39 +1,35 @@
 """DistributedArray: one logical array over many devices, as a storage seen through a view map, or as an expression.
 
-The class holds state and NumPy's operators; everything else, its three protocols included, is looked up in the registry.
+The class holds the state, what metadata answers, and placement. Its operators (``operators.py``) and NumPy's methods
+(``distarray/distributed_array.py``) call functions that stand above this file, and are given to it by ``array_methods``.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator
-from numbers import Number
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from distarray.context import current_context
-from distarray.errors import UnsupportedError
-from distarray.fusion.demand import demand, write
-from distarray.fusion.expr import Leaf, Node, forced, warn_complex
+from distarray.array.layouts import resolve_layout
+from distarray.devices import Chunk
+from distarray.errors import DeviceError, UnsupportedError
+from distarray.fusion.demand import demand
+from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, record
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.operators import broadcast_shape, own_protocol, same_context
-from distarray.registry import FUNCTIONS, METHODS
-from distarray.scalars import Scalars
 from distarray.storage import Operand, Storage, Version, operand
-from distarray.transfer.execute import gather_to_host, moved, resolve, resolved_operand
+from distarray.transfer.execute import allocate, gather_to_host, moved, resolve, resolved_operand
 
 if TYPE_CHECKING:
     from distarray.context import Context, Group
 
 __all__ = ["DistributedArray"]
 
-_PYTHON = (bool, int, float, complex)
 
-
-class DistributedArray(Scalars):
+class DistributedArray:
     """One logical array, spread over many devices, that behaves like a NumPy array.
 
     Made by :func:`distarray.asarray`, :func:`distarray.zeros` and the other creation functions, never by the constructor.
@@ -51,6 +47,43 @@ class DistributedArray(Scalars):
     __slots__ = ("__weakref__", "_context", "_detached", "_dtype", "_node", "_shape", "_storage", "_view", "_writable")
 
     __array_priority__ = 100.0
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, key: Any) -> DistributedArray: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+        def __len__(self) -> int: ...
+        def __iter__(self) -> Iterator[DistributedArray]: ...
+        def __add__(self, other: Any) -> Any: ...
+        def __radd__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __rsub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __truediv__(self, other: Any) -> Any: ...
+        def __rtruediv__(self, other: Any) -> Any: ...
+        def __floordiv__(self, other: Any) -> Any: ...
+        def __mod__(self, other: Any) -> Any: ...
+        def __pow__(self, other: Any) -> Any: ...
+        def __matmul__(self, other: Any) -> Any: ...
+        def __rmatmul__(self, other: Any) -> Any: ...
+        def __and__(self, other: Any) -> Any: ...
+        def __or__(self, other: Any) -> Any: ...
+        def __xor__(self, other: Any) -> Any: ...
+        def __lshift__(self, other: Any) -> Any: ...
+        def __rshift__(self, other: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
+        def __pos__(self) -> Any: ...
+        def __abs__(self) -> Any: ...
+        def __invert__(self) -> Any: ...
+        def __lt__(self, other: Any) -> Any: ...
+        def __le__(self, other: Any) -> Any: ...
+        def __gt__(self, other: Any) -> Any: ...
+        def __ge__(self, other: Any) -> Any: ...
+        def __eq__(self, other: object) -> Any: ...
+        def __ne__(self, other: object) -> Any: ...
 
     _context: Context
     _shape: tuple[int, ...]
@@ -61,11 +94,8 @@ class DistributedArray(Scalars):
     _writable: bool
     _detached: bool
 
-    def __new__(cls, *number: Any) -> DistributedArray:
-        """Of one number: a 0-d value. So ``statistics.mean`` makes its result of the type that it was given."""
-        if len(number) != 1 or not isinstance(number[0], Number):
-            raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
-        return METHODS["number"](number[0])  # type: ignore[no-any-return]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is left to do: see ``__new__`` in ``array/scalars.py``."""
 
     # --- making one ---------------------------------------------------------------------------------------------------
 
@@ -213,26 +243,6 @@ class DistributedArray(Scalars):
         return self._viewed(self._view_map().transpose((*axes[:-2], axes[-1], axes[-2])))
 
     @property
-    def real(self) -> DistributedArray:
-        """The real part; of complex arrays a read-only copy where NumPy has a view: write it by ``x.real = value``."""
-        return METHODS["real"](self)  # type: ignore[no-any-return]
-
-    @real.setter
-    def real(self, value: Any) -> None:
-        METHODS["set_part"](self, "real", value)
-
-    @property
-    def imag(self) -> DistributedArray:
-        """The imaginary part, a read-only copy: write it by ``x.imag = value``."""
-        return METHODS["imag"](self)  # type: ignore[no-any-return]
-
-    @imag.setter
-    def imag(self, value: Any) -> None:
-        if self._dtype.kind != "c":
-            raise TypeError("array does not have imaginary part to set")
-        METHODS["set_part"](self, "imag", value)
-
-    @property
     def writable(self) -> bool:
         """Whether the array may be written to; False for copies that stand where NumPy would have a view."""
         return self._writable
@@ -249,8 +259,7 @@ class DistributedArray(Scalars):
         storage = self._own()
         if self._view is None:
             return storage
-        copy: DistributedArray = METHODS["copy"](self)
-        return copy._own()
+        return copy_array(self)._own()
 
     def change_mode(self, mode: Mode | str | None) -> DistributedArray:
         """The same array with overlapping chunks in another mode; all 25 pairs.
@@ -282,7 +291,7 @@ class DistributedArray(Scalars):
         Communication: elements that a device lacks move to it once, from the nearest holder. Buffers that stay as they
         are are shared, and copied on write.
         """
-        target: Layout = METHODS["resolve_layout"](self._context, layout, self._shape, mode=self.mode)
+        target = resolve_layout(self._context, layout, self._shape, mode=self.mode)
         storage = self._whole()
         with self._context.lock:
             version = moved(storage, target, "reshard")
@@ -359,180 +368,6 @@ class DistributedArray(Scalars):
                 found = self._operand("get")
             return gather_to_host(self._context, found)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if copy is False:
-            raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
-        value = self.get()
-        return value if dtype is None else value.astype(dtype, copy=False)
-
-    # --- protocols ----------------------------------------------------------------------------------------------------
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        handler = METHODS.get(f"ufunc.{method}")
-        if handler is None:
-            return NotImplemented
-        return handler(ufunc, *inputs, **kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        for kind in types:
-            if not issubclass(kind, (DistributedArray, np.ndarray, np.generic)) or own_protocol(kind):
-                return NotImplemented
-        implementation = FUNCTIONS.get(func)
-        if implementation is None:
-            name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
-            raise UnsupportedError(
-                f"{name} has no distributed implementation; nothing was gathered. To run it on one host, call it on "
-                f"x.get(); to run it on each chunk, use distarray.map_chunks"
-            )
-        token = current_context.set(self._context)
-        try:
-            return implementation(*args, **kwargs)
-        finally:
-            current_context.reset(token)
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return METHODS["namespace"](api_version)
-
-    # --- indexing -----------------------------------------------------------------------------------------------------
-
-    def __getitem__(self, key: Any) -> DistributedArray:
-        if not _is_basic(key):
-            return METHODS["getitem"](self, key)  # type: ignore[no-any-return]
-        view = self._view_map().index(key)
-        found = self._viewed(view)
-        if not view.shape and not _has_ellipsis(key):
-            return METHODS["detach"](found)  # type: ignore[no-any-return]
-        return found
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if not _is_basic(key):
-            METHODS["setitem"](self, key, value)
-            return
-        view = self._view_map().index(key)
-        several = getattr(value, "ndim", 0) != 0 and not (
-            self._dtype.kind == "b" and value.size == 1
-        )  # its truth value
-        if not view.shape and several and not _has_ellipsis(key):
-            if self._dtype.kind == "c":
-                raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-            raise ValueError("setting an array element with a sequence.")
-        self._assign(view, value)
-
-    def _assign(self, view: ViewMap, value: Any) -> None:
-        """Write `value`, broadcast to the view's shape, into a view of this array's storage."""
-        storage = self._own()
-        if not self._writable:
-            write(storage, view, None, writable=False)
-        if isinstance(value, (list, tuple)):
-            value = METHODS["nested"](value, self._dtype)
-        if isinstance(value, (*_PYTHON, np.generic)):
-            filled = np.empty((), self._dtype)
-            filled[...] = value
-            source: Any = filled[()]
-        else:
-            array = METHODS["as_operand"](self._context, value, view.shape)
-            if array._context is not self._context:
-                same_context((self, array))
-            while array.ndim > len(view.shape) and array.shape[0] == 1:
-                array = array[0, ...]
-            if array.shape != view.shape and not _fits(array.shape, view.shape):
-                raise ValueError(f"could not broadcast input array from shape {array.shape} into shape {view.shape}")
-            if array._dtype.kind == "c" and self._dtype.kind not in "cb":
-                warn_complex()
-            source = array._arg()
-        plain = None if view.is_identity and view.base == storage.version.layout.shape else view
-        write(storage, plain, source)
-
-    def __len__(self) -> int:
-        if not self._shape:
-            raise TypeError("len() of unsized object")
-        return self._shape[0]
-
-    def __iter__(self) -> Iterator[DistributedArray]:
-        if not self._shape:
-            raise TypeError("iteration over a 0-d array")
-        return (self[i] for i in range(self._shape[0]))
-
-    def __contains__(self, value: Any) -> bool:
-        return bool(METHODS["any"](self == value))
-
-    # --- to Python ----------------------------------------------------------------------------------------------------
-
-    def item(self, *args: Any) -> Any:
-        """One element as a Python scalar."""
-        if args:
-            index = args if len(args) > 1 else args[0]
-            if isinstance(index, tuple):
-                index = tuple(operator.index(i) for i in index)
-                if len(index) != self.ndim:
-                    raise ValueError(f"incorrect number of indices for array: {len(index)} for {self.ndim} axes")
-            else:
-                flat = operator.index(index)
-                if not -self.size <= flat < self.size:
-                    raise IndexError(f"index {flat} is out of bounds for size {self.size}")
-                index = np.unravel_index(flat % self.size, self._shape) if self._shape else ()
-            return self[tuple(map(int, index))].get().item()
-        if self.size != 1:
-            raise ValueError("can only convert an array of size 1 to a Python scalar")
-        return self.get().item()
-
-    def tolist(self) -> Any:
-        """The values as nested lists."""
-        return self.get().tolist()
-
-    def _only(self, kind: str) -> Any:
-        if self.size != 1:
-            if kind == "bool":
-                raise ValueError(
-                    "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
-                )
-            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        if self.ndim and kind != "bool":
-            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        return self.get().reshape(())[()]
-
-    def __bool__(self) -> bool:
-        return bool(self._only("bool"))
-
-    def __int__(self) -> int:
-        return int(self._only("int"))
-
-    def __float__(self) -> float:
-        return float(self._only("float"))
-
-    def __complex__(self) -> complex:
-        return complex(self._only("complex"))
-
-    def __index__(self) -> int:
-        if self._dtype.kind not in "iu" or self.ndim:
-            raise TypeError("only integer scalar arrays can be converted to a scalar index")
-        return operator.index(self._only("index"))
-
-    def __repr__(self) -> str:
-        return str(METHODS["repr"](self))
-
-    def __str__(self) -> str:
-        return str(METHODS["str"](self))
-
-    def __format__(self, spec: str) -> str:
-        if not self._shape:
-            value = self.get()[()]
-            return format(value.item() if value.dtype.kind == "V" else value, spec)  # ml_dtypes' take no specification
-        if spec:
-            raise TypeError(
-                f"unsupported format string {spec!r} passed to DistributedArray.__format__: format its elements"
-            )
-        return str(self)
-
-    def __copy__(self) -> DistributedArray:
-        return METHODS["detach" if self._detached else "copy"](self)  # type: ignore[no-any-return]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> DistributedArray:
-        return self.__copy__()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return METHODS["pickled"](self)  # type: ignore[no-any-return]
-
 
 def _check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
     """Refuse an ``out=`` that can't take the value of an array."""
@@ -546,44 +381,69 @@ def _check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
         raise ValueError("out= is read-only: pass np.empty(x.shape, x.dtype)")
 
 
-def _is_basic(key: Any) -> bool:
-    """Whether an index is basic: integers, slices, Ellipsis and None, alone or in a tuple."""
-    if type(key) is tuple:
-        return all(_is_basic_item(k) for k in key)
-    return _is_basic_item(key)
+def array_methods(methods: type[DistributedArray]) -> None:
+    """Give every array the methods and properties of a class body: those that call what stands above this file.
+
+    The class body exists for its definitions, which type checkers see as methods of an array; it has no instances.
+    """
+    for name, value in vars(methods).items():
+        if isinstance(value, (FunctionType, property)):
+            for function in (value,) if isinstance(value, FunctionType) else (value.fget, value.fset):
+                if function is not None:
+                    function.__qualname__ = f"{DistributedArray.__name__}.{name}"
+            setattr(DistributedArray, name, value)
 
 
-def _is_basic_item(item: Any) -> bool:
-    if item is None or item is Ellipsis or type(item) is int or isinstance(item, (slice, np.integer)):
-        return True
-    if isinstance(item, (bool, np.bool_, list, tuple, np.ndarray)):
-        return False
-    if isinstance(item, DistributedArray):
-        return item._detached and item._dtype.kind in "iu"
-    return hasattr(item, "__index__")
+def same_context(arrays: Sequence[DistributedArray]) -> Context:
+    """The context of the operands.
+
+    Raises
+    ------
+    DeviceError
+        They live in different contexts.
+    """
+    context: Context = arrays[0]._context
+    for array in arrays:
+        if array._context is not context:
+            raise DeviceError(
+                f"operands live in different contexts, {context} and {array._context}: bring one over through the host, "
+                f"with distarray.asarray(x.get())"
+            )
+    context.check()
+    return context
 
 
-def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    try:
-        return broadcast_shape(shape, target) == target
-    except ValueError:
-        return False
+def astype_node(array: DistributedArray, dtype: Any) -> Node:
+    """`array` converted to another dtype, recorded."""
+    return record(array._context, ASTYPE, (array._arg(),), {"dtype": dtype}, array._shape)
 
 
-def _has_ellipsis(key: Any) -> bool:
-    return key is Ellipsis or (type(key) is tuple and any(k is Ellipsis for k in key))
+def from_chunks(
+    context: Context, layout: Layout, chunks: Sequence[Chunk | None], dtype: Any, *, detached: bool = False
+) -> DistributedArray:
+    """The array of a layout's chunks, in its global order."""
+    return DistributedArray._of_version(context, Version(layout, list(chunks), np.dtype(dtype)), detached=detached)
 
 
-def _delegate(name: str) -> Any:
-    def delegate(self: DistributedArray, *args: Any, **kwargs: Any) -> Any:
-        return METHODS[name](self, *args, **kwargs)
+def copy_array(a: DistributedArray) -> DistributedArray:
+    """A copy that shares what it can until one of the two is written to."""
+    context = a._context
+    if a._node is not None and a._node.version is None:
+        return DistributedArray._of_node(a._node)
+    storage = a._own()
+    with context.lock:
+        if a._view is None and not storage.exposed:
+            return DistributedArray._of_version(context, storage.version)
+        found = a._operand("copy", partial_ok=True)
+        chunks = allocate(context, found.layout, a.dtype, label="a copy")
+        for chunk, array in zip(chunks, found.arrays, strict=True):
+            if chunk is not None:
+                chunk.device.copy(chunk.array, array, chunk.device)
+        return from_chunks(context, found.layout, chunks, a.dtype)
 
-    delegate.__name__ = name
-    delegate.__qualname__ = f"DistributedArray.{name}"
-    delegate.__doc__ = f"See ``distarray.{name}``, with this array as the first argument."
-    return delegate
 
-
-for _name in """sum prod min max any all mean var std argmin argmax dot transpose reshape ravel flatten squeeze swapaxes astype copy
-    conj conjugate clip fill take repeat round to_device cumsum cumprod nonzero __dlpack__ __dlpack_device__""".split():
-    setattr(DistributedArray, _name, _delegate(_name))
+def detach(a: DistributedArray) -> DistributedArray:
+    """A 0-d value of its own, as NumPy's scalars are: in-place operators rebind it. Communication: none."""
+    result = copy_array(a)
+    result._detached = True
+    return result

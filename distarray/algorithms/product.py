@@ -13,14 +13,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.algorithms.contraction import Contraction, Job, Piece, Problem, needed, plan
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_operand, is_cupy, place
+from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.errors import UnsupportedError
-from distarray.modes import Mode, is_half
-from distarray.operators import astype_node, same_context
-from distarray.ops._contract import Contraction, Job, Piece, Problem, needed, plan
-from distarray.ops.convert import as_operand, from_chunks, is_cupy, place, resolve_layout
+from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
 
@@ -102,7 +102,7 @@ def contract(
             todo = cast("Contraction", context.layouts.remember(key, plan(problem, first.layout, second.layout, sizes)))
         layout = context.layout(todo.index_map, Mode.SUM if todo.partial else Mode.REPLICA)
         # partial sums of half precision would overflow where the whole does not
-        whole, dtype = dtype, np.dtype(np.float32) if is_half(dtype) and todo.added else dtype
+        whole, dtype = dtype, roomy(dtype) if is_half(dtype) and todo.added else dtype
         with context.reporting():
             chunks = allocate(context, layout, dtype, label=name)
         brought = [_bring(context, source, where, name) for source, where in zip((first, second), todo.bring)]

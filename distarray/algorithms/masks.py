@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import place
+from distarray.array.state import from_chunks
 from distarray.context import Context
 from distarray.devices import Chunk
 from distarray.fusion.demand import write
@@ -20,14 +23,13 @@ from distarray.fusion.expr import ASTYPE, Node
 from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
-from distarray.ops.convert import from_chunks, place, resolve_layout
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, gather_to_host, redistribute
 
 if TYPE_CHECKING:
-    from distarray.array import DistributedArray
+    from distarray.array.state import DistributedArray
 
-__all__ = ["check_mask", "fits", "mask_count", "mask_read", "mask_write", "place_like"]
+__all__ = ["check_mask", "assignable", "mask_count", "mask_read", "mask_write", "place_like"]
 
 
 def check_mask(mask_shape: tuple[int, ...], shape: tuple[int, ...], first: int = 0) -> None:
@@ -305,10 +307,10 @@ def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True)
             given = value.shape
             while value.ndim > len(trailing) and value.shape[0] == 1:
                 value = value[0, ...]
-            if value.ndim > len(trailing) or not fits(value.shape, trailing):
+            if value.ndim > len(trailing) or not assignable(value.shape, trailing):
                 prepared = None if 0 in mask.shape else _prepare(x, mask, "assignment")
                 total = 0 if prepared is None else prepared.total
-                if not fits(given, (total, *trailing)):
+                if not assignable(given, (total, *trailing)):
                     _refuse(given, total, trailing, only)
                 if prepared is None or 0 in (total, *trailing):
                     return
@@ -319,7 +321,7 @@ def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True)
             assign_where(x, _mask_array(x, mask), value)
 
 
-def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+def assignable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Whether NumPy assigns a value of `shape` to an indexing result of shape `target`: it broadcasts, once leading axes
     have fallen away, by a reshape that keeps the size."""
     tail = shape[len(shape) - len(target) :] if len(shape) > len(target) else shape

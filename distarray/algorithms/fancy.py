@@ -9,21 +9,16 @@ from zlib import crc32
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.algorithms.gathering import Index, rest_axes
+from distarray.algorithms.masks import check_mask
+from distarray.array.place import host_nested, host_values, is_cupy
+from distarray.array.state import DistributedArray
 from distarray.geometry import ViewMap
-from distarray.ops._gather import Index, rest_axes
-from distarray.ops._masks import check_mask
-from distarray.ops.convert import is_cupy
-from distarray.registry import method
-from distarray.transfer.execute import gather_to_host
 
 __all__ = [
     "Fancy",
     "has_arrays",
-    "host_nested",
-    "host_values",
     "lone_mask",
-    "nested",
     "read_key",
     "split_key",
     "wrapped",
@@ -65,11 +60,6 @@ class Fancy(NamedTuple):
 # --- reading keys -----------------------------------------------------------------------------------------------------
 
 
-def host_values(array: DistributedArray) -> Any:
-    """The values of a distributed index array, fetched once: all processes must agree on them."""
-    return gather_to_host(array._context, array._operand("an index array"))
-
-
 def _item(item: Any) -> Any:
     """One item of a key as None, Ellipsis, a slice, an int, a bool (a 0-d mask), or an array: NumPy's or distributed."""
     if item is None or item is Ellipsis or isinstance(item, slice):
@@ -94,18 +84,6 @@ def _item(item: Any) -> Any:
         value = host_values(item)[()] if isinstance(item, DistributedArray) else item[()]
         return bool(value) if item.dtype.kind == "b" else int(value)
     return item
-
-
-def host_nested(item: Any) -> Any:
-    if isinstance(item, (list, tuple)):
-        return [host_nested(i) for i in item]
-    return host_values(item) if isinstance(item, DistributedArray) else item
-
-
-@method("nested")
-def nested(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    """Nested lists that are assigned to elements of `dtype`: each number is converted as NumPy does, or refused."""
-    return np.asarray(host_nested(value), dtype)
 
 
 def read_key(key: Any, ndim: int) -> list[Any]:

@@ -14,17 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.array import DistributedArray
-from distarray.context import Context
-from distarray.devices import Device
-from distarray.errors import ReadOnlyError
-from distarray.fusion.demand import demand
-from distarray.fusion.expr import ASTYPE, record
-from distarray.geometry import IndexMap, Range, Region, blocks
-from distarray.layout import Layout
-from distarray.modes import Mode, is_half
-from distarray.operators import _store, as_mask, astype_node, same_context
-from distarray.ops._folds import (
+from distarray.algorithms.folds import (
     ASSOCIATIVE,
     NOTHING,
     Segment,
@@ -36,14 +26,24 @@ from distarray.ops._folds import (
     run_tasks,
     ufunc_of,
 )
-from distarray.ops.convert import asarray, from_chunks, place, resolve_layout
-from distarray.registry import method
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import place
+from distarray.array.state import DistributedArray, astype_node, from_chunks
+from distarray.array.writing import store
+from distarray.context import Context
+from distarray.devices import Device
+from distarray.errors import ReadOnlyError
+from distarray.fusion.demand import demand
+from distarray.fusion.expr import ASTYPE, record
+from distarray.geometry import IndexMap, Range, Region, blocks
+from distarray.layout import Layout
+from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
     "Reduction", "arrays_of", "check_out", "computed_in", "deliver", "fold_sources", "in_blocks", "mask_chunks",
-    "normalized", "place_operand", "reduce", "small", "whole_lines",
+    "normalized", "place_operand", "reduced", "small", "whole_lines",
 ]  # fmt: skip
 
 _MODES: dict[Any, Mode] = {
@@ -112,38 +112,6 @@ class Piece(NamedTuple):
     region: Region
 
 
-@method("ufunc.reduce")
-def reduce(
-    ufunc: np.ufunc,
-    array: Any,
-    axis: Any = 0,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: bool = False,
-    initial: Any = NOTHING,
-    where: Any = True,
-) -> Any:
-    """``ufunc.reduce(array, axis, dtype, out, keepdims, initial, where)`` for any binary ufunc.
-
-    Notes
-    -----
-    Communication: none where no reduced axis is split, nor for add, multiply, maximum, minimum, logical_or and
-    logical_and, whose results stay in a partial mode. Other ufuncs pass running values of the result's size along the
-    devices of an axis; where the axis is strided over devices, the array is cut into blocks first.
-    """
-    if isinstance(out, tuple):
-        (out,) = out
-    where = True if where is NOTHING or where is True else as_mask(where)
-    known = [item for item in (array, out, where, initial) if isinstance(item, DistributedArray)]
-    context = same_context(known) if known else asarray(array)._context
-    if isinstance(initial, DistributedArray):
-        initial = initial.get()[()]
-    a = array if isinstance(array, DistributedArray) else place_operand(context, array)
-    call = _checked(ufunc, a, axis, dtype, out, keepdims, initial, where)
-    result = _reduced(context, call, a, where)
-    return deliver(result, out)
-
-
 def place_operand(context: Context, obj: Any) -> DistributedArray:
     """A host or device array as an array of `context`."""
     source = obj if hasattr(obj, "dtype") and hasattr(obj, "shape") else np.asarray(obj)
@@ -153,7 +121,7 @@ def place_operand(context: Context, obj: Any) -> DistributedArray:
 def deliver(result: DistributedArray, out: Any) -> Any:
     """A result as NumPy returns it: in ``out=``, or as a scalar where it has no axes."""
     if out is not None:
-        return _store(result, out)
+        return store(result, out)
     if not result.ndim:
         result._detached = True
     return result
@@ -162,42 +130,6 @@ def deliver(result: DistributedArray, out: Any) -> Any:
 def small(shape: Sequence[int], dtype: Any) -> Any:
     """An array with at most one element, to ask NumPy what it would do with one of `shape`."""
     return np.ones([n and 1 for n in shape], dtype)
-
-
-def _checked(
-    ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any
-) -> Reduction:
-    """The call, after NumPy itself has accepted or refused one like it."""
-    model = small(a.shape, a.dtype)
-    kwargs: dict[str, Any] = {"axis": axis, "dtype": dtype, "keepdims": keepdims, "initial": initial}
-    if where is not True:
-        if np.broadcast_shapes(where.shape, a.shape) != a.shape:
-            raise ValueError(
-                f"non-broadcastable operand: where= of {ufunc.__name__}.reduce has shape {where.shape}, which doesn't "
-                f"broadcast to the array's shape {a.shape}: pass a mask that does"
-            )
-        kwargs["where"] = small(where.shape, where.dtype)
-    with np.errstate(all="ignore"):
-        result = np.asarray(ufunc.reduce(model, **kwargs))
-        computed = result.dtype
-        if out is not None:
-            check_out(out)
-            target = np.zeros([n and 1 for n in out.shape], out.dtype)
-            ufunc.reduce(model, out=target, **kwargs)
-            if dtype is None:
-                computed = computed_in(ufunc, a.dtype, out.dtype)
-    axes = normalized(axis, a.ndim)
-    call = Reduction(ufunc, axes, bool(keepdims), computed, dtype, initial)
-    if out is not None and tuple(out.shape) != call.shape(a.shape):
-        raise ValueError(
-            f"output parameter for reduction operation {ufunc.__name__} has shape {tuple(out.shape)}, and the result has "
-            f"shape {call.shape(a.shape)}: pass an out= of that shape"
-        )
-    if initial is not NOTHING and initial is not None:
-        value = np.empty((), computed)
-        value[...] = initial
-        call = call._replace(initial=value[()])
-    return call
 
 
 def computed_in(ufunc: np.ufunc, dtype: Any, out: Any) -> Any:
@@ -221,7 +153,7 @@ def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted([operator.index(i) % ndim for i in listed])) if ndim else ()
 
 
-def _reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
+def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
     with context.lock:
         context.check()
         if not a.size:
@@ -245,9 +177,9 @@ def _reduced(context: Context, call: Reduction, a: DistributedArray, where: Any)
 
 
 def _widened(call: Reduction) -> Reduction:
-    """A fold of half-precision values with partial results in float32, as in NumPy's own inner loops: those of half
+    """A fold of half-precision values with partial results in a wider dtype, as in NumPy's own inner loops: those of half
     precision would overflow where the whole does not."""
-    wide = np.dtype(np.float32)
+    wide = roomy(call.dtype)
     given = call.initial is not NOTHING and call.initial is not None
     initial = wide.type(call.initial) if given else call.initial
     return call._replace(dtype=wide, given=wide, initial=initial)
@@ -482,6 +414,6 @@ def _axis_by_axis(context: Context, call: Reduction, a: DistributedArray, where:
         last = axis == call.axes[0]
         initial = call.initial if last or repeated else NOTHING
         one = call._replace(axes=(axis,), keepdims=True, initial=initial)
-        result = _reduced(context, one, result, where)
+        result = reduced(context, one, result, where)
         where = True
     return result if call.keepdims else result._viewed(result._view_map().squeeze(call.axes))

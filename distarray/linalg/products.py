@@ -2,7 +2,8 @@
 
 Each function checks shapes and dtypes as NumPy does and says which axes meet; one contraction (``_product``) does the
 rest, for any layouts and any number of axes. Results of which the summed axis is split over devices are left in SUM
-mode, so that nothing is folded before it is needed; partial sums of half precision are float32, rounded when folded.
+mode, so that nothing is folded before it is needed; those of half precision are added in a wider
+dtype and rounded once.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
-from distarray.errors import ReadOnlyError, UnsupportedError
-from distarray.operators import broadcast_shape
-from distarray.ops._contract import Problem
-from distarray.ops._product import contract, operands, product_dtype, stored, view
-from distarray.registry import implements, method
+from distarray.algorithms.contraction import Problem
+from distarray.algorithms.product import contract, operands, product_dtype, stored, view
+from distarray.array.functions import implements
+from distarray.array.shapes import broadcast_shape
+from distarray.array.state import DistributedArray
+from distarray.errors import ReadOnlyError
 
 __all__ = ["dot", "inner", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
 
@@ -332,7 +333,6 @@ def _check_out(
         raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
 
 
-@method("dot")
 @implements(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """Dot product, as ``numpy.dot``: over the last axis of `a` and the last but one (or only) of `b`.

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.algorithms.product import operands
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
 from distarray.errors import UnsupportedError
-from distarray.ops._product import operands
-from distarray.ops.linalg import outer, tensordot, vdot, vecdot
-from distarray.registry import implements
+from distarray.linalg.products import outer, tensordot, vdot, vecdot
 
 __all__ = ["matrix_norm", "matrix_transpose", "norm", "vector_norm"]
 
