@@ -7,7 +7,7 @@ show and bound what moves.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from distarray import errors, linalg
+from distarray import errors, fft, linalg
 from distarray.context import Context, Group, init, process_count, process_index
 from distarray.distributed_array import DistributedArray
 from distarray.errors import *
@@ -70,6 +70,6 @@ __all__ = [
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
     "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout", "Ledger", "MAX", "MIN", "Mode",
     "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cyclic",
-    "distributed_array", "explain", "grid", "group", "init", "init_all", "init_process_group", "ledger", "linalg",
+    "distributed_array", "explain", "fft", "grid", "group", "init", "init_all", "init_process_group", "ledger", "linalg",
     "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "replicated", "synchronize",
 ]  # fmt: skip

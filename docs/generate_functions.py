@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import distarray as da
+from distarray.fft import frequencies, transforms
 from distarray.linalg import norms, products
 from distarray.ops import (
     choosing,
@@ -38,6 +39,7 @@ CHAPTERS = {
     "Reductions and scans": [reductions, scans],
     "Searching": [searching],
     "Products and norms": [products, norms],
+    "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
     "Shape and joining": [manipulation, reshaping, joining],
     "Indexing": [taking],
     "Chunks": [chunks],

@@ -16,7 +16,6 @@ import numpy as np
 
 from distarray.algorithms.folds import (
     ASSOCIATIVE,
-    NOTHING,
     Segment,
     WarningOnce,
     carry,
@@ -26,6 +25,7 @@ from distarray.algorithms.folds import (
     run_tasks,
     ufunc_of,
 )
+from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import DistributedArray, astype_node, from_chunks
