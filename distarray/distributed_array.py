@@ -6,7 +6,9 @@ What an array is stands in ``array/state.py``, and its operators in ``array/oper
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,8 @@ from distarray.array.shapes import own_protocol
 from distarray.array.state import DistributedArray, array_methods, copy_array, detach
 from distarray.array.writing import assign
 from distarray.context import current_context
-from distarray.errors import UnsupportedError
-from distarray.linalg import products
+from distarray.errors import UnsupportedError, absent
+from distarray.linalg import diagonals, products
 from distarray.ops import (
     choosing,
     convert,
@@ -36,6 +38,7 @@ from distarray.ops import (
     taking,
     ufuncs,
 )
+from distarray.transfer.asking import called_name, ensure_asked
 
 __all__ = ["DistributedArray"]
 
@@ -79,8 +82,17 @@ class Methods(DistributedArray):
     def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
         if copy is False:
             raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
+        ensure_asked(sys._getframe(1), self.nbytes)
         value = self.get()
         return value if dtype is None else value.astype(dtype, copy=False)
+
+    def to_numpy(self, dtype: Any = None) -> Any:
+        """The global value as a new ``numpy.ndarray``: what plotting libraries look for. See :meth:`get`."""
+        ensure_asked(sys._getframe(1), self.nbytes)
+        return self.get() if dtype is None else self.get().astype(dtype, copy=False)
+
+    def __getattr__(self, name: str) -> Any:
+        raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self)
 
     def __dlpack__(
         self,
@@ -90,7 +102,15 @@ class Methods(DistributedArray):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Export the global value, copied to the host. DLPack knows no arrays on several devices."""
+        """Export the global value: copied to the host, or with ``copy=False`` the one chunk that holds all of it.
+
+        Raises
+        ------
+        BufferError
+            ``copy=False``, and no chunk of this process holds the whole array where `dl_device` says.
+        """
+        if copy is not False:
+            ensure_asked(sys._getframe(1), self.nbytes)
         return convert.dlpack(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -120,6 +140,8 @@ class Methods(DistributedArray):
             if self._dtype.kind == "c":
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
             raise ValueError("setting an array element with a sequence.")
+        if view.shape and isinstance(value, DistributedArray) and value._storage is self._storage is not None:
+            _refuse_shuffle(sys._getframe(1))
         assign(self, view, value)
 
     def __len__(self) -> int:
@@ -248,11 +270,20 @@ class Methods(DistributedArray):
         result: DistributedArray = convert.converted(self, dtype, order, casting, subok, copy)
         return result if device is None else convert.asarray(result, device=device)
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> DistributedArray:
-        """The array on other devices of its context."""
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The array on other devices of its context; on ``"cpu"`` as a NumPy array."""
         return convert.to_device(self, device, stream=stream)
 
     # --- shape --------------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes. Set it to reshape the array in place, where that needs no copy."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        reshaping.set_shape(self, shape)
 
     def reshape(self, *shape: ShapeLike, order: str = "C", copy: bool | None = None) -> DistributedArray:
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``; see :func:`distarray.reshape`."""
@@ -336,6 +367,14 @@ class Methods(DistributedArray):
     def dot(self, other: ArrayLike, /, out: Any = None) -> Any:
         """Dot product over the last axis and the last but one (or only) of `other`; see :func:`distarray.dot`."""
         return products.dot(self, other, out)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
+        """Diagonals, a read-only copy; see :func:`distarray.diagonal`."""
+        return diagonals.diagonal(self, offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+        """Sums of diagonals; see :func:`distarray.trace`."""
+        return diagonals.trace(self, offset, axis1, axis2, dtype, out)
 
     def sum(
         self,
@@ -448,6 +487,15 @@ class Methods(DistributedArray):
     def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any:
         """Products of all elements up to each one along an axis; see :func:`distarray.cumprod`."""
         return scans.cumprod(self, axis, dtype, out)
+
+
+def _refuse_shuffle(frame: FrameType) -> None:
+    """Refuse the in-place shuffles of NumPy and Python, which swap rows through views and so lose some of them."""
+    if frame.f_code.co_name == "shuffle" or called_name(frame) == "shuffle":
+        raise UnsupportedError(
+            "shuffle swaps the rows of an array through views, and would lose rows; nothing was written: use "
+            "x[...] = x[rng.permutation(len(x))]"
+        )
 
 
 for _methods in (Operators, Scalars, Methods):

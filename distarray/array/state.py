@@ -15,9 +15,10 @@ import numpy as np
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
+from distarray.context import current
 from distarray.devices import Chunk
 from distarray.errors import DeviceError, UnsupportedError
-from distarray.fusion.demand import demand
+from distarray.fusion.demand import demand, expression_devices
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, record
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
@@ -139,6 +140,10 @@ class DistributedArray:
         plain = None if view.is_identity and view.base == storage.version.layout.shape else view
         return self._make(self._context, view.shape, self._dtype, None, storage, plain, can)
 
+    def _take(self, other: DistributedArray) -> None:
+        """Become what another array is, as an in-place change of shape does."""
+        self._shape, self._storage, self._view, self._node = other._shape, other._storage, other._view, None
+
     def _view_map(self) -> ViewMap:
         self._own()
         return ViewMap.identity(self._shape) if self._view is None else self._view
@@ -193,7 +198,11 @@ class DistributedArray:
 
     @property
     def device(self) -> Group:
-        return self._context.group
+        """The devices that its layout names, or will name where it is still to be evaluated: nothing is evaluated."""
+        context, node = self._context, self._node
+        if node is not None and node.version is None:
+            return context.subgroup(expression_devices(node))
+        return context.subgroup(self._own().version.layout.devices)
 
     @property
     def T(self) -> DistributedArray:
@@ -445,6 +454,8 @@ class DistributedArray:
         ) -> Any: ...
         def round(self, decimals: int = 0, out: Any = None) -> Any: ...
         def dot(self, other: ArrayLike, /, out: Any = None) -> Any: ...
+        def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray: ...
+        def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any: ...
         def sum(
             self,
             axis: Axis = None,
@@ -550,14 +561,14 @@ def array_methods(methods: type[DistributedArray]) -> None:
 
 
 def same_context(arrays: Sequence[DistributedArray]) -> Context:
-    """The context of the operands.
+    """The context of the operands; the current one where none is distributed.
 
     Raises
     ------
     DeviceError
         They live in different contexts.
     """
-    context: Context = arrays[0]._context
+    context: Context = arrays[0]._context if arrays else current()
     for array in arrays:
         if array._context is not context:
             raise DeviceError(

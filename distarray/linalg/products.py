@@ -49,7 +49,8 @@ def matmul(
     Parameters
     ----------
     x1, x2 : array_like
-        One at least a DistributedArray. A 1-D operand is a row (first) or column (second); leading axes broadcast.
+        Host arrays are placed as ``asarray`` places them. A 1-D operand is a row (first) or column (second); leading axes
+        broadcast.
     out : DistributedArray or ndarray, optional
         Where the result is written, in every copy. It may overlap the operands.
     casting, dtype, signature
@@ -113,7 +114,7 @@ def vecdot(
     Parameters
     ----------
     x1, x2 : array_like
-        One at least a DistributedArray. The axes that remain are broadcast.
+        Host arrays are placed as ``asarray`` places them. The axes that remain are broadcast.
     axis : int, optional
         The axis of the vectors, counted in each operand. Default: the last.
     keepdims : bool, optional
@@ -340,7 +341,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     Parameters
     ----------
     a, b : array_like
-        One at least a DistributedArray. With a 0-d operand it is ``multiply``.
+        Host arrays are placed as ``asarray`` places them. With a 0-d operand it is ``multiply``.
     out : DistributedArray or ndarray, optional
         Of exactly the result's shape and dtype.
 
@@ -487,7 +488,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     Parameters
     ----------
     a, b : array_like
-        One at least a DistributedArray.
+        Host arrays are placed as ``asarray`` places them.
     axes : int or pair of int or pair of sequences of int
         The last and first so many axes, or the axes of `a` and those of `b`.
 
