@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from distarray.errors import LayoutComplexityError
 from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks
+from distarray.geometry._cells import MAX_PIECES
 from distarray.geometry._spatial import RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
 
@@ -278,7 +280,13 @@ _ONE = Range.of(0, 1, 1)
 def _needs(
     context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap
 ) -> list[tuple[int, int, Region]]:
-    """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device."""
+    """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device.
+
+    Raises
+    ------
+    LayoutComplexityError
+        If it is more than ``MAX_PIECES`` pieces.
+    """
     needs: list[tuple[int, int, Region]] = []
     holding: dict[tuple[int, int], _Sequence] = {}
     lacking: dict[tuple[int, int], _Sequence] = {}
@@ -300,6 +308,12 @@ def _needs(
             wanted = _minus(wanted, known)
             known.extend(wanted)
             needs.extend((leaf.group, device, piece) for piece in wanted)
+            if len(needs) > MAX_PIECES:
+                sizes = " and ".join(str(len(base.chunks)) for base in dict.fromkeys(bases))
+                raise LayoutComplexityError(
+                    f"the operands' layouts, of {sizes} regions, differ in more than {MAX_PIECES} pieces of the result of "
+                    f"shape {shape}: bring one operand into the other's layout first, with x.reshard(y.layout)"
+                )
     return needs
 
 
