@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from distarray.fusion import gpu_ufuncs, gpu_vector
-from distarray.fusion.expr import Cast, call_site, is_loud, real_part, warn_at
+from distarray.fusion.expr import Cast, Site, call_site, is_loud, real_part, warn_at
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -43,7 +43,7 @@ class Step(NamedTuple):
     kwargs: dict[str, Any]
     dtype: Any
     errors: dict[str, Any]
-    site: tuple[str, int, dict[str, Any]]
+    site: Site
     masked: bool
     loud: bool
 
@@ -292,9 +292,8 @@ class _Notes:
         if self.failed is not None:
             raise self.failed
         for (condition, _), step in self.seen.items():
-            site = call_site() if step is _CAST else step.site
             name = "cast" if step is _CAST or isinstance(step.ufunc, Cast) else step.ufunc.__name__
-            warn_at(site, f"{condition} encountered in {name}")
+            warn_at(call_site() if step is _CAST else step.site, f"{condition} encountered in {name}")
 
 
 _CAST = Step(np.positive, (), {}, None, {}, ("", 0, {}), False, False)

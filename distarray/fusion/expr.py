@@ -22,16 +22,26 @@ from distarray.transfer.ledger import watching
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["ASTYPE", "MAX_NODES", "Cast", "Leaf", "Node", "forced", "probe", "record"]
+__all__ = [
+    "ASTYPE",
+    "MAX_NODES",
+    "Cast",
+    "Leaf",
+    "Node",
+    "Site",
+    "call_site",
+    "forced",
+    "probe",
+    "record",
+    "warn_at",
+    "warn_complex",
+]
 
 SILENT = {"divide": "ignore", "over": "ignore", "under": "ignore", "invalid": "ignore"}
 """GPUs report no floating-point conditions: nothing is asked for, and nothing is looked up."""
 
 MAX_NODES = 48
 """An expression of more nodes is evaluated when it is recorded: a bound that metadata alone sets."""
-
-Site = tuple[str, int, dict[str, Any]]
-"""File, line and globals of a frame."""
 
 _EMPTY: dict[Any, Any] = {}
 
@@ -44,17 +54,22 @@ def empty_of(dtype: Any) -> Any:
     return found
 
 
-def warn_complex() -> None:
-    """NumPy's warning where an imaginary part is dropped, at the caller's line."""
-    warn_at(call_site(), "Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
+Site = tuple[str, int, dict[str, Any]]
+"""A line of the caller's program: file name, line number, and the globals that it sees."""
 
 
 def warn_at(site: Site, text: str, category: type[Warning] = RuntimeWarning) -> None:
-    """A warning at a line of the caller's, as if it had been given there."""
+    """Give a warning as if the line itself had: with its module, and in that module's registry."""
     file, line, names = site
+    module = names.get("__name__") or "__main__"  # Python drops a warning of no module, as code in exec may have none
     registry = names.setdefault("__warningregistry__", {})
-    # Python drops a warning of no module
-    warnings.warn_explicit(text, category, file, line, module=names.get("__name__") or "__main__", registry=registry)
+    warnings.warn_explicit(text, category, file, line, module=module, registry=registry)
+
+
+def warn_complex() -> None:
+    """NumPy's warning where an imaginary part is dropped, at the caller's line."""
+    text = "Casting complex values to real discards the imaginary part"
+    warn_at(call_site(), text, np.exceptions.ComplexWarning)
 
 
 def real_part(array: Any, dtype: Any) -> Any:
@@ -170,7 +185,7 @@ class Node:
 def call_site() -> Site:
     """File, line and globals of the first frame outside the package and NumPy."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("distarray.", "numpy.")):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy.")):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno, frame.f_globals
 
