@@ -448,8 +448,11 @@ class DistributedArray:
             max: ArrayLike | None = None,
             out: Any = None,
             *,
+            where: ArrayLike = True,
             casting: str = "same_kind",
             dtype: DTypeLike = None,
+            order: str = "K",
+            subok: bool = True,
         ) -> Any: ...
         def round(self, decimals: int = 0, out: Any = None) -> Any: ...
         def dot(self, other: ArrayLike, /, out: Any = None) -> Any: ...
