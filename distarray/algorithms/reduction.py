@@ -28,7 +28,7 @@ from distarray.algorithms.folds import (
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
-from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.state import DistributedArray, astype_node, from_chunks
 from distarray.array.writing import store
 from distarray.context import Context
 from distarray.devices import Device
@@ -37,7 +37,7 @@ from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
-from distarray.modes import Mode
+from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
@@ -159,16 +159,30 @@ def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) 
         if not a.size:
             return _of_nothing(context, call, a)
         ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
-        found = _operand(call, a)
+        half = call.mode in _COUNTED and is_half(call.dtype)
+        found = a._operand(call.ufunc.__name__) if half else _operand(call, a)
         masks = None if where is True else mask_chunks(context, where, found.layout)
         pieces = whole_lines(call, found.layout)
         if pieces is not None:
             return _fold_pieces(context, call, found, masks, pieces, None)
         if call.mode is not None:
-            return _fold_pieces(context, call, found, masks, fold_sources(call, found.layout), call.mode)
+            sources = fold_sources(call, found.layout)
+            if not half:
+                return _fold_pieces(context, call, found, masks, sources, call.mode)
+            total = _fold_pieces(context, _widened(call), found, masks, sources, call.mode)
+            return DistributedArray._of_node(astype_node(total, call.dtype))
         if len(call.axes) == 1:
             return _carried(context, call, found, masks)
     return _axis_by_axis(context, call, a, where)
+
+
+def _widened(call: Reduction) -> Reduction:
+    """A fold of half-precision values with partial results in a wider dtype, as in NumPy's own inner loops: those of half
+    precision would overflow where the whole does not."""
+    wide = roomy(call.dtype)
+    given = call.initial is not NOTHING and call.initial is not None
+    initial = wide.type(call.initial) if given else call.initial
+    return call._replace(dtype=wide, given=wide, initial=initial)
 
 
 def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> DistributedArray:

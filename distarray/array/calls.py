@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.array.place import as_operand, is_foreign_array, is_masked
-from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, own_protocol
+from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import assign, check_out, store
 from distarray.errors import ReadOnlyError
@@ -66,7 +66,7 @@ def apply(
     shapes = [a._shape for a in arrays]
     mask = None
     if where is not True:
-        mask = as_operand(context, where, None)
+        mask = as_operand(context, as_mask(where), None)
         if not isinstance(mask, np.generic):
             shapes.append(mask._shape)
     # NumPy speaks of dtypes before shapes

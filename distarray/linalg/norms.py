@@ -90,7 +90,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     x = _inexact(x)
     if axis is None:
         if ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1):
-            value = np.sqrt(np.absolute(vdot(x, x)))
+            # part by part: the product of a complex infinity and its conjugate has a NaN part
+            whole = x.dtype.kind != "c"
+            value = np.sqrt(vdot(x, x) if whole else vdot(x.real, x.real) + vdot(x.imag, x.imag))
             return np.reshape(value, (1,) * x.ndim) if keepdims else _scalar(value)
         axes = tuple(range(x.ndim))
     else:
@@ -172,8 +174,9 @@ def _of_vectors(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
     if ord == 1:
         return np.sum(size, axis=axes, keepdims=keepdims)
     if ord == 2:
-        return np.sqrt(np.sum(np.square(size), axis=axes, keepdims=keepdims))
-    total = np.sum(size**ord, axis=axes, keepdims=keepdims)
+        squares = np.square(x.real) + np.square(x.imag) if x.dtype.kind == "c" else np.square(x)
+        return np.sqrt(np.sum(squares, axis=axes, keepdims=keepdims))
+    total = np.sum((size**ord).astype(size.dtype, copy=False), axis=axes, keepdims=keepdims)
     return total ** np.reciprocal(ord, dtype=total.dtype)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.folds import warn_caller
 from distarray.algorithms.reduction import (
     Reduction,
     check_out,
@@ -24,8 +23,10 @@ from distarray.algorithms.reduction import (
     small,
 )
 from distarray.array.functions import NOTHING, given, implements
+from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray, astype_node, same_context
 from distarray.array.writing import store
+from distarray.fusion.expr import call_site, warn_at
 from distarray.ops.convert import asarray
 
 __all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"]
@@ -207,11 +208,15 @@ def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
     return mask.sum(axis=axes, dtype=np.intp, keepdims=keepdims)
 
 
+def _mask(where: Any) -> Any:
+    return True if where is NOTHING or where is True else as_mask(where)
+
+
 def _warn(count: Any, least: Any, message: str) -> None:
     """Warn where a count is not above what the result needs."""
     few = count <= least
     if bool(any(few) if isinstance(few, DistributedArray) else np.any(few)):
-        warn_caller(message)
+        warn_at(call_site(), message)
 
 
 def _cast(a: Any, dtype: Any) -> Any:
@@ -265,7 +270,7 @@ def mean(
     ...     float(da.mean(da.asarray([1, 2, 3, 6], layout=da.blocks(0))))
     3.0
     """
-    array, keepdims, where = asarray(a), bool(given(keepdims, False)), given(where, True)
+    array, keepdims, where = asarray(a), bool(given(keepdims, False)), _mask(where)
     _check_axis(axis, array.ndim)
     half = dtype is None and array.dtype == np.float16
     inner = np.dtype(np.float32) if half else _wide(array.dtype) if dtype is None else dtype
@@ -290,7 +295,7 @@ def _variance(
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    array, keepdims, where = asarray(a), bool(given(keepdims, False)), given(where, True)
+    array, keepdims, where = asarray(a), bool(given(keepdims, False)), _mask(where)
     _check_axis(axis, array.ndim)
     inner = _wide(array.dtype) if dtype is None else dtype
     if mean is NOTHING or mean is None:
@@ -404,7 +409,7 @@ def reduce(
     """
     if isinstance(out, tuple):
         (out,) = out
-    where = True if where is NOTHING else where
+    where = _mask(where)
     known = [item for item in (array, out, where, initial) if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(array)._context
     if isinstance(initial, DistributedArray):
@@ -422,7 +427,6 @@ def _checked(
     model = small(a.shape, a.dtype)
     kwargs: dict[str, Any] = {"axis": axis, "dtype": dtype, "keepdims": keepdims, "initial": initial}
     if where is not True:
-        where = where if isinstance(where, DistributedArray) else np.asarray(where)
         if np.broadcast_shapes(where.shape, a.shape) != a.shape:
             raise ValueError(
                 f"non-broadcastable operand: where= of {ufunc.__name__}.reduce has shape {where.shape}, which doesn't "

@@ -373,8 +373,10 @@ def _after_initial(context: Context, call: _Scan, scan: DistributedArray, shape:
 # --- reduceat -----------------------------------------------------------------------------------------------------------
 
 
-def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
-    """``ufunc.reduceat(array, indices, axis, dtype, out)`` for any binary ufunc.
+def reduceat(
+    ufunc: np.ufunc, array: Any, index: Any, /, axis: Any = 0, dtype: Any = None, out: Any = None, indices: Any = None
+) -> Any:
+    """``ufunc.reduceat(array, indices, axis, dtype, out)`` for any binary ufunc. NumPy passes ``indices=`` twice.
 
     Notes
     -----
@@ -382,8 +384,7 @@ def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: Any = 0, dtype: An
     that it lacks for them move to it.
     """
     context, a, out = _start(array, out)
-    if isinstance(indices, DistributedArray):
-        indices = indices.get()
+    indices = index.get() if isinstance(index, DistributedArray) else index
     places = indices if isinstance(indices, np.ndarray) else np.array(indices, np.intp)
     zeros = np.zeros([n and 1 for n in places.shape], places.dtype)
     np.add.reduceat(np.ones([1] * a.ndim), zeros, axis=axis)

@@ -148,6 +148,6 @@ def _cut(staging: Any, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
 def _site() -> str:
     """The caller's line, for messages about a communication that failed."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("distarray.", "numpy.")):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy.")):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
