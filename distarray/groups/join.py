@@ -118,8 +118,8 @@ def init_all(devices: Any = None, *, kind: str | None = None) -> list[LocalCommu
 
     Notes
     -----
-    Communication: collectives must be called for all communicators inside one `group`, since each waits for the others;
-    they are made when the block ends. Those of the host may instead be called from a thread for each.
+    Communication: none; that of the collectives when their `group` block ends. They must be called for all communicators
+    inside one block, since each waits for the others. Those of the host may instead be called from a thread for each.
     """
     if kind not in (None, *KINDS):
         raise ValueError(f'kind is {kind!r}; use "cuda" for GPUs or "host" for NumPy arrays')
