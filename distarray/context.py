@@ -29,13 +29,12 @@ from distarray.geometry import IndexMap
 from distarray.launch import form_group, is_child
 from distarray.layout import Layout, LayoutTable
 from distarray.modes import Mode
-from distarray.transfer.ledger import Ledger, Watch, watching
 
 if TYPE_CHECKING:
     from typing import Self
 
 __all__ = [
-    "Context", "Group", "current", "init", "join", "ledger", "no_implicit_communication", "process_count", "process_index",
+    "Context", "Group", "current", "init", "join", "process_count", "process_index",
     "scoped",
 ]  # fmt: skip
 
@@ -430,51 +429,3 @@ def group_ids(context: Context, device: Any) -> tuple[int, ...]:
     if not ids:
         raise DeviceError(f"device={device!r} names no device: pass at least one id from {context.group}")
     return ids
-
-
-@contextmanager
-def ledger() -> Iterator[Ledger]:
-    """Count what moves between devices inside the block, including what was recorded there and not yet evaluated.
-
-    Examples
-    --------
-    >>> import distarray as da
-    >>> with da.init(devices=4, kind="host"):
-    ...     x = da.ones((8, 1000), layout=da.blocks(0))
-    ...     with da.ledger() as log:
-    ...         y = x[:-1] + x[1:]
-    ...     log.messages, log.bytes_moved
-    (3, 24000)
-    """
-    log = Ledger()
-    outer = watching.get() or Watch()
-    with _watch(Watch((*outer.ledgers, log), outer.forbidden, outer)):
-        yield log
-
-
-@contextmanager
-def no_implicit_communication() -> Iterator[None]:
-    """Raise where an operation inside the block would move data between devices.
-
-    ``reshard`` and ``change_mode`` are explicit and stay allowed, as does reading values into Python. What was recorded
-    inside is evaluated before the block closes.
-
-    Raises
-    ------
-    ImplicitCommunicationError
-        Naming the operation, the bytes and the cure; nothing was moved.
-    """
-    outer = watching.get() or Watch()
-    with _watch(Watch(outer.ledgers, True, outer)):
-        yield
-
-
-@contextmanager
-def _watch(watch: Watch) -> Iterator[None]:
-    token = watching.set(watch)
-    try:
-        yield
-        for recorded in tuple(watch.recorded.values()):
-            recorded.demand_root()
-    finally:
-        watching.reset(token)

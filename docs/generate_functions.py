@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import distarray as da
+from distarray.linalg import norms, products
 from distarray.ops import (
     choosing,
     chunks,
@@ -23,14 +24,12 @@ from distarray.ops import (
     info,
     joining,
     manipulation,
-    norms,
     reductions,
     reshaping,
     scans,
     searching,
     taking,
-)  # fmt: skip
-from distarray.ops import linalg as products
+)
 
 CHAPTERS = {
     "Conversion and layout": [convert, explain],

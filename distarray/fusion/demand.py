@@ -21,7 +21,7 @@ from distarray.layout import Layout
 from distarray.storage import Storage, Version, duplicate, share
 from distarray.transfer.execute import allocate, resolve
 from distarray.transfer.ledger import note, watching
-from distarray.transfer.wire import Round
+from distarray.transfer.round import Round
 
 if TYPE_CHECKING:
     from distarray.context import Context

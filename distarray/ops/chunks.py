@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.dtypes import check_dtype, dtype_named
+from distarray.array.place import as_operand
+from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Device
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
-from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
-from distarray.ops.convert import as_operand, asarray, check_dtype, dtype_named, from_chunks
+from distarray.ops.convert import asarray
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, gather_to_host, redistribute
 

@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.dtypes import check_dtype
+from distarray.array.functions import implements
+from distarray.array.layouts import resolve_layout
+from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
+from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context, group_ids
 from distarray.devices import Device
 from distarray.geometry import Region
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.operators import PYTHON_SCALARS, broadcast_shape
-from distarray.ops.convert import asarray, check_dtype, from_chunks, resolve_layout
+from distarray.ops.convert import asarray
 from distarray.ops.generate import as_shape, generate, indices_of, placement
-from distarray.registry import implements
 from distarray.storage import operand
 from distarray.transfer.execute import allocate
 

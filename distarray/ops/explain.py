@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from distarray.array import DistributedArray
+from distarray.array.layouts import resolve_layout
+from distarray.array.state import DistributedArray
 from distarray.context import Context, current
-from distarray.fusion.demand import alignment_of, compile_expression, message_itemsizes
+from distarray.fusion.demand import alignment_of, compile_expression, demand, message_itemsizes
 from distarray.layout import Layout
-from distarray.ops.convert import resolve_layout
 from distarray.transfer.cost import predicted_seconds
+from distarray.transfer.ledger import Ledger, Watch, watching
 from distarray.transfer.plan import plan
 
-__all__ = ["Explanation", "explain", "synchronize"]
+__all__ = ["Explanation", "explain", "ledger", "no_implicit_communication", "synchronize"]
 
 
 class Explanation:
@@ -114,3 +117,52 @@ def _expression(context: Context, x: DistributedArray) -> Explanation:
 def synchronize() -> None:
     """Wait until the devices of the current context have finished what was started. Communication: none."""
     current().synchronize()
+
+
+@contextmanager
+def ledger() -> Iterator[Ledger]:
+    """Count what moves between devices inside the block, including what was recorded there and not yet evaluated.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=4, kind="host"):
+    ...     x = da.ones((8, 1000), layout=da.blocks(0))
+    ...     with da.ledger() as log:
+    ...         y = x[:-1] + x[1:]
+    ...     log.messages, log.bytes_moved
+    (3, 24000)
+    """
+    log = Ledger()
+    outer = watching.get() or Watch()
+    with _watch(Watch((*outer.ledgers, log), outer.forbidden, outer)):
+        yield log
+
+
+@contextmanager
+def no_implicit_communication() -> Iterator[None]:
+    """Raise where an operation inside the block would move data between devices.
+
+    ``reshard`` and ``change_mode`` are explicit and stay allowed, as does reading values into Python. What was recorded
+    inside is evaluated before the block closes.
+
+    Raises
+    ------
+    ImplicitCommunicationError
+        Naming the operation, the bytes and the cure; nothing was moved.
+    """
+    outer = watching.get() or Watch()
+    with _watch(Watch(outer.ledgers, True, outer)):
+        yield
+
+
+@contextmanager
+def _watch(watch: Watch) -> Iterator[None]:
+    token = watching.set(watch)
+    try:
+        yield
+        for recorded in tuple(watch.recorded.values()):
+            if recorded.version is None:
+                demand(recorded)
+    finally:
+        watching.reset(token)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
 from distarray.context import current
-from distarray.registry import implements, method
 
 __all__ = [
     "Info", "__array_api_version__", "__array_namespace_info__", "bool", "can_cast", "complex128", "complex64", "e", "finfo",
@@ -125,7 +125,6 @@ def __array_namespace_info__() -> Info:
     return Info()
 
 
-@method("namespace")
 def namespace(api_version: str | None) -> ModuleType:
     """The module that is this array's namespace."""
     known = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
-from distarray.ops.convert import asarray, copy_array, from_chunks
-from distarray.registry import implements, method
+from distarray.ops.convert import asarray
 from distarray.transfer.execute import allocate, copy_into
 
 __all__ = ["ravel", "reshape"]
@@ -78,7 +78,6 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     return result
 
 
-@method("reshape")
 def _reshape_method(x: DistributedArray, *shape: Any, order: str = "C", copy: bool | None = None) -> DistributedArray:
     """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
     if len(shape) == 1 and not isinstance(shape[0], int):
@@ -86,7 +85,6 @@ def _reshape_method(x: DistributedArray, *shape: Any, order: str = "C", copy: bo
     return reshape(x, shape, order, copy=copy)
 
 
-@method("ravel")
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> DistributedArray:
     """The elements in one axis; as :func:`reshape` to -1.
@@ -109,7 +107,6 @@ def ravel(a: Any, order: str = "C") -> DistributedArray:
     return copy_array(flat) if flat._storage is x._storage else _owned(flat)  # NumPy copies here, and may be written to
 
 
-@method("flatten")
 def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
     """A copy of the elements in one axis; communication as of :func:`reshape`."""
     flat = ravel(x, order)

@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.algorithms.fancy import Fancy, wrapped
+from distarray.algorithms.masks import assign_where, mask_count, mask_read, mask_write, place_like
+from distarray.array.functions import implements
+from distarray.array.place import as_operand, host_values
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk
 from distarray.fusion.demand import write
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.geometry._keys import normalize_axes
 from distarray.layout import Layout
-from distarray.operators import same_context
-from distarray.ops._fancy import Fancy, host_values, wrapped
-from distarray.ops._masks import assign_where, mask_count, mask_read, mask_write, place_like
-from distarray.ops.convert import as_operand, asarray, from_chunks
+from distarray.ops.convert import asarray
 from distarray.ops.indexing import read, store, value_of
-from distarray.registry import implements, method
 from distarray.storage import Operand
 from distarray.transfer.execute import gather_to_host, redistribute
 
@@ -82,7 +82,6 @@ def _flat(x: DistributedArray, flat: Any) -> Fancy:
     return Fancy(view, tuple(range(len(shape))), tuple(np.unravel_index(flat.reshape(-1), shape)), flat.shape, 0)
 
 
-@method("take")
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     """Elements of an array along an axis, or of the array flattened.

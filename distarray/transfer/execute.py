@@ -18,7 +18,7 @@ from distarray.modes import Mode
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host, watching
 from distarray.transfer.plan import Plan, plan
-from distarray.transfer.wire import Round
+from distarray.transfer.round import Round
 
 if TYPE_CHECKING:
     from distarray.context import Context

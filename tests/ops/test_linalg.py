@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import distarray as da
+from distarray.algorithms.contraction import Contraction, Problem, plan
 from distarray.geometry import Region, blocks, replicated
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.ops._contract import Contraction, Problem, plan
 
 DTYPES = ["int64", "int8", "uint16", "bool", "float16", "float32", "float64", "complex64", "complex128"]
 

@@ -380,11 +380,10 @@ def test_closeness(data: st.DataObject, n: int) -> None:
     with context(n):
         x, y = data.draw(pairs(a, n)).x, data.draw(pairs(b, n)).x
         both(lambda: np.isclose(a, b, equal_nan=nan), lambda: np.isclose(x, y, equal_nan=nan))
-        if "all" in da.ops.choosing.METHODS:
-            both(lambda: np.allclose(a, b, equal_nan=nan), lambda: np.allclose(x, y, equal_nan=nan))
-            both(lambda: np.array_equal(a, b, nan), lambda: np.array_equal(x, y, nan))
-            assert np.array_equal(x, a, equal_nan=a.dtype.kind in "fc")
-            both(lambda: np.array_equiv(a, b), lambda: np.array_equiv(x, y))
+        both(lambda: np.allclose(a, b, equal_nan=nan), lambda: np.allclose(x, y, equal_nan=nan))
+        both(lambda: np.array_equal(a, b, nan), lambda: np.array_equal(x, y, nan))
+        assert np.array_equal(x, a, equal_nan=a.dtype.kind in "fc")
+        both(lambda: np.array_equiv(a, b), lambda: np.array_equiv(x, y))
 
 
 @given(data=st.data(), n=device_counts)
