@@ -35,6 +35,8 @@ from distarray.devices import Device
 from distarray.errors import ReadOnlyError
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
+from distarray.fusion.kernels.pending import in_order
+from distarray.fusion.unstored import unstored
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -159,7 +161,7 @@ def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) 
         if not a.size:
             return _of_nothing(context, call, a)
         ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
-        found = _operand(call, a)
+        found = _operand(call, a, where)
         masks = None if where is True else mask_chunks(context, where, found.layout)
         pieces = whole_lines(call, found.layout)
         if pieces is not None:
@@ -182,9 +184,14 @@ def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> Distr
     return place(context, np.broadcast_to(value, shape), layout)
 
 
-def _operand(call: Reduction, a: DistributedArray) -> Operand:
-    """The operand's chunks: as partial values where folding them and reducing them may change places."""
+def _operand(call: Reduction, a: DistributedArray, where: Any) -> Operand:
+    """The operand's chunks: as partial values where folding them and reducing them may change places; as expressions that
+    are not stored where kernels fold those."""
     name = call.ufunc.__name__
+    if a._node is not None and call.mode is not None and where is True:
+        recorded = unstored(a._context, a._node)
+        if recorded is not None:
+            return recorded
     found = a._operand(name, partial_ok=True)
     layout = found.layout
     if not layout.is_partial:
@@ -316,8 +323,8 @@ def _fold_here(
     """Reduce all pieces of one chunk of the result. `steady`: in C order, so that every replica has the same bits."""
     with device.active():
         for turn, (array, mask) in enumerate(operands):
-            if steady and not array.flags.c_contiguous:
-                array = device.lib.ascontiguousarray(array)
+            if steady:
+                array = in_order(device.lib, array)
             if turn == 0:
                 local_reduce(device, call.ufunc, array, out, call.axes, call.given, start, mask)
                 continue

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from distarray.devices import Chunk
 from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Cell, Fetch, align
-from distarray.fusion.evaluate import Program, Step, evaluate_cells, evaluate_plain
+from distarray.fusion.evaluate import evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible, is_loud
+from distarray.fusion.program import Program, Step
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.storage import Storage, Version, duplicate, share
@@ -26,7 +27,9 @@ from distarray.transfer.round import Round
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["alignment_of", "compile_expression", "demand", "message_itemsizes", "write"]
+__all__ = [
+    "alignment_of", "compile_expression", "demand", "message_itemsizes", "operands_of", "resolve_leaves", "write",
+]  # fmt: skip
 
 
 def demand(node: Node, target: Layout | None = None) -> Version:
@@ -41,7 +44,7 @@ def demand(node: Node, target: Layout | None = None) -> Version:
                 node.settle(Version(layout, fresh, node.dtype))
                 return node.version  # type: ignore[return-value]
             program, leaves = compile_expression(node)
-            settled = _resolve_leaves(context, program, leaves)
+            settled = resolve_leaves(context, program, leaves)
             al = alignment_of(context, program, settled, target)
             label = program.name
             with context.reporting():
@@ -134,7 +137,7 @@ def compile_expression(root: Any) -> tuple[Program, list[Leaf]]:
     return Program(tuple(compiler.steps), result, getattr(root, "dtype", None), shape, name), compiler.leaves
 
 
-def _resolve_leaves(context: Context, program: Program, leaves: Sequence[Leaf]) -> Sequence[Leaf]:
+def resolve_leaves(context: Context, program: Program, leaves: Sequence[Leaf]) -> Sequence[Leaf]:
     for leaf in leaves:
         if leaf.version.layout.is_partial:
             resolve(context, leaf.version, program.name)
@@ -207,7 +210,7 @@ def _evaluate(
         nbytes += out.nbytes
         work = []
         for cell in cells:
-            operands = _operands(leaves, al, buffers, cell)
+            operands = operands_of(leaves, al, buffers, cell)
             work.append((out if cell.key is None else out[cell.key], operands))
         jobs.append((device, work))
     strict = not al.layout.index_map.is_disjoint
@@ -215,7 +218,7 @@ def _evaluate(
         evaluate_cells(context, program, jobs, nbytes * (1 + len(leaves)), strict)
 
 
-def _operands(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Cell) -> list[Any]:
+def operands_of(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Cell) -> list[Any]:
     operands = []
     for k, source in enumerate(cell.sources):
         if source.fetched:
@@ -351,7 +354,7 @@ def write(
         layout = version.layout
         identity = ViewMap.identity(layout.shape) if view is None else view
         program, leaves = compile_expression(value)
-        _resolve_leaves(context, program, leaves)
+        resolve_leaves(context, program, leaves)
         seen = context.layouts.visible(layout, identity)
         assert seen is not None
         al = alignment_of(context, program, leaves, seen.layout, identity.shape)

@@ -1,8 +1,9 @@
 """Evaluators: run the steps of an expression over local views, in one pass.
 
-Host: NumPy's own ufuncs, block by block, so that temporaries stay in cache; the same bits as NumPy. GPU: one kernel for the
-whole expression where its steps are in C (``fusion/kernels/``), else CuPy's ufuncs, step by step, with the same bits. Floating-point warnings are collected while devices work, and given once, in the caller's thread, with the
-line that recorded the operation.
+Host: NumPy's own ufuncs, block by block, so that temporaries stay in cache; the same bits as NumPy. GPU: one kernel for
+the whole expression where its steps are in C (``fusion/kernels/``), else CuPy's ufuncs, step by step, with the same bits.
+Floating-point warnings are collected while devices work, and given once, in the caller's thread, with the line that
+recorded the operation.
 """
 
 from __future__ import annotations

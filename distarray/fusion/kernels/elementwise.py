@@ -108,14 +108,16 @@ def source_of(element: Element, form: Form) -> tuple[str, str]:
                 inputs.append(f"v{i}")
             else:
                 lines.append(f"{t} v{i}[{lanes}];")
-                lines.append(f"_Pragma(\"unroll\") for (int k = 0; k < {lanes}; ++k) v{i}[k] = {place(i, 'x', 'j + k')};")
+                lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) v{i}[k] = {place(i, "x", "j + k")};')
                 inputs.append(f"v{i}[k]")
         lines.append(f"Pack<{out}, {lanes}> r;")
-        lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) r.v[k] = element({", ".join(inputs + scalars)});')
+        lines.append(
+            f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) r.v[k] = element({", ".join(inputs + scalars)});'
+        )
         if kinds[-1] == "v":
             lines.append(f"*(Pack<{out}, {lanes}>*)(qo + j) = r;")
         else:
-            lines.append(f"_Pragma(\"unroll\") for (int k = 0; k < {lanes}; ++k) {place('o', 'x', 'j + k')} = r.v[k];")
+            lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) {place("o", "x", "j + k")} = r.v[k];')
         each = [place(i, kind, "j") for i, kind in enumerate(kinds[:-1])]
         lines.append(f"}} else for (; j < n; ++j) {place('o', kinds[-1], 'j')} = element({', '.join(each + scalars)});")
     else:
@@ -178,9 +180,7 @@ def _launch(lib: Any, bound: Bound, arrays: list[Any], kinds: str, sizes: list[i
     lanes = 16 // widest
     pointers = [a.data.ptr for a in arrays]
     for array, pointer, kind, step in zip(arrays, pointers, kinds, steps, strict=True):
-        if kind == "v" and (
-            pointer % (lanes * array.dtype.itemsize) or any(s % lanes for s in step[:-1]) or n < lanes
-        ):
+        if kind == "v" and (pointer % (lanes * array.dtype.itemsize) or any(s % lanes for s in step[:-1]) or n < lanes):
             lanes = 1
             break
     across = _THREADS

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-
 from distarray.fusion.kernels import elementwise
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.program import Program
 
-__all__ = ["WHOLE", "Pending", "as_array"]
+__all__ = ["WHOLE", "Pending", "as_array", "in_order"]
 
 WHOLE = Program((), ("leaf", 0), None, (), "copy")
 """The program of an array as it is."""
@@ -65,7 +64,9 @@ class Pending:
     @property
     def plain(self) -> bool:
         """Whether every operand lies in C order or is one element, so that equal values lie alike."""
-        return all([array.size == 1 or (array.shape == self.shape and array.flags.c_contiguous) for array in self.operands])
+        return all(
+            array.size == 1 or (array.shape == self.shape and array.flags.c_contiguous) for array in self.operands
+        )
 
     def array(self) -> Any:
         """The values, stored."""
@@ -76,8 +77,13 @@ class Pending:
         return out
 
 
+def in_order(lib: Any, item: Any) -> Any:
+    """An array in C order, or an expression of such: equal values then lie alike, and reduce to the same bits."""
+    if isinstance(item, Pending):
+        return item if item.plain else item.array()
+    return item if item.flags.c_contiguous else lib.ascontiguousarray(item)
+
+
 def as_array(item: Any) -> Any:
     """An array, or the values of a pending expression."""
     return item.array() if isinstance(item, Pending) else item
-
-

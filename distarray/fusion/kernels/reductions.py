@@ -81,7 +81,9 @@ def _load(element: Element, form: Form, at: str, base: str, stride: str) -> tupl
             names.append(f"v{i}.v[k]")
         else:
             where = f"{at} + k" if kind == "e" else f"({at} + k) * a.{stride}{i}"
-            lines.append(f'{t} v{i}[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) v{i}[k] = {base}{i}[{where}];')
+            lines.append(
+                f'{t} v{i}[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) v{i}[k] = {base}{i}[{where}];'
+            )
             names.append(f"v{i}[k]")
     names += [f"a.c{i}" for i in range(len(element.scalars))]
     return lines, names
@@ -135,10 +137,12 @@ def _rows(element: Element, form: Form) -> list[str]:
         lines.append("const long long first = 0, last = row < rows ? a.m : 0;")
     if form.inner:
         lines.append("const long long up = row / a.inner, here = row - up * a.inner;")
-        lines += [f"const {TYPES[t]}* q{i} = a.p{i} + up * a.o{i} + here * a.i{i};" for i, t in enumerate(element.leaves)]
+        lines += [
+            f"const {TYPES[t]}* q{i} = a.p{i} + up * a.o{i} + here * a.i{i};" for i, t in enumerate(element.leaves)
+        ]
     else:
         lines += [f"const {TYPES[t]}* q{i} = a.p{i} + row * a.o{i};" for i, t in enumerate(element.leaves)]
-    lines.append(f"A acc[{lanes}]; _Pragma(\"unroll\") for (int k = 0; k < {lanes}; ++k) acc[k] = none();")
+    lines.append(f'A acc[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = none();')
     lines.append(f"long long j = first + lane * {lanes};")
     step = width * lanes
     load, names = _load(element, form, "at", "q", "r")
@@ -147,23 +151,33 @@ def _rows(element: Element, form: Form) -> list[str]:
     lines.append(f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) {{ const long long at = j + u * {step};')
     lines += load
     lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) x[u][k] = element({", ".join(names)}); }}')
-    lines.append(f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) _Pragma("unroll") for (int k = 0; k < {lanes}; ++k)')
+    lines.append(
+        f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) _Pragma("unroll") for (int k = 0; k < {lanes}; ++k)'
+    )
     lines.append(f"acc[k] = join(acc[k], lift(x[u][k], j + u * {step} + k));")
     lines.append("}")
     lines.append(f"for (; j + {lanes} <= last; j += {step}) {{ const long long at = j;")
     lines += load
-    lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = join(acc[k], lift(element({", ".join(names)}), j + k)); }}')
-    lines.append(f"for (; j < last; ++j) acc[0] = join(acc[0], lift(element({_single(element, form, 'j', 'q', 'r')}), j));")
+    lines.append(
+        f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = join(acc[k], lift(element({", ".join(names)}), j + k)); }}'
+    )
+    lines.append(
+        f"for (; j < last; ++j) acc[0] = join(acc[0], lift(element({_single(element, form, 'j', 'q', 'r')}), j));"
+    )
     lines.append(f'A total = acc[0]; _Pragma("unroll") for (int k = 1; k < {lanes}; ++k) total = join(total, acc[k]);')
     close = min(width, 32)
-    lines.append(f'_Pragma("unroll") for (int d = {close // 2}; d > 0; d /= 2) total = join(total, shuffled(total, d, {close}));')
+    lines.append(
+        f'_Pragma("unroll") for (int d = {close // 2}; d > 0; d /= 2) total = join(total, shuffled(total, d, {close}));'
+    )
     if width > 32:
         warps = width // 32
         groups = _THREADS // 32
         lines.append(f"__shared__ __align__(16) unsigned char room[{groups} * sizeof(A)]; A* held = (A*)room;")
         lines.append("if (threadIdx.x % 32 == 0) held[threadIdx.x / 32] = total;")
         lines.append("__syncthreads();")
-        lines.append(f"if (lane == 0) for (int k = 1; k < {warps}; ++k) total = join(total, held[threadIdx.x / 32 + k]);")
+        lines.append(
+            f"if (lane == 0) for (int k = 1; k < {warps}; ++k) total = join(total, held[threadIdx.x / 32 + k]);"
+        )
     lines.append("if (lane == 0 && row < rows)")
     lines.append("((A*)a.out)[row * a.parts + part] = total;" if form.parts else "((O*)a.out)[row] = finish(total);")
     assert count == len(form.kinds)
@@ -179,7 +193,7 @@ def _columns(element: Element, form: Form) -> list[str]:
     lines.append(f"const long long j = (tile * {width} + threadIdx.x % {width}) * {lanes};")
     lines.append("const long long first = part * a.part, last = min(first + a.part, a.m);")
     lines.append(f"const int deep = threadIdx.x / {width};")
-    lines.append(f"A acc[{lanes}]; _Pragma(\"unroll\") for (int k = 0; k < {lanes}; ++k) acc[k] = none();")
+    lines.append(f'A acc[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = none();')
     lines += [f"const {TYPES[t]}* b{i} = a.p{i} + up * a.o{i};" for i, t in enumerate(element.leaves)]
     load, names = _load(element, form, "j", "q", "i")
     lines.append(f"if (j + {lanes} <= a.inner) {{")
@@ -190,12 +204,16 @@ def _columns(element: Element, form: Form) -> list[str]:
     rows = [f"const {TYPES[t]}* q{i} = b{i} + (r + u * {down}) * a.r{i};" for i, t in enumerate(element.leaves)]
     lines += rows + load
     lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) x[u][k] = element({", ".join(names)}); }}')
-    lines.append(f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) _Pragma("unroll") for (int k = 0; k < {lanes}; ++k)')
+    lines.append(
+        f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) _Pragma("unroll") for (int k = 0; k < {lanes}; ++k)'
+    )
     lines.append(f"acc[k] = join(acc[k], lift(x[u][k], r + u * {down}));")
     lines.append("}")
     lines.append(f"for (; r < last; r += {down}) {{")
     lines += [line.replace(f"(r + u * {down})", "r") for line in rows] + load
-    lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = join(acc[k], lift(element({", ".join(names)}), r));')
+    lines.append(
+        f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = join(acc[k], lift(element({", ".join(names)}), r));'
+    )
     lines.append("} } else {")
     lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) if (j + k < a.inner)')
     lines.append(f"for (long long r = first + deep; r < last; r += {down}) {{")
@@ -203,15 +221,19 @@ def _columns(element: Element, form: Form) -> list[str]:
     lines.append(f"acc[k] = join(acc[k], lift(element({_single(element, form, 'j + k', 'q', 'i')}), r));")
     lines.append("} }")
     if down > 1:
-        lines.append(f"__shared__ __align__(16) unsigned char room[{_THREADS * lanes} * sizeof(A)]; A* held = (A*)room;")
-        lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) held[k * {_THREADS} + threadIdx.x] = acc[k];')
+        lines.append(
+            f"__shared__ __align__(16) unsigned char room[{_THREADS * lanes} * sizeof(A)]; A* held = (A*)room;"
+        )
+        lines.append(
+            f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) held[k * {_THREADS} + threadIdx.x] = acc[k];'
+        )
         lines.append(f"for (int d = {down // 2}; d > 0; d /= 2) {{ __syncthreads(); if (deep < d)")
         lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) held[k * {_THREADS} + threadIdx.x] =')
-        lines.append(
-            f"join(held[k * {_THREADS} + threadIdx.x], held[k * {_THREADS} + threadIdx.x + d * {width}]); }}"
-        )
+        lines.append(f"join(held[k * {_THREADS} + threadIdx.x], held[k * {_THREADS} + threadIdx.x + d * {width}]); }}")
         lines.append("if (deep) return;")
-        lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = held[k * {_THREADS} + threadIdx.x];')
+        lines.append(
+            f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = held[k * {_THREADS} + threadIdx.x];'
+        )
     place = "(up * a.parts + part) * a.inner + j + k" if form.parts else "up * a.inner + j + k"
     value = f"((A*)a.out)[{place}] = acc[k];" if form.parts else f"((O*)a.out)[{place}] = finish(acc[k]);"
     lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) if (j + k < a.inner) {value}')
@@ -369,7 +391,9 @@ def _fold(lib: Any, name: str, bound: Bound, operands: Any, shape: tuple[int, ..
     part = -(-part // lanes) * lanes
     parts = -(-m // part) if m else 1
     form = Form(columns, kinds, lanes, width, parts > 1, inner > 1)
-    kernel = _KERNELS.get((element.key, folded.name, folded.result, form), lambda: Kernel(lib, *source_of(element, folded, form)))
+    kernel = _KERNELS.get(
+        (element.key, folded.name, folded.result, form), lambda: Kernel(lib, *source_of(element, folded, form))
+    )
     room = lib.empty(outer * inner * parts * folded.size, np.uint8) if parts > 1 else out
     values = [*[a.data.ptr for a in operands], room.data.ptr, outer, m, inner, part, parts, tiles]
     for step in steps:

@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kernel(const __grid_consta
     const long long row = blockIdx.x;
     const S* p = a.p + row * a.po;
     R* q = a.q + row * a.m;
-    const bool packed = ((unsigned long long)p % sizeof(Pack<S, LANES>) == 0) && ((unsigned long long)q % sizeof(Pack<R, LANES>) == 0);
+    const bool packed = ((size_t)p % sizeof(Pack<S, LANES>) == 0) && ((size_t)q % sizeof(Pack<R, LANES>) == 0);
     __shared__ A held[2][4 * WARPS];
     A carry = BEGUN ? A(a.before[row]) : NONE;
     S x[4][LANES], y[4][LANES];
@@ -136,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) kernel(const __grid_consta
     const long long j = (strip * 8 + across) * LANES;
     const S* p = a.p + up * a.po + j;
     R* q = a.q + up * a.m * a.inner + j;
-    const bool packed = ((unsigned long long)p % sizeof(Pack<S, LANES>) == 0) && ((unsigned long long)q % sizeof(Pack<R, LANES>) == 0)
+    const bool packed = ((size_t)p % sizeof(Pack<S, LANES>) == 0) && ((size_t)q % sizeof(Pack<R, LANES>) == 0)
         && a.pm % LANES == 0 && a.inner % LANES == 0;
     const long long room = a.inner - j;  // columns that there are
     __shared__ A held[2][WARPS][8 * LANES];

@@ -120,9 +120,7 @@ def compress(lib: Any, array: Any, mask: Any, count: int) -> Any:
     _kernel(lib, "count", itemsize)(tiles, _THREADS, mask.data.ptr, counts.data.ptr, n)
     ends = lib.cumsum(counts)
     out = lib.empty(count, array.dtype)
-    _kernel(lib, "write", itemsize)(
-        tiles, _THREADS, array.data.ptr, mask.data.ptr, ends.data.ptr, out.data.ptr, n
-    )
+    _kernel(lib, "write", itemsize)(tiles, _THREADS, array.data.ptr, mask.data.ptr, ends.data.ptr, out.data.ptr, n)
     return out
 
 
