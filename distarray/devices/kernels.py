@@ -37,17 +37,18 @@ class Kernel:
         The members of ``Args``, as the module ``struct`` writes native types.
     """
 
-    __slots__ = ("_function", "_pack", "note")
+    __slots__ = ("_function", "_pack", "_type")
 
-    def __init__(self, lib: Any, source: str, fields: str, note: Any = None) -> None:
+    def __init__(self, lib: Any, source: str, fields: str) -> None:
         self._function = lib.RawModule(code=source, options=OPTIONS).get_function("kernel")
-        self._pack = Struct("@" + fields).pack
-        self.note = note
+        packed = Struct("@" + fields)
+        self._pack = packed.pack
+        self._type = np.dtype(("V", packed.size))
 
-    def __call__(self, blocks: int, threads: int, *values: Any, rows: int = 1) -> None:
+    def __call__(self, blocks: int, threads: int, *values: Any) -> None:
         """Launch on the current device and stream."""
-        packed = np.frombuffer(self._pack(*values), np.uint8)
-        self._function((blocks, rows), (threads,), (packed,))
+        packed = np.frombuffer(self._pack(*values), self._type)
+        self._function((blocks,), (threads,), (packed,))
 
 
 class Kernels:
