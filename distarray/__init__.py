@@ -7,7 +7,7 @@ show and bound what moves.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from distarray import errors, linalg
+from distarray import errors, fft, linalg, random
 from distarray.context import Context, Group, init, process_count, process_index
 from distarray.distributed_array import DistributedArray
 from distarray.errors import *
@@ -15,6 +15,8 @@ from distarray.geometry import IndexMap, Range, Region, blocks, cyclic, grid, ma
 from distarray.groups.join import group, init_all, init_process_group
 from distarray.layout import Layout
 from distarray.linalg import products
+from distarray.linalg.diagonals import cross, diagonal, trace
+from distarray.linalg.einsum import einsum, einsum_path
 from distarray.linalg.products import *
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
@@ -69,7 +71,11 @@ __all__ = [
     *errors.__all__,
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
     "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout", "Ledger", "MAX", "MIN", "Mode",
-    "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cyclic",
-    "distributed_array", "explain", "grid", "group", "init", "init_all", "init_process_group", "ledger", "linalg",
-    "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "replicated", "synchronize",
+    "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cross", "cyclic",
+    "diagonal", "distributed_array", "einsum", "einsum_path", "explain", "fft", "grid", "group", "init", "init_all",
+    "init_process_group", "ledger", "linalg",
+    "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "random", "replicated", "synchronize",
+    "trace",
 ]  # fmt: skip
+
+__getattr__ = errors.absent_from(__name__)

@@ -41,12 +41,17 @@ __all__ = [
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
+_AGREED: dict[str, type[Exception]] = {
+    "FloatingPointError": FloatingPointError, "LinAlgError": np.linalg.LinAlgError, "RuntimeWarning": RuntimeWarning
+}  # fmt: skip
+"""What data can make fail on one process, and all raise; of other names, ValueError."""
+
 
 class Group:
     """The ordered devices of one kind that an array lives on: what the array API calls ``device``.
 
     It knows no shape: every creation function takes it for any shape. Groups compare equal when they name the same
-    devices of the same context.
+    devices of the same context, in whatever order, and equal to these devices' ids: an int or a list of them.
     """
 
     __slots__ = ("context", "ids")
@@ -64,12 +69,16 @@ class Group:
         return len(self.ids)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Group):
-            return NotImplemented
-        return self.context is other.context and self.ids == other.ids
+        if isinstance(other, Group):
+            return self.context is other.context and set(self.ids) == set(other.ids)
+        if isinstance(other, int):
+            return self.ids == (other,)
+        if isinstance(other, (list, tuple)):
+            return set(self.ids) == set(other)
+        return NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.ids, self.kind))
+        return hash(self.ids[0] if len(self.ids) == 1 else tuple(sorted(self.ids)))
 
     def __repr__(self) -> str:
         ids = str(list(self.ids)) if len(self.ids) <= 8 else f"[{self.ids[0]}, …, {self.ids[-1]}]"
@@ -87,6 +96,13 @@ class Context:
 
     SMALL = 2048
     """Arrays of at most so many bytes are replicated by default; larger ones are cut into blocks of rows."""
+
+    WHOLE: int | None = None
+    """Matrices whose shorter side is at most so long are factorized by one device; None: each algorithm's measured bound.
+    Like PANEL the same on all processes."""
+
+    PANEL: int | None = None
+    """How many columns a distributed factorization treats at a time; None: each algorithm's own number."""
 
     def __init__(
         self,
@@ -124,6 +140,10 @@ class Context:
                 f"threads do not exist: call distarray.init(...) in the child and build the arrays there, or start the "
                 f"child with the 'spawn' method"
             )
+
+    def subgroup(self, ids: tuple[int, ...]) -> Group:
+        """The group of some of the devices; the context's own where they are all."""
+        return self.group if ids == self.group.ids else Group(self, ids)
 
     def layout(self, index_map: IndexMap, mode: Mode = Mode.REPLICA) -> Layout:
         """The interned layout of an index map and a mode."""
@@ -179,9 +199,7 @@ class Context:
         if failed is not None:
             raise failed
         for name, _, text in (answer.partition("\0") for answer in answers if answer):
-            raise {"FloatingPointError": FloatingPointError, "RuntimeWarning": RuntimeWarning}.get(name, ValueError)(
-                text
-            )
+            raise _AGREED.get(name, ValueError)(text)
 
     def shrink(self, survivors: Sequence[int]) -> Context:
         """A context of the surviving processes, which all of them call with the same list; new arrays go there.
@@ -428,4 +446,4 @@ def group_ids(context: Context, device: Any) -> tuple[int, ...]:
             raise DeviceError(f"device {d} does not exist: the context has devices {list(context.group.ids)}")
     if not ids:
         raise DeviceError(f"device={device!r} names no device: pass at least one id from {context.group}")
-    return ids
+    return tuple(dict.fromkeys(ids))

@@ -6,20 +6,22 @@ What an array is stands in ``array/state.py``, and its operators in ``array/oper
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.folds import NOTHING
-from distarray.array.functions import FUNCTIONS
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
+from distarray.array.functions import FUNCTIONS, NOTHING
 from distarray.array.operators import Operators
 from distarray.array.shapes import own_protocol
 from distarray.array.state import DistributedArray, array_methods, copy_array, detach
 from distarray.array.writing import assign
 from distarray.context import current_context
-from distarray.errors import UnsupportedError
-from distarray.linalg import products
+from distarray.errors import UnsupportedError, absent
+from distarray.linalg import diagonals, products
 from distarray.ops import (
     choosing,
     convert,
@@ -35,6 +37,7 @@ from distarray.ops import (
     taking,
     ufuncs,
 )
+from distarray.transfer.asking import called_name, ensure_asked
 
 __all__ = ["DistributedArray"]
 
@@ -75,11 +78,20 @@ class Methods(DistributedArray):
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         return info.namespace(api_version)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
         if copy is False:
             raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
+        ensure_asked(sys._getframe(1), self.nbytes)
         value = self.get()
         return value if dtype is None else value.astype(dtype, copy=False)
+
+    def to_numpy(self, dtype: Any = None) -> Any:
+        """The global value as a new ``numpy.ndarray``: what plotting libraries look for. See :meth:`get`."""
+        ensure_asked(sys._getframe(1), self.nbytes)
+        return self.get() if dtype is None else self.get().astype(dtype, copy=False)
+
+    def __getattr__(self, name: str) -> Any:
+        raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self)
 
     def __dlpack__(
         self,
@@ -89,7 +101,15 @@ class Methods(DistributedArray):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Export the global value, copied to the host. DLPack knows no arrays on several devices."""
+        """Export the global value: copied to the host, or with ``copy=False`` the one chunk that holds all of it.
+
+        Raises
+        ------
+        BufferError
+            ``copy=False``, and no chunk of this process holds the whole array where `dl_device` says.
+        """
+        if copy is not False:
+            ensure_asked(sys._getframe(1), self.nbytes)
         return convert.dlpack(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -119,6 +139,8 @@ class Methods(DistributedArray):
             if self._dtype.kind == "c":
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
             raise ValueError("setting an array element with a sequence.")
+        if view.shape and isinstance(value, DistributedArray) and value._storage is self._storage is not None:
+            _refuse_shuffle(sys._getframe(1))
         assign(self, view, value)
 
     def __len__(self) -> int:
@@ -138,11 +160,11 @@ class Methods(DistributedArray):
         """Write one value into every element. Communication: none."""
         choosing.fill(self, value)
 
-    def take(self, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
         """Elements along an axis, or of the flattened array; see :func:`distarray.take`."""
         return taking.take(self, indices, axis, out, mode)
 
-    def repeat(self, repeats: Any, axis: int | None = None) -> DistributedArray:
+    def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray:
         """Each element repeated along an axis, or of the flattened array; see :func:`distarray.repeat`."""
         return joining.repeat(self, repeats, axis)
 
@@ -228,23 +250,40 @@ class Methods(DistributedArray):
 
     # --- conversion ---------------------------------------------------------------------------------------------------
 
-    def copy(self, order: str = "K", subok: bool = False) -> DistributedArray:
+    def copy(self, order: str = "C") -> DistributedArray:
         """A copy in the layout that the view shows; it shares buffers until one of the two is written to."""
-        return convert.copy(self, order, subok)
+        return convert.copy(self, order)
 
     def astype(
-        self, dtype: Any, /, order: str = "K", casting: str = "unsafe", *, copy: bool = True, device: Any = None
-    ) -> Any:
+        self,
+        dtype: DTypeLike,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+        *,
+        device: Any = None,
+    ) -> DistributedArray:
         """The array converted to another dtype; recorded, not evaluated. See :func:`distarray.astype`."""
-        return convert.astype(self, dtype, order, casting, copy=copy, device=device)
+        result: DistributedArray = convert.astype(self, dtype, order, casting, copy=copy, device=device)
+        return result
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> DistributedArray:
-        """The array on other devices of its context."""
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The array on other devices of its context; on ``"cpu"`` as a NumPy array."""
         return convert.to_device(self, device, stream=stream)
 
     # --- shape --------------------------------------------------------------------------------------------------------
 
-    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> DistributedArray:
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes. Set it to reshape the array in place, where that needs no copy."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        reshaping.set_shape(self, shape)
+
+    def reshape(self, *shape: ShapeLike, order: str = "C", copy: bool | None = None) -> DistributedArray:
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``; see :func:`distarray.reshape`."""
         if len(shape) == 1 and not isinstance(shape[0], int):
             return reshaping.reshape(self, shape[0], order, copy=copy)
@@ -258,17 +297,17 @@ class Methods(DistributedArray):
         """A copy of the elements in one axis; communication as of :func:`distarray.reshape`."""
         return reshaping.flatten(self, order)
 
-    def transpose(self, *axes: Any) -> DistributedArray:
+    def transpose(self, *axes: int | Sequence[int] | None) -> DistributedArray:
         """Axes permuted, a view: ``x.transpose()``, ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             return manipulation.transpose(self, axes[0])
         return manipulation.transpose(self, axes or None)
 
-    def swapaxes(self, axis1: int, axis2: int) -> DistributedArray:
+    def swapaxes(self, axis1: int, axis2: int, /) -> DistributedArray:
         """Two axes exchanged: a view. Communication: none."""
         return manipulation.swapaxes(self, axis1, axis2)
 
-    def squeeze(self, axis: Any = None) -> DistributedArray:
+    def squeeze(self, axis: Axis = None) -> DistributedArray:
         """Axes of length 1 removed, all of them or those named: a view. Communication: none."""
         return manipulation.squeeze(self, axis)
 
@@ -304,17 +343,15 @@ class Methods(DistributedArray):
 
     def clip(
         self,
-        a_min: Any = None,
-        a_max: Any = None,
+        min: ArrayLike | None = None,
+        max: ArrayLike | None = None,
         out: Any = None,
         *,
-        min: Any = None,
-        max: Any = None,
         casting: str = "same_kind",
-        dtype: Any = None,
+        dtype: DTypeLike = None,
     ) -> Any:
         """Elements brought into an interval; see :func:`distarray.clip`."""
-        return choosing.clip(self, a_min, a_max, out, min=min, max=max, casting=casting, dtype=dtype)
+        return choosing.clip(self, min, max, out, casting=casting, dtype=dtype)
 
     def round(self, decimals: int = 0, out: Any = None) -> Any:
         """Elements rounded to a number of decimals, halves to even. Communication: none."""
@@ -322,105 +359,138 @@ class Methods(DistributedArray):
 
     # --- products and reductions --------------------------------------------------------------------------------------
 
-    def dot(self, b: Any, out: Any = None) -> Any:
-        """Dot product over the last axis and the last but one (or only) of `b`; see :func:`distarray.dot`."""
-        return products.dot(self, b, out)
+    def dot(self, other: ArrayLike, /, out: Any = None) -> Any:
+        """Dot product over the last axis and the last but one (or only) of `other`; see :func:`distarray.dot`."""
+        return products.dot(self, other, out)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
+        """Diagonals, a read-only copy; see :func:`distarray.diagonal`."""
+        return diagonals.diagonal(self, offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+        """Sums of diagonals; see :func:`distarray.trace`."""
+        return diagonals.trace(self, offset, axis1, axis2, dtype, out)
 
     def sum(
         self,
-        axis: Any = None,
-        dtype: Any = None,
+        axis: Axis = None,
+        dtype: DTypeLike = None,
         out: Any = None,
-        keepdims: Any = NOTHING,
+        keepdims: bool = NOTHING,
         initial: Any = NOTHING,
-        where: Any = NOTHING,
+        where: ArrayLike = NOTHING,
     ) -> Any:
         """Sum of the elements along axes; see :func:`distarray.sum`."""
         return reductions.sum(self, axis, dtype, out, keepdims, initial, where)
 
     def prod(
         self,
-        axis: Any = None,
-        dtype: Any = None,
+        axis: Axis = None,
+        dtype: DTypeLike = None,
         out: Any = None,
-        keepdims: Any = NOTHING,
+        keepdims: bool = NOTHING,
         initial: Any = NOTHING,
-        where: Any = NOTHING,
+        where: ArrayLike = NOTHING,
     ) -> Any:
         """Product of the elements along axes; see :func:`distarray.prod`."""
         return reductions.prod(self, axis, dtype, out, keepdims, initial, where)
 
     def max(
-        self, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = NOTHING,
+        initial: Any = NOTHING,
+        where: ArrayLike = NOTHING,
     ) -> Any:
         """Largest element along axes; see :func:`distarray.max`."""
         return reductions.max(self, axis, out, keepdims, initial, where)
 
     def min(
-        self, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = NOTHING,
+        initial: Any = NOTHING,
+        where: ArrayLike = NOTHING,
     ) -> Any:
         """Smallest element along axes; see :func:`distarray.min`."""
         return reductions.min(self, axis, out, keepdims, initial, where)
 
-    def any(self, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+    def any(self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING) -> Any:
         """Whether any element along axes is not zero; see :func:`distarray.any`."""
         return reductions.any(self, axis, out, keepdims, where=where)
 
-    def all(self, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+    def all(self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING) -> Any:
         """Whether all elements along axes are not zero; see :func:`distarray.all`."""
         return reductions.all(self, axis, out, keepdims, where=where)
 
     def mean(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike = None,
+        out: Any = None,
+        keepdims: bool = NOTHING,
+        *,
+        where: ArrayLike = NOTHING,
     ) -> Any:
         """Mean of the elements along axes; see :func:`distarray.mean`."""
         return reductions.mean(self, axis, dtype, out, keepdims, where=where)
 
     def var(
         self,
-        axis: Any = None,
-        dtype: Any = None,
+        axis: Axis = None,
+        dtype: DTypeLike = None,
         out: Any = None,
-        ddof: Any = 0,
-        keepdims: Any = NOTHING,
+        ddof: float = 0,
+        keepdims: bool = NOTHING,
         *,
-        where: Any = NOTHING,
+        where: ArrayLike = NOTHING,
         mean: Any = NOTHING,
-        correction: Any = NOTHING,
+        correction: float = NOTHING,
     ) -> Any:
         """Variance of the elements along axes; see :func:`distarray.var`."""
         return reductions.var(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
     def std(
         self,
-        axis: Any = None,
-        dtype: Any = None,
+        axis: Axis = None,
+        dtype: DTypeLike = None,
         out: Any = None,
-        ddof: Any = 0,
-        keepdims: Any = NOTHING,
+        ddof: float = 0,
+        keepdims: bool = NOTHING,
         *,
-        where: Any = NOTHING,
+        where: ArrayLike = NOTHING,
         mean: Any = NOTHING,
-        correction: Any = NOTHING,
+        correction: float = NOTHING,
     ) -> Any:
         """Standard deviation of the elements along axes; see :func:`distarray.std`."""
         return reductions.std(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
-    def argmax(self, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
         """Position of the largest element along an axis; see :func:`distarray.argmax`."""
         return searching.argmax(self, axis, out, keepdims=keepdims)
 
-    def argmin(self, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
         """Position of the smallest element along an axis; see :func:`distarray.argmin`."""
         return searching.argmin(self, axis, out, keepdims=keepdims)
 
-    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any:
         """Sums of all elements up to each one along an axis; see :func:`distarray.cumsum`."""
         return scans.cumsum(self, axis, dtype, out)
 
-    def cumprod(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any:
         """Products of all elements up to each one along an axis; see :func:`distarray.cumprod`."""
         return scans.cumprod(self, axis, dtype, out)
+
+
+def _refuse_shuffle(frame: FrameType) -> None:
+    """Refuse the in-place shuffles of NumPy and Python, which swap rows through views and so lose some of them."""
+    if frame.f_code.co_name == "shuffle" or called_name(frame) == "shuffle":
+        raise UnsupportedError(
+            "shuffle swaps the rows of an array through views, and would lose rows; nothing was written: use "
+            "x[...] = x[rng.permutation(len(x))]"
+        )
 
 
 for _methods in (Operators, Methods):

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 import distarray as da
-from distarray.linalg import norms, products
+from distarray.fft import frequencies, transforms
+from distarray.linalg import decompositions, diagonals, eigen, einsum, norms, products, solving
 from distarray.ops import (
     choosing,
     chunks,
@@ -37,7 +38,9 @@ CHAPTERS = {
     "Element-wise": [elementwise, choosing],
     "Reductions and scans": [reductions, scans],
     "Searching": [searching],
-    "Products and norms": [products, norms],
+    "Products and norms": [products, einsum, diagonals, norms],
+    "Linear algebra": [decompositions, solving, eigen],
+    "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
     "Shape and joining": [manipulation, reshaping, joining],
     "Indexing": [taking],
     "Chunks": [chunks],

@@ -122,6 +122,20 @@ def test_array_libraries_stay_where_they_belong(path: Path) -> None:
         assert "cupy" not in {name for _, name in libraries}, f"only {KNOW_CUPY} know CuPy"
 
 
+def test_no_circle() -> None:
+    """Neither at run time nor for types: modules can be put in one order in which each imports only those before it."""
+    known = {name_of(path): path for path in modules()}
+    needs = {
+        module: {name.partition(".")[2] for _, name in imported(path) if name.startswith("distarray.")}
+        & known.keys() - {module}
+        for module, path in known.items()
+    }
+    while free := [module for module, others in needs.items() if not others & needs.keys()]:
+        for module in free:
+            del needs[module]
+    assert not needs, f"these import each other, or what does: {sorted(needs)}"
+
+
 def test_the_rule_is_the_documents() -> None:
     """The order above is the list in docs/design.md."""
     text = (ROOT / "docs" / "design.md").read_text()

@@ -14,6 +14,7 @@ from warnings import warn_explicit
 
 import numpy as np
 
+from distarray.array.functions import NOTHING
 from distarray.devices import Chunk, Device
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import call_site
@@ -27,15 +28,15 @@ if TYPE_CHECKING:
     from distarray.context import Context
 
 __all__ = [
-    "ASSOCIATIVE", "NOTHING", "Segment", "carry", "chain", "fold_on", "given", "item_dtype", "local_reduce", "run_tasks",
+    "ASSOCIATIVE", "Segment", "carry", "chain", "fold_on", "item_dtype", "local_reduce", "run_tasks",
     "ufunc_of", "warn_caller", "WarningOnce",
 ]  # fmt: skip
 
-NOTHING: Any = np._NoValue
-"""What NumPy passes for an argument that was not given."""
-
 ASSOCIATIVE = frozenset("bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor gcd fmax fmin".split())
 """Folds that may be taken apart without a change in any bit, besides those that modes name."""
+
+UNFOLDED = frozenset({np.power, np.arctan2, np.ldexp})
+"""Ufuncs of which NumPy 2.4's own ``reduce`` is wrong along a contiguous axis: its loops read ahead of the running value."""
 
 _LIBRARY = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all",
@@ -102,15 +103,6 @@ def warn_caller(text: str) -> None:
     file, line, names = call_site()
     registry = names.setdefault("__warningregistry__", {})
     warn_explicit(text, RuntimeWarning, file, line, module=names.get("__name__") or "__main__", registry=registry)
-
-
-def given(value: Any, default: Any) -> Any:
-    """An argument, or its default where it was not given."""
-    return default if value is NOTHING else value
-
-
-UNFOLDED = frozenset({np.power, np.arctan2, np.ldexp})
-"""Ufuncs of which NumPy 2.4's own ``reduce`` is wrong along a contiguous axis: its loops read ahead of the running value."""
 
 
 def local_reduce(

@@ -16,7 +16,6 @@ import numpy as np
 
 from distarray.algorithms.folds import (
     ASSOCIATIVE,
-    NOTHING,
     Segment,
     WarningOnce,
     carry,
@@ -26,6 +25,7 @@ from distarray.algorithms.folds import (
     run_tasks,
     ufunc_of,
 )
+from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks
@@ -285,7 +285,7 @@ def _fold_pieces(
     layout = context.layout(index_map, Mode.of(partial_mode))
     with context.reporting():
         chunks = allocate(context, layout, call.dtype, label=call.ufunc.__name__)
-    steady = partial_mode is None and index_map.is_replicated and call.dtype.kind not in "biu"
+    steady = partial_mode is None and index_map.is_replicated and len(homes) > 1 and call.dtype.kind not in "biu"
     tasks: dict[int, list[Callable[[], None]]] = {}
     nbytes = 0
     for chunk, (device_id, part) in zip(chunks, index_map.chunks, strict=True):

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["FUNCTIONS", "implements"]
+import numpy as np
+
+__all__ = ["FUNCTIONS", "NOTHING", "given", "implements"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+NOTHING: Any = np._NoValue
+"""What NumPy passes for an argument that was not given."""
 
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 """NumPy function → implementation, for ``__array_function__``."""
@@ -22,3 +27,8 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
         return implementation
 
     return register
+
+
+def given(value: Any, default: Any) -> Any:
+    """An argument, or its default where it was not given."""
+    return default if value is NOTHING else value

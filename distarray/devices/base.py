@@ -152,6 +152,11 @@ class Device(abc.ABC):
     def lib(self) -> Any:
         """The array library itself: the module ``numpy`` or ``cupy``."""
 
+    @cached_property
+    @abc.abstractmethod
+    def lapack(self) -> Any:
+        """The steps of linear algebra that the libraries' LAPACKs do differently: see ``lapack``."""
+
     # -- accounting
 
     def account(self, nbytes: int) -> None:

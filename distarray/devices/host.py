@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .base import Chunk, Device
+from .lapack import HostLapack
 from .pool import LEAST, Buffer, HostPool
 from .workers import Workers, cpu_count
 
@@ -52,6 +53,10 @@ class HostDevice(Device):
     @cached_property
     def lib(self) -> Any:
         return np
+
+    @cached_property
+    def lapack(self) -> HostLapack:
+        return HostLapack()
 
     def release(
         self,

@@ -11,8 +11,9 @@ import numpy as np
 from distarray.algorithms.product import operands
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
-from distarray.errors import UnsupportedError
+from distarray.linalg.decompositions import svdvals
 from distarray.linalg.products import outer, tensordot, vdot, vecdot
+from distarray.ops.convert import asarray
 
 __all__ = ["matrix_norm", "matrix_transpose", "norm", "vector_norm"]
 
@@ -50,7 +51,7 @@ def matrix_transpose(x: Any, /) -> Any:
     ValueError
         The array has fewer than two axes.
     """
-    return x.mT
+    return asarray(x).mT
 
 
 @implements(np.linalg.norm)
@@ -62,7 +63,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     x : DistributedArray
         Integers, booleans and bfloat16 are converted to float64.
     ord : number, "fro" or None
-        For vectors any number; for matrices None, "fro", 1, -1, inf or -inf.
+        For vectors any number; for matrices None, "fro", "nuc", 1, -1, 2, -2, inf or -inf.
     axis : int or pair of int, optional
         Default: a vector norm of a 1-D array, a matrix norm of a 2-D one; with ``ord=None`` the 2-norm of the flattened
         array of any shape.
@@ -72,12 +73,11 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     ------
     ValueError
         `ord` does not exist for vectors, or for matrices; or there are neither one nor two axes.
-    UnsupportedError
-        2, -2 or "nuc" for matrices, which need singular values.
 
     Notes
     -----
-    Communication: that of a sum (or maximum) along the axes; partial results are left to be folded.
+    Communication: that of a sum (or maximum) along the axes; partial results are left to be folded. The orders 2, -2 and
+    "nuc" of matrices: that of :func:`svdvals`.
 
     Examples
     --------
@@ -137,8 +137,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 def _inexact(x: Any) -> DistributedArray:
     """`x` with floating values."""
-    assert isinstance(x, DistributedArray)
-    return x if x.dtype.kind in "fc" else x.astype(np.float64)
+    placed = asarray(x)
+    return placed if placed.dtype.kind in "fc" else asarray(placed, dtype=np.float64)
 
 
 def _axes(axis: Any, ndim: int) -> Axes:
@@ -182,11 +182,14 @@ def _of_matrices(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
     if ord is None or ord in ("f", "fro"):
         return _of_vectors(x, 2, axes, keepdims)
     if ord in (2, -2, "nuc"):
-        raise UnsupportedError(
-            f"the matrix norm of order {ord!r} needs singular values: call numpy.linalg.norm on x.get()"
-        )
+        values = svdvals(x.transpose((*[axis for axis in range(x.ndim) if axis not in axes], rows, columns)))
+        if ord == "nuc":
+            found = np.sum(values, axis=-1)
+        else:
+            found = np.max(values, axis=-1, initial=0) if ord == 2 else np.min(values, axis=-1)
+        return np.expand_dims(found, (min(rows, columns), max(rows, columns))) if keepdims else found
     if ord not in (1, -1, np.inf, -np.inf):
-        raise ValueError(f"Invalid norm order {ord!r} for matrices: pass None, 'fro', 1, -1, inf or -inf")
+        raise ValueError(f"Invalid norm order {ord!r} for matrices: pass None, 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
     inner, last = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = np.sum(np.absolute(x), axis=inner, keepdims=True)
     found = np.max(sums, axis=last, keepdims=True, initial=0) if ord > 0 else np.min(sums, axis=last, keepdims=True)

@@ -47,7 +47,8 @@ def matmul(
     Parameters
     ----------
     x1, x2 : array_like
-        One at least a DistributedArray. A 1-D operand is a row (first) or column (second); leading axes broadcast.
+        Host arrays are placed as ``asarray`` places them. A 1-D operand is a row (first) or column (second); leading axes
+        broadcast.
     out : DistributedArray or ndarray, optional
         Where the result is written, in every copy. It may overlap the operands.
     casting, dtype, signature
@@ -109,7 +110,7 @@ def vecdot(
     Parameters
     ----------
     x1, x2 : array_like
-        One at least a DistributedArray. The axes that remain are broadcast.
+        Host arrays are placed as ``asarray`` places them. The axes that remain are broadcast.
     axis : int
         The axis of the vectors, counted in each operand.
     out, casting, dtype, signature
@@ -297,7 +298,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     Parameters
     ----------
     a, b : array_like
-        One at least a DistributedArray. With a 0-d operand it is ``multiply``.
+        Host arrays are placed as ``asarray`` places them. With a 0-d operand it is ``multiply``.
     out : DistributedArray or ndarray, optional
         Of exactly the result's shape and dtype.
 
@@ -444,7 +445,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     Parameters
     ----------
     a, b : array_like
-        One at least a DistributedArray.
+        Host arrays are placed as ``asarray`` places them.
     axes : int or pair of int or pair of sequences of int
         The last and first so many axes, or the axes of `a` and those of `b`.
 

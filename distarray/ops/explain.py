@@ -11,6 +11,7 @@ from distarray.array.state import DistributedArray
 from distarray.context import Context, current
 from distarray.fusion.demand import alignment_of, compile_expression, demand, message_itemsizes
 from distarray.layout import Layout
+from distarray.ops.convert import asarray
 from distarray.transfer.cost import predicted_seconds
 from distarray.transfer.ledger import Ledger, Watch, watching
 from distarray.transfer.plan import plan
@@ -58,12 +59,12 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(x: DistributedArray, layout: Any = None) -> Explanation:
+def explain(x: Any, layout: Any = None) -> Explanation:
     """What evaluating an array, or bringing it into another layout, would move. Nothing is moved.
 
     Parameters
     ----------
-    x : DistributedArray
+    x : array_like
         An array; a recorded expression is explained as it would be evaluated.
     layout : specification, dict or Layout, optional
         Explain ``x.reshard(layout)`` instead. A recorded expression is evaluated first.
@@ -76,6 +77,7 @@ def explain(x: DistributedArray, layout: Any = None) -> Explanation:
     ...     da.explain(x[:-1] + x[1:]).bytes_moved
     32
     """
+    x = asarray(x)
     context = x._context
     if layout is not None:
         source = x._operand("explain", partial_ok=True).layout

@@ -32,6 +32,7 @@ from distarray.array.writing import assign
 from distarray.devices import Chunk
 from distarray.fusion.demand import write
 from distarray.geometry import Region
+from distarray.layout import follow
 from distarray.storage import writable_chunks
 from distarray.transfer.execute import resolve
 from distarray.transfer.ledger import note_to_host
@@ -267,11 +268,10 @@ def _update(x: DistributedArray, fancy: Fancy, keep: Any, values: Any, apply_to:
                         apply_to(device, target.transpose((*fancy.axes, *others)), local, *[p[turn] for p in parts])
                 except FloatingPointError as error:  # NumPy looks for them behind its loop: the others are written too
                     failed = failed or error
-                for origin, source, pull, shape in twins:
+                for origin, source, path in twins:
                     twin = version.chunks[source]
                     if origin == i and twin is not None:
-                        base = twin.array if shape is None else twin.array.reshape(shape)
-                        device.copy(pull.apply(base, device.xp), target, device)
+                        device.copy(follow(path, twin.array, device.xp), target, device)
             if failed is not None:
                 raise failed
 

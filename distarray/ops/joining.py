@@ -312,7 +312,7 @@ def tile(A: Any, reps: Any) -> DistributedArray:
     counts = (1,) * (x.ndim - len(counts)) + counts
     x = x[(None,) * (len(counts) - x.ndim) + (...,)]
     if all(n == 1 for n in counts):
-        return x.copy()  # type: ignore[no-any-return]
+        return x.copy()
     for axis, n in enumerate(counts):
         if n != 1:
             x = _tiled(x, n, axis)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.folds import NOTHING, given, warn_caller
+from distarray.algorithms.folds import warn_caller
 from distarray.algorithms.reduction import (
     Reduction,
     check_out,
@@ -23,7 +23,7 @@ from distarray.algorithms.reduction import (
     reduced,
     small,
 )
-from distarray.array.functions import implements
+from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node, same_context
 from distarray.array.writing import store
 from distarray.ops.convert import asarray

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.folds import NOTHING, chain, given, ufunc_of
+from distarray.algorithms.folds import chain, ufunc_of
 from distarray.algorithms.reduction import (
     Reduction,
     arrays_of,
@@ -25,7 +25,7 @@ from distarray.algorithms.reduction import (
     small,
     whole_lines,
 )
-from distarray.array.functions import implements
+from distarray.array.functions import NOTHING, given, implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks

@@ -63,10 +63,8 @@ class Pending:
 
     @property
     def plain(self) -> bool:
-        """Whether every operand lies in C order or is one element, so that equal values lie alike."""
-        return all(
-            array.size == 1 or (array.shape == self.shape and array.flags.c_contiguous) for array in self.operands
-        )
+        """Whether every operand lies in C order, so that equal values lie alike."""
+        return all(array.flags.c_contiguous for array in self.operands)
 
     def array(self) -> Any:
         """The values, stored."""
