@@ -19,7 +19,7 @@ from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.fusion.demand import write
 from distarray.fusion.expr import ASTYPE, Node
-from distarray.fusion.kernels import selections
+from distarray.fusion.kernels import reductions, selections
 from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
@@ -207,7 +207,11 @@ def _counts(context: Context, layout: Layout, masks: Sequence[Any]) -> tuple[int
                 continue
             device = context.by_id[device_id]
             with device.active():
-                arrays.append(device.lib.sum(mask, dtype=np.int64).reshape(1))
+                total = device.lib.empty(1, np.int64)
+                axes = tuple(range(mask.ndim))
+                if device.kind == "host" or not reductions.reduce(device.lib, "add", mask, total, axes):
+                    total = device.lib.sum(mask, dtype=np.int64).reshape(1)
+                arrays.append(total)
     if not arrays:
         return ()
     small = context.layout(IndexMap((len(arrays),), mapping))

@@ -25,7 +25,7 @@ _KERNELS = Kernels(64)
 def source_of(itemsize: int) -> tuple[str, str]:
     """The kernel for elements of a size, and the members of its argument."""
     tile = 64 if itemsize <= 4 else 32
-    word = _WORDS[itemsize]
+    word, down = _WORDS[itemsize], _THREADS // tile
     source = f"""
 typedef {word} T;
 struct Args {{
@@ -41,13 +41,25 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     const T* p = a.p + i0 * a.p0 + i1 * a.p1;
     T* q = a.q + i0 * a.q0 + i1 * a.q1;
     const int lane = threadIdx.x % {tile}, row = threadIdx.x / {tile};
-    #pragma unroll 8
-    for (int k = row; k < {tile}; k += {_THREADS // tile})
-        if (x + lane < a.near && y + k < a.far) held[k][lane] = p[x + lane + (y + k) * a.p_far];
-    __syncthreads();
-    #pragma unroll 8
-    for (int k = row; k < {tile}; k += {_THREADS // tile})
-        if (x + k < a.near && y + lane < a.far) q[y + lane + (x + k) * a.q_near] = held[lane][k];
+    p += x + lane + (y + row) * a.p_far;
+    q += y + lane + (x + row) * a.q_near;
+    const long long p_step = {down} * a.p_far, q_step = {down} * a.q_near;
+    if (x + {tile} <= a.near && y + {tile} <= a.far) {{
+        T mine[{tile // down}];
+        #pragma unroll
+        for (int k = 0; k < {tile // down}; ++k) mine[k] = p[k * p_step];
+        #pragma unroll
+        for (int k = 0; k < {tile // down}; ++k) held[row + k * {down}][lane] = mine[k];
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < {tile // down}; ++k) q[k * q_step] = held[lane][row + k * {down}];
+    }} else {{
+        for (int k = 0; k < {tile}; k += {down})
+            if (x + lane < a.near && y + row + k < a.far) held[row + k][lane] = p[k / {down} * p_step];
+        __syncthreads();
+        for (int k = 0; k < {tile}; k += {down})
+            if (x + row + k < a.near && y + lane < a.far) q[k / {down} * q_step] = held[lane][row + k];
+    }}
 }}
 """
     return source, "PP" + "q" * 12

@@ -424,10 +424,29 @@ def _targets(seen: Any, layout: Layout, version: Version, chunks: list[Chunk | N
             if seen.layout.chunks[i][1].size == layout.chunks[source][1].size:
                 chunk = chunk.device.empty(chunk.array.shape, version.dtype, "the target of an assignment")
             else:
-                chunk = duplicate(chunk)
+                chunk = _around(chunk, seen.show(i, chunk.array, chunk.device.xp))
             chunks[source] = chunk
         outs.append(seen.show(i, chunk.array, chunk.device.xp))
     return outs
+
+
+def _around(chunk: Chunk, shown: Any) -> Chunk:
+    """A copy of a chunk that is about to be written where `shown`, a view of it, lies. A GPU copies a box's surroundings
+    alone, so that an update of all but an edge does not pay for the array twice."""
+    array, device = chunk.array, chunk.device
+    if device.kind == "host" or shown.strides != array.strides or 2 * shown.size < array.size:
+        return duplicate(chunk)
+    fresh = device.empty(array.shape, array.dtype, "a copy on write")
+    offset = shown.data.ptr - array.data.ptr
+    head: tuple[slice, ...] = ()
+    for stride, n in zip(array.strides, shown.shape, strict=True):
+        start, offset = divmod(offset, stride)
+        for part in (slice(0, start), slice(start + n, None)):
+            beside = array[(*head, part)]
+            if beside.size:
+                device.copy(fresh.array[(*head, part)], beside, device)
+        head = (*head, slice(start, start + n))
+    return fresh
 
 
 def _twins(seen: Any, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[int, Any, Any]]:
