@@ -7,12 +7,15 @@ several views (a stencil) share what they fetch: only the elements that a device
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from distarray.errors import LayoutComplexityError
 from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks
+from distarray.geometry._cells import MAX_PIECES
 from distarray.geometry._spatial import RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
 
@@ -185,7 +188,7 @@ def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Seque
         if lifted not in pool:
             pool.append(lifted)
     if not candidates:
-        grown = all(_size(leaf.view.shape) < _size(shape) for leaf in leaves)
+        grown = all(math.prod(leaf.view.shape) < math.prod(shape) for leaf in leaves)
         if replicated and not (grown and nbytes > context.SMALL):
             return context.layout(replicated[0])
         candidates.append(blocks(0).resolve(shape, context.group.ids))
@@ -225,13 +228,6 @@ def _middle(shape: tuple[int, ...], candidates: Sequence[IndexMap]) -> IndexMap 
         regions[device].append(Region(axes))
     middle = IndexMap(shape, regions)
     return middle if middle.covers and middle.is_disjoint else None
-
-
-def _size(shape: Sequence[int]) -> int:
-    size = 1
-    for n in shape:
-        size *= n
-    return size
 
 
 def _lift_map(context: Context, leaf: _Leaf, shape: tuple[int, ...]) -> IndexMap | None:
@@ -278,7 +274,13 @@ _ONE = Range.of(0, 1, 1)
 def _needs(
     context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap
 ) -> list[tuple[int, int, Region]]:
-    """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device."""
+    """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device.
+
+    Raises
+    ------
+    LayoutComplexityError
+        If it is more than ``MAX_PIECES`` pieces.
+    """
     needs: list[tuple[int, int, Region]] = []
     holding: dict[tuple[int, int], _Sequence] = {}
     lacking: dict[tuple[int, int], _Sequence] = {}
@@ -300,6 +302,12 @@ def _needs(
             wanted = _minus(wanted, known)
             known.extend(wanted)
             needs.extend((leaf.group, device, piece) for piece in wanted)
+            if len(needs) > MAX_PIECES:
+                sizes = " and ".join(str(len(base.chunks)) for base in dict.fromkeys(bases))
+                raise LayoutComplexityError(
+                    f"the operands' layouts, of {sizes} regions, differ in more than {MAX_PIECES} pieces of the result of "
+                    f"shape {shape}: bring one operand into the other's layout first, with x.reshard(y.layout)"
+                )
     return needs
 
 

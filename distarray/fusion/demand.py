@@ -6,12 +6,13 @@ follow the same order: resolve the operands, align, enter the moves in the ledge
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from distarray.devices import Chunk
+from distarray.devices import Chunk, in_turn
 from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Cell, align
 from distarray.fusion.evaluate import evaluate_cells, evaluate_plain
@@ -84,9 +85,7 @@ def _plain_layout(node: Node) -> Layout | None:
             return None
     if layout is None or layout.is_partial or node.masked:
         return None
-    size = node.dtype.itemsize
-    for n in shape:
-        size *= n
+    size = node.dtype.itemsize * math.prod(shape)
     return layout if size < node.context.workers.inline_bytes // 2 else None
 
 
@@ -157,11 +156,8 @@ def alignment_of(
     groups = _groups(leaves)
     described = [(layout, leaf.view, group) for leaf, layout, group in zip(leaves, held, groups, strict=True)]
     shape = program.shape if shape is None else shape
-    size = 1
-    for n in shape:
-        size *= n
     itemsize = 1 if program.dtype is None else program.dtype.itemsize
-    return align(context, shape, size * itemsize, described, target)
+    return align(context, shape, itemsize * math.prod(shape), described, target)
 
 
 def expression_devices(root: Node) -> tuple[int, ...]:
@@ -298,7 +294,7 @@ def _fetch(context: Context, program: Program, leaves: Sequence[Leaf], al: Align
                 part, origin = array[key], context.by_id[device_id]
             work.setdefault(fetch.device, []).append(partial(device.copy, buffer.array[place], part, origin))
     with context.reporting():
-        context.run([partial(_each, tasks) for tasks in work.values()], sum(held.values()), independent=True)
+        context.run([partial(in_turn, tasks) for tasks in work.values()], sum(held.values()), independent=True)
     return buffers
 
 
@@ -333,11 +329,6 @@ def _exchange(
         wire.run(program.name)
     arrived = {place: wire.received(slot) for place, slot in slots.items()}
     return {place: None if part is places.get(place) else part for place, part in arrived.items()}
-
-
-def _each(tasks: Sequence[Any]) -> None:
-    for task in tasks:
-        task()
 
 
 def write(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from distarray.fusion.expr import Site
+
 __all__ = ["Program", "Step"]
 
 
@@ -19,7 +21,7 @@ class Step(NamedTuple):
     kwargs: dict[str, Any]
     dtype: Any
     errors: dict[str, Any]
-    site: tuple[str, int, dict[str, Any]]
+    site: Site
     masked: bool
     loud: bool
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from distarray.array.layouts import resolve_layout
@@ -13,6 +14,7 @@ from distarray.fusion.demand import alignment_of, compile_expression, demand, me
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.transfer.cost import predicted_seconds
+from distarray.transfer.execute import halfway
 from distarray.transfer.ledger import Ledger, Watch, watching
 from distarray.transfer.plan import plan
 
@@ -82,8 +84,11 @@ def explain(x: Any, layout: Any = None) -> Explanation:
     if layout is not None:
         source = x._operand("explain", partial_ok=True).layout
         target = resolve_layout(context, layout, x.shape, mode=source.mode)
-        moves = plan(source, target)
-        return Explanation(f"reshard of {x.shape} {x.dtype}", list(moves.messages(x.itemsize)), target, context.kind)
+        legs = [source, target]
+        if (middle := halfway(context, source, target)) is not None:
+            legs.insert(1, middle)
+        rounds = [r for a, b in pairwise(legs) for r in plan(a, b).messages(x.itemsize)]
+        return Explanation(f"reshard of {x.shape} {x.dtype}", rounds, target, context.kind)
     if x._node is None or x._node.version is not None:
         found = x._operand("explain", partial_ok=True)
         title = f"array of {x.shape} {x.dtype}, evaluated"

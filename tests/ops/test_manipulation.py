@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import distarray as da
 from conformance.checking import assert_same, both, check_invariants, on_gpu
 from conformance.contexts import context, examples
+from conformance.ranks import on_ranks
 from conformance.strategies import (
     NUMPY,
     arrays,
@@ -462,3 +463,35 @@ def test_the_shape_is_set_in_place(four: Any) -> None:
     z = da.asarray(np.arange(24).reshape(4, 6), layout=da.blocks(1))
     with pytest.raises(AttributeError, match="layout"):
         z.shape = 24
+
+
+@pytest.mark.parametrize("shares", [(2, 1), (1, 1, 1)])
+@pytest.mark.parametrize("mode", [None, "sum"])
+def test_reshaped_views_on_several_processes(shares: Any, mode: Any) -> None:
+    """Values that come from other processes, a write through the view, and where both are, agree on all."""
+    host = np.arange(24.0).reshape(4, 6)
+    layouts = [da.blocks(0), da.replicated(), {0: slice(0, 3), 2: [slice(1, 2), slice(2, 4)]}]
+
+    def program() -> Any:
+        found = []
+        for layout in layouts:
+            x = da.asarray(host, layout=layout).change_mode(mode)
+            before = x * 2
+            view = x[:, 1:5].reshape(4, 2, 2)[:, ::-1]
+            other = da.asarray(np.ones((4, 2, 2)), layout=da.blocks(1))
+            view += other
+            view[1:] = view[:-1] + other[1:]
+            found.append((x.get(), before.get(), (view - other).get(), x.device.ids, (view + other).device.ids))
+        return found
+
+    expected = host.copy()
+    view = expected[:, 1:5].reshape(4, 2, 2)[:, ::-1]
+    view += 1
+    view[1:] = view[:-1] + 1
+    ranks = on_ranks(shares, program)
+    for found in ranks:
+        for x, before, difference, *_ in found:
+            np.testing.assert_array_equal(x, expected)
+            np.testing.assert_array_equal(before, host * 2)
+            np.testing.assert_array_equal(difference, view - 1)
+        assert [places for *_, a, b in found for places in (a, b)] == [p for *_, a, b in ranks[0] for p in (a, b)]

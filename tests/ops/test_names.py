@@ -10,12 +10,13 @@ import pytest
 import distarray as da
 
 
-@pytest.mark.parametrize("there", ["module", "linalg", "fft", "array"])
+@pytest.mark.parametrize("there", ["module", "linalg", "fft", "random", "array"])
 def test_a_missing_name_says_what_to_do(there: str, four: Any) -> None:
     ours, numpys, call = {
         "module": (da, np, "numpy.{} on x.get()"),
         "linalg": (da.linalg, np.linalg, "numpy.linalg.{} on x.get()"),
         "fft": (da.fft, np.fft, "numpy.fft.{} on x.get()"),
+        "random": (da.random, np.random, "numpy.random.{} on x.get()"),
         "array": (da.zeros(3), np.ndarray, "x.get().{}"),
     }[there]
     names = [name for name in dir(numpys) if not name.startswith("_") and name not in dir(ours)]
@@ -30,7 +31,7 @@ def test_a_missing_name_says_what_to_do(there: str, four: Any) -> None:
 
 
 def test_names_that_nobody_has(four: Any) -> None:
-    for ours in (da, da.linalg, da.zeros(3)):
+    for ours in (da, da.linalg, da.random, da.zeros(3)):
         before = dir(ours)
         for name in ("zeroes", "__nothing__", "_private"):
             with pytest.raises(AttributeError, match=f"has no attribute '{name}'$"):
