@@ -7,18 +7,30 @@ from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.cholesky import factorize
+from distarray.algorithms.householder import Householder
+from distarray.algorithms.panels import taking_part
+from distarray.algorithms.tsqr import TSQR, is_tall
 from distarray.array.functions import implements
-from distarray.array.state import DistributedArray
-from distarray.linalg.matrices import arrays, common, each, matrix, real, square
+from distarray.array.layouts import resolve_layout
+from distarray.array.state import DistributedArray, from_chunks
+from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, is_spread, matrix, real, square
+from distarray.transfer.execute import redistribute
 
 __all__ = ["cholesky", "qr", "svd", "svdvals"]
+
+WHOLE = 512
+"""Matrices of at most so many rows go whole to one device to be factorized by Cholesky or QR: it is done sooner there."""
+
+TALL = 2048
+"""Matrices with more rows, and at least as many rows as columns for each device, are factorized where their rows lie."""
 
 QRResult: Any = type(np.linalg.qr(np.eye(1)))
 SVDResult: Any = type(np.linalg.svd(np.eye(1)))
 
 
 @implements(np.linalg.cholesky)
-def cholesky(a: Any, /, *, upper: bool = False) -> DistributedArray:
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """Cholesky factor of positive definite matrices, as ``numpy.linalg.cholesky``.
 
     Parameters
@@ -53,6 +65,14 @@ def cholesky(a: Any, /, *, upper: bool = False) -> DistributedArray:
     _, (x,) = arrays(a)
     square(x)
     (x,) = common(x)
+    if is_spread(x, WHOLE):
+        with x._context.lock:
+            # the lower triangle of the conjugate is the upper one transposed, and its factor that of `a` transposed
+            panels = dealt("cholesky", np.conjugate(x.mT) if upper else x)
+            if not factorize(x._context, panels):
+                raise Linear("Matrix is not positive definite")
+            lower = collected(panels)
+        return np.conjugate(lower.mT) if upper else lower
     (found,) = each(
         "cholesky", [x], partial(_cholesky, upper=bool(upper)), [(x.shape[-2:], x.dtype)], [2], fallible=True
     )
@@ -117,10 +137,48 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         "reduced": [((m, k), x.dtype), ((k, n), x.dtype)], "complete": [((m, m), x.dtype), ((m, n), x.dtype)],
         "r": [((k, n), x.dtype)], "raw": [((n, m), x.dtype), ((k,), x.dtype)],
     }[mode]  # fmt: skip
+    if x.ndim == 2 and (tall := _is_tall(x)) | is_spread(x, WHOLE):
+        with x._context.lock:
+            return _spread_qr(x, mode, tall=tall and mode in ("reduced", "r"))
     found = each("qr", [x], partial(_qr, mode=mode), outputs, [2])
     if mode == "r":
         return found[0]
     return tuple(found) if mode == "raw" else QRResult(*found)
+
+
+def _is_tall(x: DistributedArray) -> bool:
+    """Whether QR begins on each device's own rows."""
+    if x.ndim != 2 or max(x.shape) <= (TALL if x._context.WHOLE is None else x._context.WHOLE):
+        return False
+    layout = x.layout
+    return len(taking_part(layout)) > 1 and is_tall(layout)
+
+
+def _spread_qr(x: DistributedArray, mode: str, *, tall: bool) -> Any:
+    """QR over all devices."""
+    context = x._context
+    if tall:
+        factors = TSQR(context, x._operand("qr"), "qr")
+        target = resolve_layout(context, None, factors.r.shape, itemsize=x.dtype.itemsize)
+        r = from_chunks(context, target, redistribute(context, factors.r, target, operation="qr"), x.dtype)
+        if mode == "r":
+            return np.triu(r)
+        return QRResult(from_chunks(context, factors.layout, factors.q(), x.dtype), np.triu(r))
+    panels = dealt("qr", x)
+    reflectors = Householder(context, panels)
+    if mode == "raw":
+        found = panels.operand()
+        results = []
+        for operand in (found, reflectors.factors()):
+            target = resolve_layout(context, None, operand.shape, itemsize=x.dtype.itemsize)
+            results.append(
+                from_chunks(context, target, redistribute(context, operand, target, operation="qr"), x.dtype)
+            )
+        return tuple(results)
+    q = None if mode == "r" else collected(reflectors.q(x.shape[0] if mode == "complete" else reflectors.size))
+    reflectors.keep_r()
+    r = collected(panels, None if mode == "complete" else reflectors.size)
+    return r if q is None else QRResult(q, r)
 
 
 def _qr(device: Any, a: Any, *, mode: str) -> Any:
