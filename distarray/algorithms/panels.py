@@ -101,15 +101,14 @@ class Panels:
     ) -> Panels:
         """The first columns of the identity."""
         panels = cls(context, shape, dtype, devices, width, label)
-        for device, chunk in panels.stores.items():
-            context.by_id[device].fill(chunk.array, 0)
+        for owner, chunk in panels.stores.items():
+            context.by_id[owner].fill(chunk.array, 0)
         for k, (low, high) in enumerate(panels.bounds):
             if panels.is_mine(panels.owner(k)):
                 device = context.by_id[panels.owner(k)]
                 with device.active():
-                    place = device.lib.arange(min(high, panels.rows) - low) if low < panels.rows else []
-                    if len(place):
-                        panels.panel(k)[place, low + place] = 1
+                    place = device.lib.arange(high - low)
+                    panels.panel(k)[place, low + place] = 1
         return panels
 
     def owner(self, k: int) -> int:

@@ -90,6 +90,11 @@ class TSQR:
         layout = self.context.layout(IndexMap((self.columns,) * 2, {self.root: [Region.full((self.columns,) * 2)]}))
         return Operand(layout, [self._r.get(0)], self.dtype)
 
+    def r_chunks(self) -> list[Chunk | None]:
+        """R's one chunk, in the layout of `r`."""
+        root = self.context.by_id[self.root]
+        return [root.adopt(root.lib.ascontiguousarray(self._r[0]), self.label) if self.is_mine(self.root) else None]
+
     def _up(self, a: Operand) -> None:
         context, n = self.context, self.columns
         tasks = {

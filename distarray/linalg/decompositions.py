@@ -9,10 +9,12 @@ import numpy as np
 
 from distarray.algorithms.cholesky import factorize
 from distarray.algorithms.householder import Householder
+from distarray.algorithms.jacobi import Jacobi
 from distarray.algorithms.panels import taking_part
 from distarray.algorithms.tsqr import TSQR, is_tall
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_operand
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, is_spread, matrix, real, square
 from distarray.transfer.execute import redistribute
@@ -21,6 +23,9 @@ __all__ = ["cholesky", "qr", "svd", "svdvals"]
 
 WHOLE = 512
 """Matrices of at most so many rows go whole to one device to be factorized by Cholesky or QR: it is done sooner there."""
+
+WHOLE_SVD = 2048
+"""The same for singular values, of matrices that are not tall."""
 
 TALL = 2048
 """Matrices with more rows, and at least as many rows as columns for each device, are factorized where their rows lie."""
@@ -162,8 +167,8 @@ def _spread_qr(x: DistributedArray, mode: str, *, tall: bool) -> Any:
         target = resolve_layout(context, None, factors.r.shape, itemsize=x.dtype.itemsize)
         r = from_chunks(context, target, redistribute(context, factors.r, target, operation="qr"), x.dtype)
         if mode == "r":
-            return np.triu(r)
-        return QRResult(from_chunks(context, factors.layout, factors.q(), x.dtype), np.triu(r))
+            return r
+        return QRResult(from_chunks(context, factors.layout, factors.q(), x.dtype), r)
     panels = dealt("qr", x)
     reflectors = Householder(context, panels)
     if mode == "raw":
@@ -228,6 +233,12 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         square(x)
     matrix(x)
     (x,) = common(x)
+    if x.ndim == 2 and (_is_tall(x) or _is_tall(x.mT) or is_spread(x, WHOLE_SVD)):
+        with x._context.lock:
+            if hermitian:
+                return _hermitian_svd(x, vectors=bool(compute_uv))
+            found = spread_svd(x, full=bool(full_matrices), vectors=bool(compute_uv))
+        return found[1] if not compute_uv else SVDResult(*found)
     m, n = x.shape[-2:]
     k = min(m, n)
     values = ((k,), real(x.dtype))
@@ -235,8 +246,83 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     if not compute_uv:
         return each("svd", [x], function, [values], [2], fallible=True)[0]
     rows, columns = (m, n) if full_matrices else (k, k)
-    outputs = [((m, rows), x.dtype), values, ((columns, n), x.dtype)]
+    outputs: list[Any] = [((m, rows), x.dtype), values, ((columns, n), x.dtype)]
     return SVDResult(*each("svd", [x], function, outputs, [2], fallible=True))
+
+
+def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
+    """U, the singular values and Vh over all devices; without `vectors` the values alone."""
+    m, n = x.shape
+    if m < n:
+        u, s, vh = spread_svd(np.conjugate(x.mT), full=full, vectors=vectors)
+        return (np.conjugate(vh.mT), s, np.conjugate(u.mT)) if vectors else (None, s, None)
+    if vectors and full and m > n:
+        q, r = _spread_qr(x, "complete", tall=False)
+        u, s, vh = svd(r[:n], full_matrices=False)
+        return np.concatenate([q[:, :n] @ u, q[:, n:]], axis=1), s, vh
+    if _is_tall(x):
+        return _tall_svd(x, vectors=vectors)
+    context = x._context
+    found = Jacobi(context, x.mT._operand("svd"), taking_part(x.layout), "svd", vectors=vectors)
+    if not found.converged:
+        raise Linear("SVD did not converge")
+    columns = from_chunks(context, *found.columns, x.dtype)
+    s, order = _descending(columns)
+    if not vectors:
+        return None, s, None
+    # the columns are orthogonal but for rounding errors of the largest: QR makes them orthonormal, whatever their size
+    q, r = qr(np.take(columns, order, axis=0).mT)
+    turns = np.diagonal(r)
+    sizes = np.absolute(turns)
+    turns = np.where(sizes == 0, 1, turns / np.where(sizes == 0, 1, sizes)).astype(x.dtype)
+    return q * turns, s, np.conjugate(np.take(from_chunks(context, *found.right, x.dtype), order, axis=0))
+
+
+def _descending(columns: DistributedArray) -> tuple[Any, Any]:
+    """The norms of rows in descending order, and the order, which is the same on all processes."""
+    sizes = np.linalg.vector_norm(columns, axis=1).get()
+    order = np.argsort(-sizes, stable=True)
+    return as_operand(columns._context, sizes[order], sizes.shape), order
+
+
+def _tall_svd(x: DistributedArray, *, vectors: bool) -> tuple[Any, Any, Any]:
+    """By QR of each device's rows, and the singular values of the triangle."""
+    context, n = x._context, x.shape[1]
+    factors = TSQR(context, x._operand("svd"), "svd")
+    root = factors.r.layout
+    triangle = from_chunks(context, root, factors.r_chunks(), x.dtype)
+    if n > (WHOLE_SVD if context.WHOLE is None else context.WHOLE):
+        triangle = _settled(triangle, "svd")
+    if not vectors:
+        return None, _settled(svd(triangle, compute_uv=False), "svd"), None
+    u, s, vh = svd(triangle, full_matrices=False)
+    (right,) = redistribute(context, u._operand("svd"), root, operation="svd")
+    chunks = factors.q(None if right is None else right.array)
+    return from_chunks(context, factors.layout, chunks, x.dtype), _settled(s, "svd"), _settled(vh, "svd")
+
+
+def _settled(x: DistributedArray, name: str) -> DistributedArray:
+    """An array in the default layout."""
+    context = x._context
+    found = x._operand(name)
+    target = resolve_layout(context, None, x.shape, itemsize=x.dtype.itemsize)
+    if target == found.layout:
+        return x
+    return from_chunks(context, target, redistribute(context, found, target, operation=name), x.dtype)
+
+
+def _hermitian_svd(x: DistributedArray, *, vectors: bool) -> Any:
+    """By the eigenvalues of a Hermitian matrix."""
+    if not vectors:
+        sizes = np.absolute(np.linalg.eigvalsh(x)).get()  # type: ignore[attr-defined]
+        return as_operand(x._context, np.sort(sizes)[::-1].copy(), sizes.shape)
+    w, v = np.linalg.eigh(x)
+    values = w.get()  # type: ignore[attr-defined]
+    order = np.argsort(-np.abs(values), stable=True)
+    u = np.take(v, order, axis=1)
+    signs = np.where(values[order] < 0, -1, 1).astype(values.dtype)
+    s = as_operand(x._context, np.abs(values[order]), values.shape)
+    return SVDResult(u, s, np.conjugate((u * signs).mT))
 
 
 def _svd(device: Any, a: Any, *, full_matrices: bool, compute_uv: bool, hermitian: bool) -> Any:
