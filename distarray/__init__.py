@@ -7,7 +7,7 @@ show and bound what moves.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from distarray import errors, fft, linalg
+from distarray import errors, fft, linalg, random
 from distarray.context import Context, Group, init, process_count, process_index
 from distarray.distributed_array import DistributedArray
 from distarray.errors import *
@@ -74,6 +74,8 @@ __all__ = [
     "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cross", "cyclic",
     "diagonal", "distributed_array", "einsum", "einsum_path", "explain", "fft", "grid", "group", "init", "init_all",
     "init_process_group", "ledger", "linalg",
-    "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "replicated", "synchronize",
+    "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "random", "replicated", "synchronize",
     "trace",
 ]  # fmt: skip
+
+__getattr__ = errors.absent_from(__name__)

@@ -51,7 +51,7 @@ class Group:
     """The ordered devices of one kind that an array lives on: what the array API calls ``device``.
 
     It knows no shape: every creation function takes it for any shape. Groups compare equal when they name the same
-    devices of the same context.
+    devices of the same context, in whatever order, and equal to these devices' ids: an int or a list of them.
     """
 
     __slots__ = ("context", "ids")
@@ -69,12 +69,16 @@ class Group:
         return len(self.ids)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Group):
-            return NotImplemented
-        return self.context is other.context and self.ids == other.ids
+        if isinstance(other, Group):
+            return self.context is other.context and set(self.ids) == set(other.ids)
+        if isinstance(other, int):
+            return self.ids == (other,)
+        if isinstance(other, (list, tuple)):
+            return set(self.ids) == set(other)
+        return NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.ids, self.kind))
+        return hash(self.ids[0] if len(self.ids) == 1 else tuple(sorted(self.ids)))
 
     def __repr__(self) -> str:
         ids = str(list(self.ids)) if len(self.ids) <= 8 else f"[{self.ids[0]}, …, {self.ids[-1]}]"
@@ -136,6 +140,10 @@ class Context:
                 f"threads do not exist: call distarray.init(...) in the child and build the arrays there, or start the "
                 f"child with the 'spawn' method"
             )
+
+    def subgroup(self, ids: tuple[int, ...]) -> Group:
+        """The group of some of the devices; the context's own where they are all."""
+        return self.group if ids == self.group.ids else Group(self, ids)
 
     def layout(self, index_map: IndexMap, mode: Mode = Mode.REPLICA) -> Layout:
         """The interned layout of an index map and a mode."""
@@ -438,4 +446,4 @@ def group_ids(context: Context, device: Any) -> tuple[int, ...]:
             raise DeviceError(f"device {d} does not exist: the context has devices {list(context.group.ids)}")
     if not ids:
         raise DeviceError(f"device={device!r} names no device: pass at least one id from {context.group}")
-    return ids
+    return tuple(dict.fromkeys(ids))

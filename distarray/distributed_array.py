@@ -6,7 +6,9 @@ What an array is stands in ``array/state.py``, and its operators in ``array/oper
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,12 @@ import numpy as np
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.functions import FUNCTIONS, NOTHING
 from distarray.array.operators import Operators
+from distarray.array.scalars import Scalars, new
 from distarray.array.shapes import own_protocol
 from distarray.array.state import DistributedArray, array_methods, copy_array, detach
 from distarray.array.writing import assign
 from distarray.context import current_context
-from distarray.errors import UnsupportedError
+from distarray.errors import UnsupportedError, absent
 from distarray.linalg import diagonals, products
 from distarray.ops import (
     choosing,
@@ -35,6 +38,7 @@ from distarray.ops import (
     taking,
     ufuncs,
 )
+from distarray.transfer.asking import called_name, ensure_asked
 
 __all__ = ["DistributedArray"]
 
@@ -78,8 +82,17 @@ class Methods(DistributedArray):
     def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
         if copy is False:
             raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
+        ensure_asked(sys._getframe(1), self.nbytes)
         value = self.get()
         return value if dtype is None else value.astype(dtype, copy=False)
+
+    def to_numpy(self, dtype: Any = None) -> Any:
+        """The global value as a new ``numpy.ndarray``: what plotting libraries look for. See :meth:`get`."""
+        ensure_asked(sys._getframe(1), self.nbytes)
+        return self.get() if dtype is None else self.get().astype(dtype, copy=False)
+
+    def __getattr__(self, name: str) -> Any:
+        raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self)
 
     def __dlpack__(
         self,
@@ -89,7 +102,15 @@ class Methods(DistributedArray):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Export the global value, copied to the host. DLPack knows no arrays on several devices."""
+        """Export the global value: copied to the host, or with ``copy=False`` the one chunk that holds all of it.
+
+        Raises
+        ------
+        BufferError
+            ``copy=False``, and no chunk of this process holds the whole array where `dl_device` says.
+        """
+        if copy is not False:
+            ensure_asked(sys._getframe(1), self.nbytes)
         return convert.dlpack(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -119,6 +140,8 @@ class Methods(DistributedArray):
             if self._dtype.kind == "c":
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
             raise ValueError("setting an array element with a sequence.")
+        if view.shape and isinstance(value, DistributedArray) and value._storage is self._storage is not None:
+            _refuse_shuffle(sys._getframe(1))
         assign(self, view, value)
 
     def __len__(self) -> int:
@@ -210,7 +233,8 @@ class Methods(DistributedArray):
 
     def __format__(self, spec: str) -> str:
         if not self._shape:
-            return format(self.item(), spec)
+            value = self.get()[()]
+            return format(value.item() if value.dtype.kind == "V" else value, spec)  # ml_dtypes' take no specification
         if spec:
             raise TypeError(
                 f"unsupported format string {spec!r} passed to DistributedArray.__format__: format its elements"
@@ -218,10 +242,10 @@ class Methods(DistributedArray):
         return str(self)
 
     def __copy__(self) -> DistributedArray:
-        return copy_array(self)
+        return detach(self) if self._detached else copy_array(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DistributedArray:
-        return copy_array(self)
+        return detach(self) if self._detached else copy_array(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return convert.pickled(self)
@@ -243,14 +267,23 @@ class Methods(DistributedArray):
         device: Any = None,
     ) -> DistributedArray:
         """The array converted to another dtype; recorded, not evaluated. See :func:`distarray.astype`."""
-        result: DistributedArray = convert.astype(self, dtype, order, casting, copy=copy, device=device)
-        return result
+        result: DistributedArray = convert.converted(self, dtype, order, casting, subok, copy)
+        return result if device is None else convert.asarray(result, device=device)
 
-    def to_device(self, device: Any, /, *, stream: Any = None) -> DistributedArray:
-        """The array on other devices of its context."""
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The array on other devices of its context; on ``"cpu"`` as a NumPy array."""
         return convert.to_device(self, device, stream=stream)
 
     # --- shape --------------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes. Set it to reshape the array in place, where that needs no copy."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        reshaping.set_shape(self, shape)
 
     def reshape(self, *shape: ShapeLike, order: str = "C", copy: bool | None = None) -> DistributedArray:
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``; see :func:`distarray.reshape`."""
@@ -316,11 +349,14 @@ class Methods(DistributedArray):
         max: ArrayLike | None = None,
         out: Any = None,
         *,
+        where: ArrayLike = True,
         casting: str = "same_kind",
         dtype: DTypeLike = None,
+        order: str = "K",
+        subok: bool = True,
     ) -> Any:
         """Elements brought into an interval; see :func:`distarray.clip`."""
-        return choosing.clip(self, min, max, out, casting=casting, dtype=dtype)
+        return choosing.clip(self, min, max, out, where=where, casting=casting, dtype=dtype)
 
     def round(self, decimals: int = 0, out: Any = None) -> Any:
         """Elements rounded to a number of decimals, halves to even. Communication: none."""
@@ -453,8 +489,18 @@ class Methods(DistributedArray):
         return scans.cumprod(self, axis, dtype, out)
 
 
-for _methods in (Operators, Methods):
+def _refuse_shuffle(frame: FrameType) -> None:
+    """Refuse the in-place shuffles of NumPy and Python, which swap rows through views and so lose some of them."""
+    if frame.f_code.co_name == "shuffle" or called_name(frame) == "shuffle":
+        raise UnsupportedError(
+            "shuffle swaps the rows of an array through views, and would lose rows; nothing was written: use "
+            "x[...] = x[rng.permutation(len(x))]"
+        )
+
+
+for _methods in (Operators, Scalars, Methods):
     array_methods(_methods)
+DistributedArray.__new__ = new  # type: ignore[method-assign, assignment]
 
 
 def _is_basic(key: Any) -> bool:

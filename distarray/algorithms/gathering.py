@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -217,13 +217,10 @@ def fetch(
                 partial(_fill, context, source, axes, request, pieces, parts, out)
             )
     with context.reporting():
-        context.workers.run([partial(_each, tasks) for tasks in work.values()], sum(o.array.nbytes for o in outs if o))
+        context.workers.run(
+            [partial(in_turn, tasks) for tasks in work.values()], sum(o.array.nbytes for o in outs if o)
+        )
     return outs
-
-
-def _each(tasks: Sequence[Any]) -> None:
-    for task in tasks:
-        task()
 
 
 def _exchange(

@@ -28,21 +28,19 @@ from distarray.algorithms.folds import (
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
-from distarray.array.state import DistributedArray, from_chunks
-from distarray.array.writing import store
+from distarray.array.state import DistributedArray, astype_node, from_chunks
 from distarray.context import Context
-from distarray.devices import Device
-from distarray.errors import ReadOnlyError
+from distarray.devices import Device, in_turn
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
-from distarray.modes import Mode
+from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "Reduction", "arrays_of", "check_out", "computed_in", "deliver", "fold_sources", "in_blocks", "mask_chunks",
+    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks",
     "normalized", "place_operand", "reduced", "small", "whole_lines",
 ]  # fmt: skip
 
@@ -118,15 +116,6 @@ def place_operand(context: Context, obj: Any) -> DistributedArray:
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
 
 
-def deliver(result: DistributedArray, out: Any) -> Any:
-    """A result as NumPy returns it: in ``out=``, or as a scalar where it has no axes."""
-    if out is not None:
-        return store(result, out)
-    if not result.ndim:
-        result._detached = True
-    return result
-
-
 def small(shape: Sequence[int], dtype: Any) -> Any:
     """An array with at most one element, to ask NumPy what it would do with one of `shape`."""
     return np.ones([n and 1 for n in shape], dtype)
@@ -135,14 +124,6 @@ def small(shape: Sequence[int], dtype: Any) -> Any:
 def computed_in(ufunc: np.ufunc, dtype: Any, out: Any) -> Any:
     """The dtype of a reduction of `dtype` into an ``out=`` of dtype `out`."""
     return ufunc.resolve_dtypes((out, dtype, None), casting="unsafe", reduction=True)[2]
-
-
-def check_out(out: Any) -> None:
-    """Refuse what can't be written to."""
-    if not isinstance(out, (DistributedArray, np.ndarray)):
-        raise TypeError(f"output must be an array, not {type(out).__name__}: pass a DistributedArray or a NumPy array")
-    if isinstance(out, DistributedArray) and not out._writable:
-        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
 
 
 def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -159,16 +140,30 @@ def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) 
         if not a.size:
             return _of_nothing(context, call, a)
         ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
-        found = _operand(call, a)
+        half = call.mode in _COUNTED and is_half(call.dtype)
+        found = a._operand(call.ufunc.__name__) if half else _operand(call, a)
         masks = None if where is True else mask_chunks(context, where, found.layout)
         pieces = whole_lines(call, found.layout)
         if pieces is not None:
             return _fold_pieces(context, call, found, masks, pieces, None)
         if call.mode is not None:
-            return _fold_pieces(context, call, found, masks, fold_sources(call, found.layout), call.mode)
+            sources = fold_sources(call, found.layout)
+            if not half:
+                return _fold_pieces(context, call, found, masks, sources, call.mode)
+            total = _fold_pieces(context, _widened(call), found, masks, sources, call.mode)
+            return DistributedArray._of_node(astype_node(total, call.dtype))
         if len(call.axes) == 1:
             return _carried(context, call, found, masks)
     return _axis_by_axis(context, call, a, where)
+
+
+def _widened(call: Reduction) -> Reduction:
+    """A fold of half-precision values with partial results in a wider dtype, as in NumPy's own inner loops: those of half
+    precision would overflow where the whole does not."""
+    wide = roomy(call.dtype)
+    given = call.initial is not NOTHING and call.initial is not None
+    initial = wide.type(call.initial) if given else call.initial
+    return call._replace(dtype=wide, given=wide, initial=initial)
 
 
 def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> DistributedArray:
@@ -300,14 +295,9 @@ def _fold_pieces(
                 key = index_map.chunks[i][1].locate(part).slices
                 tasks[device_id].append(partial(_fold_initial, held.device, call, held.array, key, mode))
     run_tasks(
-        context, [partial(_each, work) for work in tasks.values()], nbytes, "reduce", fallible=call.ufunc is np.power
+        context, [partial(in_turn, work) for work in tasks.values()], nbytes, "reduce", fallible=call.ufunc is np.power
     )
     return from_chunks(context, layout, chunks, call.dtype)
-
-
-def _each(tasks: Sequence[Callable[[], None]]) -> None:
-    for task in tasks:
-        task()
 
 
 def _fold_here(

@@ -6,6 +6,7 @@ The class holds the state, what metadata answers, and placement. Its operators (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,9 +16,10 @@ import numpy as np
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
+from distarray.context import current
 from distarray.devices import Chunk
-from distarray.errors import DeviceError
-from distarray.fusion.demand import demand
+from distarray.errors import DeviceError, UnsupportedError
+from distarray.fusion.demand import demand, expression_devices
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, record
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
@@ -60,8 +62,8 @@ class DistributedArray:
     _writable: bool
     _detached: bool
 
-    def __init__(self) -> None:
-        raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is left to do: see ``__new__`` in ``array/scalars.py``."""
 
     # --- making one ---------------------------------------------------------------------------------------------------
 
@@ -139,6 +141,10 @@ class DistributedArray:
         plain = None if view.is_identity and view.base == storage.version.layout.shape else view
         return self._make(self._context, view.shape, self._dtype, None, storage, plain, can)
 
+    def _take(self, other: DistributedArray) -> None:
+        """Become what another array is, as an in-place change of shape does."""
+        self._shape, self._storage, self._view, self._node = other._shape, other._storage, other._view, None
+
     def _view_map(self) -> ViewMap:
         self._own()
         return ViewMap.identity(self._shape) if self._view is None else self._view
@@ -157,10 +163,7 @@ class DistributedArray:
 
     @property
     def size(self) -> int:
-        size = 1
-        for n in self._shape:
-            size *= n
-        return size
+        return math.prod(self._shape)
 
     @property
     def itemsize(self) -> int:
@@ -193,7 +196,11 @@ class DistributedArray:
 
     @property
     def device(self) -> Group:
-        return self._context.group
+        """The devices that its layout names, or will name where it is still to be evaluated: nothing is evaluated."""
+        context, node = self._context, self._node
+        if node is not None and node.version is None:
+            return context.subgroup(expression_devices(node))
+        return context.subgroup(self._own().version.layout.devices)
 
     @property
     def T(self) -> DistributedArray:
@@ -291,8 +298,41 @@ class DistributedArray:
                     chunks[device].append(array)
             return {d: own for d, own in chunks.items() if self._context.by_id[d].process == self._context.process}
 
-    def get(self) -> Any:
-        """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder."""
+    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
+        """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder.
+
+        Parameters
+        ----------
+        stream
+            None: devices order their own work.
+        order : str
+            Memory order of the result, C or F; A is C.
+        out : numpy.ndarray, optional
+            Filled and returned instead: of this array's shape and dtype.
+        blocking : bool
+            Accepted for CuPy's sake: the values are there on return.
+
+        Raises
+        ------
+        ValueError
+            `order` is none of C, F and A; the shape of `out` is another, or it is read-only.
+        TypeError
+            `out` is no NumPy array, or of another dtype; or a `stream` was passed.
+        """
+        if stream is not None:
+            raise UnsupportedError("get takes no stream: devices order their own work; pass stream=None")
+        if order not in ("C", "F", "A"):
+            raise ValueError(f"order must be one of 'C', 'F' or 'A', and is {order!r}: pass order='C'")
+        if out is not None:
+            _check_host(out, self._shape, self._dtype)
+        value = self._value()
+        if out is not None:
+            out[...] = value
+            return out
+        return np.asfortranarray(value) if order == "F" and self.ndim else value
+
+    def _value(self) -> Any:
+        """The global value on the host, in C order."""
         with self._context.lock:
             self._context.check()
             storage = self._own()
@@ -368,6 +408,7 @@ class DistributedArray:
         def nonzero(self) -> tuple[DistributedArray, ...]: ...
         def item(self, *args: Any) -> Any: ...
         def tolist(self) -> Any: ...
+        def to_numpy(self, dtype: Any = None) -> Any: ...
         def __bool__(self) -> bool: ...
         def __int__(self) -> int: ...
         def __float__(self) -> float: ...
@@ -407,8 +448,11 @@ class DistributedArray:
             max: ArrayLike | None = None,
             out: Any = None,
             *,
+            where: ArrayLike = True,
             casting: str = "same_kind",
             dtype: DTypeLike = None,
+            order: str = "K",
+            subok: bool = True,
         ) -> Any: ...
         def round(self, decimals: int = 0, out: Any = None) -> Any: ...
         def dot(self, other: ArrayLike, /, out: Any = None) -> Any: ...
@@ -493,6 +537,18 @@ class DistributedArray:
         def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
 
 
+def _check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    """Refuse an ``out=`` that can't take the value of an array."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out= must be a numpy.ndarray, and is a {type(out).__name__}: pass np.empty(x.shape, x.dtype)")
+    if out.dtype != dtype:
+        raise TypeError(f"out= has dtype {out.dtype}, and the array has {dtype}: pass np.empty(x.shape, x.dtype)")
+    if out.shape != shape:
+        raise ValueError(f"out= has shape {out.shape}, and the array has {shape}: pass np.empty(x.shape, x.dtype)")
+    if not out.flags.writeable:
+        raise ValueError("out= is read-only: pass np.empty(x.shape, x.dtype)")
+
+
 def array_methods(methods: type[DistributedArray]) -> None:
     """Give every array the methods and properties of a class body: those that call what stands above this file.
 
@@ -507,14 +563,14 @@ def array_methods(methods: type[DistributedArray]) -> None:
 
 
 def same_context(arrays: Sequence[DistributedArray]) -> Context:
-    """The context of the operands.
+    """The context of the operands; the current one where none is distributed.
 
     Raises
     ------
     DeviceError
         They live in different contexts.
     """
-    context: Context = arrays[0]._context
+    context: Context = arrays[0]._context if arrays else current()
     for array in arrays:
         if array._context is not context:
             raise DeviceError(

@@ -337,6 +337,9 @@ class CudaDevice(Device):
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
         dtype = np.dtype(dtype)
+        if dtype.char in "gG" and dtype.itemsize > 8 * (1 + (dtype.kind == "c")):
+            narrow = "complex128" if dtype.kind == "c" else "float64"
+            raise TypeError(f"GPUs have no {dtype.name}: use x.astype({narrow!r}), or devices of kind 'host'")
         shape = tuple(shape)
         nbytes = prod(shape) * dtype.itemsize
         if self.memory_limit is not None:

@@ -58,7 +58,7 @@ class HostDevice(Device):
     def lapack(self) -> HostLapack:
         return HostLapack()
 
-    def release(
+    def dispose(
         self,
         nbytes: int,
         array: Any,
@@ -66,7 +66,6 @@ class HostDevice(Device):
         _least: int = LEAST,
         _refs: Callable[[object], int] = getrefcount,
     ) -> None:
-        self.allocated -= nbytes
         if nbytes >= _least:
             buffer = array.base
             if type(buffer) is Buffer and (_refs(array), _refs(buffer)) == self._alone:

@@ -1,5 +1,6 @@
 """Discrete Fourier transforms: the array API's ``fft`` extension, and the rest of ``numpy.fft``."""
 
+from distarray.errors import absent_from
 from distarray.fft.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from distarray.fft.transforms import (
     fft,
@@ -22,3 +23,5 @@ __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2",
     "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+
+__getattr__ = absent_from(__name__)

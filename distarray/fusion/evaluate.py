@@ -7,7 +7,6 @@ line that recorded the operation.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from distarray.fusion import gpu_ufuncs, gpu_vector
-from distarray.fusion.expr import Cast, call_site, is_loud, real_part
+from distarray.fusion.expr import Cast, Site, call_site, is_loud, real_part, warn_at
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -44,7 +43,7 @@ class Step(NamedTuple):
     kwargs: dict[str, Any]
     dtype: Any
     errors: dict[str, Any]
-    site: tuple[str, int, dict[str, Any]]
+    site: Site
     masked: bool
     loud: bool
 
@@ -293,16 +292,8 @@ class _Notes:
         if self.failed is not None:
             raise self.failed
         for (condition, _), step in self.seen.items():
-            file, line, names = call_site() if step is _CAST else step.site
             name = "cast" if step is _CAST or isinstance(step.ufunc, Cast) else step.ufunc.__name__
-            warnings.warn_explicit(
-                f"{condition} encountered in {name}",
-                RuntimeWarning,
-                file,
-                line,
-                module=names.get("__name__") or "__main__",  # Python drops a warning of no module
-                registry=names.setdefault("__warningregistry__", {}),
-            )
+            warn_at(call_site() if step is _CAST else step.site, f"{condition} encountered in {name}")
 
 
 _CAST = Step(np.positive, (), {}, None, {}, ("", 0, {}), False, False)

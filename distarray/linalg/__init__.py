@@ -1,5 +1,6 @@
 """The namespace's ``linalg`` extension: the array API's functions of linear algebra, and NumPy's others."""
 
+from distarray.errors import absent_from
 from distarray.linalg.decompositions import cholesky, qr, svd, svdvals
 from distarray.linalg.diagonals import _cross as cross
 from distarray.linalg.diagonals import _diagonal as diagonal
@@ -27,3 +28,5 @@ __all__ = [
     "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr",
     "slogdet", "solve", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
+
+__getattr__ = absent_from(__name__)

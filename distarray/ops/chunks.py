@@ -44,7 +44,7 @@ class LocalChunk(NamedTuple):
     data: Any
 
 
-def local_chunks(x: DistributedArray) -> list[LocalChunk]:
+def local_chunks(x: Any) -> list[LocalChunk]:
     """The chunks of an array that this process holds, with their regions.
 
     Where chunks overlap, whoever writes to one must write the others too. In a partial mode the data are partial values.
@@ -65,6 +65,7 @@ def local_chunks(x: DistributedArray) -> list[LocalChunk]:
     0 [0:3] [0 1 2]
     1 [3:5] [3 4]
     """
+    x = asarray(x)
     held = x.all_chunks()
     index_map = x.layout.index_map
     found = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,10 +11,11 @@ from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_or_device_array, place
-from distarray.array.state import DistributedArray, astype_node, copy_array
+from distarray.array.state import DistributedArray, astype_node, copy_array, detach
 from distarray.context import current, group_ids
 from distarray.errors import UnsupportedError
 from distarray.fusion.expr import warn_complex
+from distarray.geometry import Region
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.ops.processes import scattered
@@ -84,7 +85,7 @@ def asarray(
         return scattered(obj, root, dtype, layout, device, copy)
     if isinstance(obj, DistributedArray):
         result = obj
-        if layout is not None or (device is not None and group_ids(obj._context, device) != obj._context.group.ids):
+        if layout is not None or (device is not None and obj.device != list(group_ids(obj._context, device))):
             target = resolve_layout(obj._context, layout, obj.shape, mode=obj.mode, device=device)
             if target != obj.layout:
                 if copy is False:
@@ -161,41 +162,63 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> DistributedArray:
 
     The copy shares buffers with a whole array until one of them is written to.
     """
-    return copy_array(a)
+    return copy_array(a) if isinstance(a, DistributedArray) else asarray(a)
 
 
 @implements(np.astype)
-def astype(
-    x: Any, dtype: Any, /, order: str = "K", casting: str = "unsafe", *, copy: bool = True, device: Any = None
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """The array converted to another dtype; recorded, not evaluated. Communication: none.
+
+    Parameters
+    ----------
+    dtype : dtype
+    copy : bool
+        False: an array that has the dtype already is returned as it is.
+    device : Group, int or list of int, optional
+        Where the result lives: by default where `x` does. To other devices its elements move.
+    """
+    result = converted(x, dtype, copy=copy)
+    return result if device is None else asarray(result, device=device)
+
+
+def converted(
+    x: Any, /, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
-    """The array converted to another dtype; recorded, not evaluated. Communication: none."""
+    """The method, with the arguments of NumPy's. `order` and `subok` are accepted for NumPy's sake."""
     target = check_dtype(dtype)
+    np.empty(0, bool).astype(bool, order, cast("Any", casting), subok, copy)  # type: ignore[call-overload]
+    x = asarray(x)
     if not np.can_cast(x.dtype, target, casting=casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
     if target == x.dtype:
-        return copy_array(x) if copy else x
+        return x if not copy else detach(x) if x._detached else copy_array(x)
     if x.dtype.kind == "c" and target.kind not in "cb":
         warn_complex()
-    return DistributedArray._of_node(astype_node(x, target))
+    result = DistributedArray._of_node(astype_node(x, target))
+    result._detached = x._detached
+    return result
 
 
 def pickled(a: DistributedArray) -> tuple[Any, ...]:
     """The global value and its layout."""
-    return (_unpickled, (a.get(), a.index_map, a.mode.value))
+    return (_unpickled, (a.get(), a.index_map, a.mode.value, a._detached))
 
 
-def _unpickled(value: Any, index_map: Mapping[int, Any], mode: str) -> DistributedArray:
+def _unpickled(value: Any, index_map: Mapping[int, Any], mode: str, detached: bool = False) -> DistributedArray:
     context = current()
-    if set(index_map) <= set(context.by_id):
-        return distributed_array(value, dict(index_map), mode)
-    return asarray(value)
+    known = set(index_map) <= set(context.by_id)
+    result = distributed_array(value, dict(index_map), mode) if known else asarray(value)
+    result._detached = detached
+    return result
 
 
-def to_device(x: DistributedArray, device: Any, /, *, stream: Any = None) -> DistributedArray:
-    """The array on other devices of its context."""
+def to_device(x: DistributedArray, device: Any, /, *, stream: Any = None) -> Any:
+    """The array on other devices of its context; on ``"cpu"``, the device of NumPy's arrays, as a NumPy array."""
     if stream is not None:
         raise UnsupportedError("to_device takes no stream: devices order their own work; pass stream=None")
-    if group_ids(x._context, device) == x._context.group.ids:
+    if isinstance(device, str) and device == "cpu":
+        return x.get()
+    if x.device == list(group_ids(x._context, device)):
         return x
     return asarray(x, device=device)
 
@@ -213,10 +236,38 @@ def dlpack(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """Export the global value, copied to the host. DLPack knows no arrays on several devices."""
-    if copy is False or (dl_device is not None and tuple(map(int, dl_device)) != (1, 0)):
-        raise BufferError(
-            "a distributed array is exported through DLPack only as a copy on the host: pass copy=None and "
-            "dl_device=(1, 0), or export x.all_chunks() device by device"
-        )
+    """Export the global value, copied to the host, or the one chunk that holds all of it. DLPack knows no arrays on several
+    devices."""
+    wanted = (1, 0) if dl_device is None else tuple(map(int, dl_device))
+    if copy is False or wanted != (1, 0):
+        whole = None if copy else _whole_chunk(x, wanted)
+        if whole is None:
+            raise BufferError(
+                f"no chunk of this process holds the whole array on DLPack's device {wanted}: pass copy=None and "
+                f"dl_device=(1, 0) for a copy on the host, or export x.all_chunks() device by device"
+            )
+        return whole.__dlpack__(max_version=max_version, **({} if stream is None else {"stream": stream}))
     return x.get().__dlpack__(max_version=max_version)
+
+
+def _whole_chunk(x: DistributedArray, device: tuple[int, ...]) -> Any:
+    """The live chunk of this process that holds all of an array, on a device of DLPack's; None where there is none.
+
+    It is read-only where the array is, and where others hold copies that writes to it would leave behind.
+    """
+    layout = x.layout
+    full = Region.full(x.shape)
+    holders = [device_id for device_id, region in layout.chunks if region.size]
+    if layout.is_partial and len(holders) > 1:
+        return None
+    held = x.all_chunks()
+    for device_id, region in layout.chunks:
+        if region == full and device_id in held:
+            chunk = held[device_id][layout.index_map.regions(device_id).index(region)]
+            if tuple(map(int, chunk.__dlpack_device__())) != device:
+                continue
+            if isinstance(chunk, np.ndarray) and (len(holders) > 1 or not x._writable):
+                chunk = chunk.view()
+                chunk.flags.writeable = False
+            return chunk
+    return None

@@ -157,7 +157,8 @@ def _like(a: Any, dtype: Any, shape: Any, layout: Any, device: Any) -> tuple[Con
     context.check()
     dtype = check_dtype(a.dtype if dtype is None else dtype)
     shape = a.shape if shape is None else as_shape(shape)
-    if layout is None and shape == a.shape and group_ids(context, device) == context.group.ids:
+    here = device is None or a.device == list(group_ids(context, device))
+    if layout is None and shape == a.shape and here:
         seen = operand(context, a._own().version, a._view)
         if seen is not None and seen.layout.index_map.covers:
             return context, context.layout(seen.layout.index_map), dtype

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from distarray.array.layouts import resolve_layout
@@ -11,7 +12,9 @@ from distarray.array.state import DistributedArray
 from distarray.context import Context, current
 from distarray.fusion.demand import alignment_of, compile_expression, demand, message_itemsizes
 from distarray.layout import Layout
+from distarray.ops.convert import asarray
 from distarray.transfer.cost import predicted_seconds
+from distarray.transfer.execute import halfway
 from distarray.transfer.ledger import Ledger, Watch, watching
 from distarray.transfer.plan import plan
 
@@ -58,12 +61,12 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(x: DistributedArray, layout: Any = None) -> Explanation:
+def explain(x: Any, layout: Any = None) -> Explanation:
     """What evaluating an array, or bringing it into another layout, would move. Nothing is moved.
 
     Parameters
     ----------
-    x : DistributedArray
+    x : array_like
         An array; a recorded expression is explained as it would be evaluated.
     layout : specification, dict or Layout, optional
         Explain ``x.reshard(layout)`` instead. A recorded expression is evaluated first.
@@ -76,12 +79,16 @@ def explain(x: DistributedArray, layout: Any = None) -> Explanation:
     ...     da.explain(x[:-1] + x[1:]).bytes_moved
     32
     """
+    x = asarray(x)
     context = x._context
     if layout is not None:
         source = x._operand("explain", partial_ok=True).layout
         target = resolve_layout(context, layout, x.shape, mode=source.mode)
-        moves = plan(source, target)
-        return Explanation(f"reshard of {x.shape} {x.dtype}", list(moves.messages(x.itemsize)), target, context.kind)
+        legs = [source, target]
+        if (middle := halfway(context, source, target)) is not None:
+            legs.insert(1, middle)
+        rounds = [r for a, b in pairwise(legs) for r in plan(a, b).messages(x.itemsize)]
+        return Explanation(f"reshard of {x.shape} {x.dtype}", rounds, target, context.kind)
     if x._node is None or x._node.version is not None:
         found = x._operand("explain", partial_ok=True)
         title = f"array of {x.shape} {x.dtype}, evaluated"

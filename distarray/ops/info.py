@@ -110,8 +110,10 @@ class Info:
         return {"real floating": float64, "complex floating": complex128, "integral": int64, "indexing": int64}
 
     def devices(self) -> tuple[Any, ...]:
-        """The group that arrays live on by default."""
-        return (current().group,)
+        """The group that arrays live on by default; and each device alone, where there are several."""
+        group = current().group
+        alone = [group.context.subgroup((i,)) for i in group.ids] if len(group) > 1 else []
+        return (group, *alone)
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
         """The standard's dtypes, of one kind or of a tuple of kinds."""

@@ -6,7 +6,7 @@ only best values, partial positions or counts, which are small, ever move.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -14,23 +14,14 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.folds import chain, ufunc_of
-from distarray.algorithms.reduction import (
-    Reduction,
-    arrays_of,
-    check_out,
-    deliver,
-    fold_sources,
-    in_blocks,
-    normalized,
-    small,
-    whole_lines,
-)
+from distarray.algorithms.reduction import Reduction, arrays_of, fold_sources, in_blocks, normalized, small, whole_lines
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.writing import check_out, deliver
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
 from distarray.geometry import IndexMap, Range, Region
 from distarray.modes import Mode
 from distarray.ops.convert import asarray
@@ -142,7 +133,7 @@ def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> 
                 own = [(found.arrays[p.chunk], found.layout.chunks[p.chunk][1]) for p in pieces[row]]
                 task = partial(_find_here, mine.device, name, call, own, found.shape, mine.array, position.array)
                 tasks.setdefault(row[0], []).append(task)
-        context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
+        context.workers.run([partial(in_turn, work) for work in tasks.values()], nbytes)
     if alone or index_map.is_disjoint:
         return from_chunks(context, layout, places, call.dtype)
     partial_values = Operand(context.layout(index_map, Mode.of(call.mode)), arrays_of(values), found.dtype)
@@ -153,11 +144,6 @@ def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> 
                 with mine.device.active():
                     position.array[...] = _kept(mine.device.lib, mine.array, top.array, position.array)
     return from_chunks(context, context.layout(index_map, Mode.MIN), places, call.dtype)
-
-
-def _each(tasks: Sequence[Any]) -> None:
-    for task in tasks:
-        task()
 
 
 def _find_here(
