@@ -24,7 +24,7 @@ from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
 
-__all__ = ["contract", "operands", "product_dtype", "stored", "view"]
+__all__ = ["contract", "operands", "product_dtype", "view"]
 
 
 def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
@@ -205,14 +205,3 @@ def _direct(strides: tuple[int, int], rows: int, columns: int, itemsize: int) ->
     """Whether BLAS reads a matrix as it lies, one axis with unit stride and the other at least as far apart."""
     across, along = strides
     return (along == itemsize and across >= columns * itemsize) or (across == itemsize and along >= rows * itemsize)
-
-
-def stored(value: DistributedArray, out: Any) -> Any:
-    """`value`, or `out` with it written there, in every copy; both have been checked."""
-    if out is None:
-        return value
-    if isinstance(out, np.ndarray):
-        out[...] = value.get()
-    else:
-        out[...] = value
-    return out

@@ -6,6 +6,7 @@ The class holds the state, what metadata answers, and placement. Its operators (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -162,10 +163,7 @@ class DistributedArray:
 
     @property
     def size(self) -> int:
-        size = 1
-        for n in self._shape:
-            size *= n
-        return size
+        return math.prod(self._shape)
 
     @property
     def itemsize(self) -> int:
@@ -410,6 +408,7 @@ class DistributedArray:
         def nonzero(self) -> tuple[DistributedArray, ...]: ...
         def item(self, *args: Any) -> Any: ...
         def tolist(self) -> Any: ...
+        def to_numpy(self, dtype: Any = None) -> Any: ...
         def __bool__(self) -> bool: ...
         def __int__(self) -> int: ...
         def __float__(self) -> float: ...
@@ -449,8 +448,11 @@ class DistributedArray:
             max: ArrayLike | None = None,
             out: Any = None,
             *,
+            where: ArrayLike = True,
             casting: str = "same_kind",
             dtype: DTypeLike = None,
+            order: str = "K",
+            subok: bool = True,
         ) -> Any: ...
         def round(self, decimals: int = 0, out: Any = None) -> Any: ...
         def dot(self, other: ArrayLike, /, out: Any = None) -> Any: ...

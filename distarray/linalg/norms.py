@@ -11,6 +11,7 @@ import numpy as np
 from distarray.algorithms.product import operands
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
+from distarray.array.writing import deliver
 from distarray.linalg.decompositions import svdvals
 from distarray.linalg.products import outer, tensordot, vdot, vecdot
 from distarray.ops.convert import asarray
@@ -93,16 +94,16 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
             # part by part: the product of a complex infinity and its conjugate has a NaN part
             whole = x.dtype.kind != "c"
             value = np.sqrt(vdot(x, x) if whole else vdot(x.real, x.real) + vdot(x.imag, x.imag))
-            return np.reshape(value, (1,) * x.ndim) if keepdims else _scalar(value)
+            return np.reshape(value, (1,) * x.ndim) if keepdims else deliver(value, None)
         axes = tuple(range(x.ndim))
     else:
         axes = _axes(axis, x.ndim)
     if len(axes) == 1:
         if isinstance(ord, str):
             raise ValueError(f"Invalid norm order {ord!r} for vectors: pass a number")
-        return _scalar(_of_vectors(x, 2 if ord is None else ord, axes, keepdims))
+        return deliver(_of_vectors(x, 2 if ord is None else ord, axes, keepdims), None)
     if len(axes) == 2:
-        return _scalar(_of_matrices(x, ord, axes, keepdims))
+        return deliver(_of_matrices(x, ord, axes, keepdims), None)
     raise ValueError(f"Improper number of dimensions to norm: {len(axes)} axes; pass axis= with one or two")
 
 
@@ -123,7 +124,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
         raise ValueError(f"Invalid norm order {ord!r} for vectors: pass a number")
     x = _inexact(x)
     axes = tuple(range(x.ndim)) if axis is None else _axes(axis, x.ndim)
-    return _scalar(_of_vectors(x, ord, axes, keepdims))
+    return deliver(_of_vectors(x, ord, axes, keepdims), None)
 
 
 @implements(np.linalg.matrix_norm)
@@ -154,13 +155,6 @@ def _axes(axis: Any, ndim: int) -> Axes:
             if isinstance(error, np.exceptions.AxisError)
             else ValueError(f"Duplicate axes given: {axis}")
         ) from None
-
-
-def _scalar(value: Any) -> Any:
-    """A 0-d norm is a value of its own, as NumPy's scalars are."""
-    if not value.ndim:
-        value._detached = True
-    return value
 
 
 def _of_vectors(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.contraction import Problem
-from distarray.algorithms.product import contract, operands, product_dtype, stored, view
+from distarray.algorithms.product import contract, operands, product_dtype, view
 from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
-from distarray.errors import ReadOnlyError
+from distarray.array.writing import check_writable, overwrite
 
 __all__ = ["dot", "inner", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
 
@@ -243,7 +243,7 @@ def _on_last(context: Any, ufunc: np.ufunc, a: Any, b: Any, out: Any, casting: s
     a, b = (array if key is None else view(array, index=key) for array, key in zip((a, b), keys))
     conjugate = ufunc in (np.vecdot, np.vecmat)
     value = contract(context, name, problem, a, b, result, conjugate=conjugate, detached=not problem.shape)
-    return stored(value, out)
+    return value if out is None else overwrite(out, value)
 
 
 def _described(
@@ -330,8 +330,7 @@ def _check_out(
             f"{ufunc.__name__}: out= has shape {out.shape}, and the product of shapes {a} and {b} has shape "
             f"{problem.shape}: pass an array of that shape"
         )
-    if isinstance(out, DistributedArray) and not out.writable:
-        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+    check_writable(out)
 
 
 @implements(np.dot)
@@ -379,7 +378,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         value._detached = not value.ndim
     if out is not None:
         _check_exact(out, value.shape, value.dtype)
-    return stored(value, out)
+    return value if out is None else overwrite(out, value)
 
 
 def _check_exact(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
@@ -390,8 +389,7 @@ def _check_exact(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
             f"output array is not acceptable (must have the right datatype and shape): it has dtype {out.dtype} and shape "
             f"{out.shape}, and the result has {dtype} and {shape}; pass distarray.empty({shape}, dtype={str(dtype)!r})"
         )
-    if isinstance(out, DistributedArray) and not out.writable:
-        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+    check_writable(out)
 
 
 def _tensor(

@@ -14,8 +14,8 @@ from distarray.array.functions import implements
 from distarray.array.place import as_operand
 from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape
 from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import check_writable, overwrite, single
 from distarray.context import Context, current
-from distarray.errors import ReadOnlyError
 from distarray.fusion.expr import ASTYPE, Node, call_site, record, warn_at
 from distarray.modes import Mode
 from distarray.ops import reductions
@@ -66,8 +66,7 @@ def _given(value: DistributedArray, out: Any, casting: str = "same_kind") -> Any
     """`value`, written into `out` where there is one."""
     if out is None:
         return value
-    if isinstance(out, tuple) and len(out) == 1:
-        return _given(value, out[0], casting)
+    out = single(out)
     if not isinstance(out, (DistributedArray, np.ndarray)):
         raise TypeError(f"return arrays must be of ArrayType, and out= is of type {type(out).__name__}")
     if broadcast_shape(out.shape, value.shape) != out.shape:
@@ -76,13 +75,8 @@ def _given(value: DistributedArray, out: Any, casting: str = "same_kind") -> Any
         )
     if not np.can_cast(value.dtype, out.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast output from {value.dtype!r} to {out.dtype!r} with casting rule {casting!r}")
-    if isinstance(out, DistributedArray):
-        if not out._writable:
-            raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
-        out[...] = value
-    else:
-        out[...] = value.get()
-    return out
+    check_writable(out)
+    return overwrite(out, value)
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------

@@ -17,9 +17,10 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_operand
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import check_writable
 from distarray.context import Context, current
 from distarray.devices import Chunk
-from distarray.errors import ReadOnlyError, UnsupportedError
+from distarray.errors import UnsupportedError
 from distarray.fusion.demand import write
 from distarray.fusion.expr import Leaf
 from distarray.geometry import IndexMap, Range, Region, blocks
@@ -200,8 +201,7 @@ def concatenate(
     if out.shape != shape:
         raise ValueError(f"Output array is the wrong shape: it has {out.shape}, the result has {shape}")
     if isinstance(out, DistributedArray):
-        if not out._writable:
-            raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+        check_writable(out)
         return assemble(out, pieces, fresh=False)
     out[...] = assemble(_fresh(context, _target(context, shape, sources, kind, axis), kind), pieces).get()
     return out

@@ -6,6 +6,7 @@ plan says, and a mark of the plan is in its tag. Staging buffers hold what is in
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -127,10 +128,7 @@ class Round:
 
 
 def _nbytes(shape: tuple[int, ...], dtype: Any) -> int:
-    size = int(dtype.itemsize)
-    for n in shape:
-        size *= n
-    return size
+    return int(dtype.itemsize) * math.prod(shape)
 
 
 def _padded(nbytes: int) -> int:
