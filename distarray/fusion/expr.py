@@ -130,6 +130,8 @@ class Node:
         The caller's line, for warnings.
     version : Version or None
         The value, once it has been evaluated.
+    read : bool
+        Whether a reduction has computed it without keeping it.
     """
 
     __slots__ = (
@@ -139,6 +141,7 @@ class Node:
         "errors",
         "kwargs",
         "masked",
+        "read",
         "shape",
         "site",
         "size",
@@ -170,6 +173,7 @@ class Node:
         self.masked = masked
         self.site: Site = ("", 0, {})
         self.version: Version | None = None
+        self.read = False
         self.token: Any = None
 
     def settle(self, version: Version) -> None:

@@ -7,6 +7,7 @@ one place, ``ops/_reduce.py``, and the rules for dtypes, empty slices and degree
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -398,9 +399,23 @@ def reduce(
     if isinstance(initial, DistributedArray):
         initial = initial.get()[()]
     a = array if isinstance(array, DistributedArray) else place_operand(context, array)
-    call = _checked(ufunc, a, axis, dtype, out, keepdims, initial, where)
+    plain = out is None and where is True and initial is NOTHING and (dtype is None or isinstance(dtype, np.dtype))
+    if plain and type(keepdims) is bool and (axis is None or type(axis) is int):
+        call = _accepted(ufunc, a.shape, a.dtype, axis, dtype, keepdims)
+    else:
+        call = _checked(ufunc, a, axis, dtype, out, keepdims, initial, where)
     result = reduced(context, call, a, where)
     return deliver(result, out)
+
+
+@lru_cache(maxsize=2048)
+def _accepted(
+    ufunc: np.ufunc, shape: tuple[int, ...], dtype: Any, axis: int | None, given: Any, keepdims: bool
+) -> Reduction:
+    """A call with the plainest arguments, after NumPy itself has accepted or refused one like it."""
+    with np.errstate(all="ignore"):
+        result = np.asarray(ufunc.reduce(small(shape, dtype), axis=axis, dtype=given, keepdims=keepdims))
+    return Reduction(ufunc, normalized(axis, len(shape)), keepdims, result.dtype, given, NOTHING)
 
 
 def _checked(

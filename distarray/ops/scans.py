@@ -31,6 +31,7 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_out, deliver, single
 from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.kernels import scans as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.convert import asarray
 from distarray.ops.reshaping import reshape
@@ -191,6 +192,8 @@ def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any,
         wanted = item_dtype(call.ufunc, call.dtype, array.dtype, call.given)
         scans = {"add": "cumsum", "multiply": "cumprod"}
         if wanted == call.dtype and (device.kind == "host" or call.ufunc.__name__ in scans):
+            if device.kind != "host" and kernels.scan(lib, call.ufunc.__name__, array, out, axis, before):
+                return
             # a GPU multiplies blocks first, which may overflow halves where no product from the start does
             halves = device.kind != "host" and call.dtype == np.float16
             work = np.dtype(np.float32) if halves else call.dtype
