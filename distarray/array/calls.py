@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distarray.array.aliases import Shape
 from distarray.array.place import as_operand, is_foreign_array, is_masked
 from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
 from distarray.array.state import DistributedArray, from_chunks, same_context
@@ -45,45 +46,13 @@ def apply(
     kwargs.pop("order", None)
     if kwargs.get("signature") is None:
         kwargs.pop("signature", None)
-    ours = [a for a in (*inputs, *(out or ()), where) if isinstance(a, DistributedArray)]
-    context = same_context(ours)
-    args: list[Any] = []
-    arrays: list[DistributedArray] = []
-    for item in inputs:
-        if isinstance(item, (*PYTHON_SCALARS, np.generic)):
-            args.append(item)
-            continue
-        array: DistributedArray = as_operand(context, item, None)
-        if isinstance(array, np.generic):
-            args.append(array)
-            continue
-        arrays.append(array)
-        args.append(array)
+    context = same_context([a for a in (*inputs, *(out or ()), where) if isinstance(a, DistributedArray)])
+    args = [_argument(context, item) for item in inputs]
     if out is not None and all(o is None for o in out):
         out = None
-    shapes = [a._shape for a in arrays]
-    mask = None
-    if where is not True:
-        mask = as_operand(context, as_mask(where), None)
-        if not isinstance(mask, np.generic):
-            shapes.append(mask._shape)
-    # NumPy speaks of dtypes before shapes
-    checks = dict(kwargs)
-    if out is not None:
-        for target in out:
-            if target is not None and not isinstance(target, (DistributedArray, np.ndarray)):
-                raise TypeError(f"return arrays must be of ArrayType, and out= got {type(target).__name__}")
-        dummies = tuple(None if o is None else np.empty(0, o.dtype) for o in out)
-        checks["out"] = dummies if ufunc.nout > 1 else dummies[0]
-    if mask is not None:
-        checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)
-    operands = tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args])
-    if checks != kwargs or len(set(shapes)) > 1:
-        probe(ufunc, operands, checks)
-    shape = broadcast_shape(*shapes) if shapes else ()
-    if out is not None:
-        check_outputs(out, shape)
-        shape = next(o.shape for o in out if o is not None)
+    mask = None if where is True else as_operand(context, as_mask(where), None)
+    operands = tuple([_plain(a) for a in args])
+    shape = _checked_shape(ufunc, operands, args, out, mask, kwargs)
     if ufunc.nout > 1:
         return _several(context, ufunc, args, out, mask, shape, kwargs)
     if out is None and mask is None and not kwargs:
@@ -100,6 +69,39 @@ def apply(
     if forced(node):
         demand(node)
     return store(DistributedArray._of_node(node), target, operands)
+
+
+def _argument(context: Context, item: Any) -> Any:
+    """An input as a scalar or an array of the context."""
+    return item if isinstance(item, (*PYTHON_SCALARS, np.generic)) else as_operand(context, item, None)
+
+
+def _checked_shape(
+    ufunc: np.ufunc,
+    operands: tuple[Any, ...],
+    args: Sequence[Any],
+    out: tuple[Any, ...] | None,
+    mask: Any,
+    kwargs: dict[str, Any],
+) -> Shape:
+    """The shape of a call's result, after NumPy has accepted a call of these dtypes: it speaks of dtypes before shapes."""
+    shapes = [a._shape for a in (*args, mask) if isinstance(a, DistributedArray)]
+    checks = dict(kwargs)
+    if out is not None:
+        for target in out:
+            if target is not None and not isinstance(target, (DistributedArray, np.ndarray)):
+                raise TypeError(f"return arrays must be of ArrayType, and out= got {type(target).__name__}")
+        dummies = tuple(None if o is None else np.empty(0, o.dtype) for o in out)
+        checks["out"] = dummies if ufunc.nout > 1 else dummies[0]
+    if mask is not None:
+        checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)
+    if checks != kwargs or len(set(shapes)) > 1:
+        probe(ufunc, operands, checks)
+    shape = broadcast_shape(*shapes) if shapes else ()
+    if out is None:
+        return shape
+    check_outputs(out, shape)
+    return next(o.shape for o in out if o is not None)
 
 
 def _masked(
