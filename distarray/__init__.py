@@ -32,6 +32,7 @@ from distarray.ops import (
     reshaping,
     scans,
     searching,
+    sorting,
     taking,
     ufuncs,
 )
@@ -53,6 +54,7 @@ from distarray.ops.reductions import *
 from distarray.ops.reshaping import *
 from distarray.ops.scans import *
 from distarray.ops.searching import *
+from distarray.ops.sorting import *
 from distarray.ops.taking import *
 from distarray.transfer.ledger import Ledger, Move
 
@@ -63,7 +65,7 @@ except PackageNotFoundError:  # used from a source tree that was not installed
 
 _CHAPTERS = (
     choosing, chunks, coordinates, creation, elementwise, info, joining, products, manipulation, reductions, reshaping,
-    processes, scans, searching, taking,
+    processes, scans, searching, sorting, taking,
 )  # fmt: skip
 
 __all__ = [
