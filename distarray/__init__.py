@@ -21,6 +21,7 @@ from distarray.ops import (
     chunks,
     coordinates,
     creation,
+    differences,
     elementwise,
     indexing,
     info,
@@ -32,6 +33,7 @@ from distarray.ops import (
     reshaping,
     scans,
     searching,
+    sets,
     sorting,
     taking,
     ufuncs,
@@ -42,6 +44,7 @@ from distarray.ops.chunks import *
 from distarray.ops.convert import asarray, astype, copy, distributed_array
 from distarray.ops.coordinates import *
 from distarray.ops.creation import *
+from distarray.ops.differences import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, synchronize
 from distarray.ops.info import *
@@ -54,6 +57,7 @@ from distarray.ops.reductions import *
 from distarray.ops.reshaping import *
 from distarray.ops.scans import *
 from distarray.ops.searching import *
+from distarray.ops.sets import *
 from distarray.ops.sorting import *
 from distarray.ops.taking import *
 from distarray.transfer.ledger import Ledger, Move
@@ -64,8 +68,8 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    choosing, chunks, coordinates, creation, elementwise, info, joining, products, manipulation, reductions, reshaping,
-    processes, scans, searching, sorting, taking,
+    choosing, chunks, coordinates, creation, differences, elementwise, info, joining, products, manipulation, reductions, reshaping,
+    processes, scans, searching, sets, sorting, taking,
 )  # fmt: skip
 
 __all__ = [

@@ -534,6 +534,6 @@ def _delegate(name: str) -> Any:
 
 
 for _name in """sum prod min max any all mean var std argmin argmax dot transpose reshape ravel flatten squeeze swapaxes astype copy
-    conj conjugate clip fill take repeat round to_device cumsum cumprod nonzero sort argsort partition argpartition
+    conj conjugate clip fill take repeat round to_device cumsum cumprod nonzero sort argsort partition argpartition searchsorted
     __dlpack__ __dlpack_device__""".split():
     setattr(DistributedArray, _name, _delegate(_name))

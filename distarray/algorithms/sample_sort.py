@@ -28,7 +28,7 @@ from distarray.transfer.execute import copy_into, gather_to_host, redistribute
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Exchange", "Part", "agreed", "in_intervals", "intervals", "on_devices", "sample_splitters", "spread"]
+__all__ = ["Exchange", "Part", "agreed", "held_once", "in_intervals", "intervals", "on_devices", "sample_splitters", "spread"]
 
 SAMPLES = 1024
 """Samples for each device: of random ones, p devices leave parts that are uneven by about sqrt(p) / 32."""
@@ -98,6 +98,23 @@ def agreed(context: Context, devices: Sequence[int], rows: Sequence[Sequence[int
                 device = context.by_id[device_id]
                 arrays.append(device.from_host(np.asarray(row, np.int64).reshape(1, width), label="counts").array)
     return gather_to_host(context, Operand(context.layout(index_map), arrays, np.dtype(np.int64)))
+
+
+def held_once(context: Context, source: Operand) -> Operand:
+    """A REPLICA operand cut so that each element is in one chunk. Nothing moves."""
+    index_map = source.layout.index_map
+    if index_map.is_disjoint:
+        return source
+    homes: dict[int, list[Region]] = {}
+    parts: dict[tuple[int, Region], Any] = {}
+    for device in index_map.devices:
+        homes[device] = []
+        for chunk, region in index_map.owned(device):
+            array = source.arrays[chunk]
+            homes[device].append(region)
+            parts[device, region] = None if array is None else array[index_map.chunks[chunk][1].locate(region).key]
+    layout = context.layout(IndexMap(source.shape, homes))
+    return Operand(layout, [parts[chunk] for chunk in layout.chunks], source.dtype)
 
 
 def on_devices(context: Context, tasks: Sequence[Callable[[], None]], nbytes: int) -> None:

@@ -11,10 +11,15 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["argsort", "bisect", "columns", "cut_at", "equal_next", "merge", "sort_lines", "take"]
+__all__ = [
+    "argsort", "begins", "bisect", "columns", "cut_at", "is_member", "merge", "search", "sort_lines", "take",
+]  # fmt: skip
 
 _FEW = 1 << 12
 """Below so many elements NumPy's own stable sort is as fast as a vectorised one that is mended afterwards."""
+
+_CACHED = 1 << 18
+"""Bytes in which a search jumps about without missing the cache."""
 
 
 def columns(lib: Any, array: Any) -> list[Any]:
@@ -114,15 +119,33 @@ def _restore(out: Any, special: Any) -> None:
 # --- sorted columns -----------------------------------------------------------------------------------------------------
 
 
-def equal_next(lib: Any, keys: Sequence[Any], equal_nan: bool) -> Any:
-    """Which elements of sorted 1-d columns have the same key as the next one; one fewer than there are."""
-    same = lib.ones(max(keys[0].shape[0] - 1, 0), bool)
-    for key in keys:
-        equal = key[1:] == key[:-1]
-        if equal_nan and key.dtype.kind == "f":
-            equal |= (key[1:] != key[1:]) & (key[:-1] != key[:-1])
-        same &= equal
-    return same
+def begins(lib: Any, rows: Any, equal_nan: bool) -> Any:
+    """Which of sorted elements, or rows, differ from the one before; with `equal_nan` all NaNs are equal."""
+    same = rows[1:] == rows[:-1]
+    if equal_nan and rows.dtype.kind not in "biu":
+        missing = rows != rows
+        same |= missing[1:] & missing[:-1]
+    if same.ndim > 1:
+        same = same.all(axis=1)
+    return lib.concatenate([lib.ones(min(rows.shape[0], 1), bool), ~same])
+
+
+def search(lib: Any, within: Any, values: Any, side: str) -> Any:
+    """``searchsorted`` as int64, of many values in their own order, which a cache likes."""
+    if within.dtype.name == "bfloat16":
+        within, values = within.astype(np.float32), values.astype(np.float32)
+    if lib is np and values.size >= _FEW and within.nbytes > _CACHED and not bool((values[1:] >= values[:-1]).all()):
+        order = np.argsort(values)
+        found = np.empty(values.shape, np.int64)
+        found[order] = np.searchsorted(within, values[order], side=side)  # type: ignore[call-overload]
+        return found
+    return lib.searchsorted(within, values, side=side).astype(np.int64, copy=False)
+
+
+def is_member(lib: Any, within: Any, values: Any) -> Any:
+    """Whether values are among sorted elements, of which there is at least one."""
+    place = lib.minimum(search(lib, within, values, "left"), within.shape[0] - 1)
+    return within[place] == values
 
 
 def bisect(lib: Any, keys: Sequence[Any], value: Sequence[Any], side: str) -> int:

@@ -11,16 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.lookup import look_up
 from distarray.algorithms.sorting import sort_along
 from distarray.array import DistributedArray
 from distarray.errors import ReadOnlyError
 from distarray.operators import same_context
-from distarray.ops._reduce import small
-from distarray.ops.convert import as_operand, asarray, from_chunks, place, resolve_layout
+from distarray.ops._reduce import deliver, small
+from distarray.ops.convert import as_operand, asarray, astype, from_chunks, place, resolve_layout
 from distarray.ops.reshaping import ravel
-from distarray.registry import METHODS, implements, method
+from distarray.ops.taking import take
+from distarray.registry import implements, method
 
-__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex"]
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
 
 
 def _flat(x: DistributedArray) -> DistributedArray:
@@ -304,7 +306,70 @@ def sort_complex(a: Any) -> DistributedArray:
     if result.dtype.kind == "c":
         return result
     wide = np.complex64 if result.dtype.char in "bhBH" else np.complex128  # as NumPy has it
-    return METHODS["astype"](result, wide)  # type: ignore[no-any-return]
+    return astype(result, wide)  # type: ignore[no-any-return]
+
+
+@method("searchsorted")
+@implements(np.searchsorted)
+def searchsorted(a: Any, v: Any, /, side: str = "left", sorter: Any = None) -> DistributedArray:
+    """Where values belong in a sorted array: before equal elements (``"left"``) or behind them (``"right"``).
+
+    Parameters
+    ----------
+    a : array_like
+        Of one axis; ascending, or put in order by `sorter`.
+    v : array_like
+        Of any shape.
+    side : {"left", "right"}
+    sorter : array_like of integers, optional
+        Positions that sort `a`, as of :func:`argsort`.
+
+    Returns
+    -------
+    DistributedArray
+        Of int64, in the shape and layout of `v`.
+
+    Raises
+    ------
+    ValueError
+        `a` has not one axis, `side` is unknown, or `sorter` has another length than `a`.
+    TypeError
+        `sorter` has no integers.
+
+    Notes
+    -----
+    Communication: none where the devices that hold `v` all hold the whole of `a`. Where `a` is short, or shorter than `v`,
+    it goes to all of them; otherwise each value goes to the device that holds its place, and the place back. With
+    `sorter` before that what :func:`take` moves.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.searchsorted(da.asarray([1, 3, 5, 7], layout=da.blocks(0)), [0, 3, 8]).get()
+    array([0, 1, 4])
+    """
+    known = [item for item in (a, v, sorter) if isinstance(item, DistributedArray)]
+    context = same_context(known) if known else asarray(a)._context
+    x: DistributedArray = as_operand(context, a, np.shape(a))
+    values: DistributedArray = as_operand(context, v, np.shape(v))
+    np.searchsorted(small(x.shape, x.dtype), small(values.shape, values.dtype), side)  # type: ignore[call-overload]
+    if sorter is not None:
+        order: DistributedArray = as_operand(context, sorter, np.shape(sorter))
+        if order.dtype.kind not in "iu":
+            raise TypeError("sorter must only contain integers")
+        if order.shape != x.shape:
+            raise ValueError(f"sorter.size must equal len of input: it has shape {order.shape}, and a {x.shape}")
+        x = take(x, order)
+    common = np.promote_types(x.dtype, values.dtype)
+    x, values = astype(x, common), astype(values, common)
+    with context.lock:
+        context.check()
+        found = look_up(
+            context, x._operand("searchsorted"), values._operand("searchsorted"), str(side), "searchsorted"
+        )
+        result = from_chunks(context, *found)
+    return deliver(result, None)  # type: ignore[no-any-return]
 
 
 # --- methods ------------------------------------------------------------------------------------------------------------
