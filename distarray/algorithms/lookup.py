@@ -69,7 +69,9 @@ def look_up(context: Context, within: Operand, values: Operand, question: str, n
 
 def _answer(lib: Any, within: Any, values: Any, question: str) -> Any:
     flat = values.reshape(-1)
-    found = ordering.is_member(lib, within, flat) if question == "member" else ordering.search(lib, within, flat, question)
+    found = (
+        ordering.is_member(lib, within, flat) if question == "member" else ordering.search(lib, within, flat, question)
+    )
     return found.reshape(values.shape)
 
 

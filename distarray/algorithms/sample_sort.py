@@ -28,7 +28,17 @@ from distarray.transfer.execute import copy_into, gather_to_host, redistribute
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Exchange", "Part", "agreed", "held_once", "in_intervals", "intervals", "on_devices", "sample_splitters", "spread"]
+__all__ = [
+    "Exchange",
+    "Part",
+    "agreed",
+    "held_once",
+    "in_intervals",
+    "intervals",
+    "on_devices",
+    "sample_splitters",
+    "spread",
+]
 
 SAMPLES = 1024
 """Samples for each device: of random ones, p devices leave parts that are uneven by about sqrt(p) / 32."""
@@ -140,7 +150,12 @@ def _places(size: int, count: int, is_sorted: bool) -> Any:
 
 
 def sample_splitters(
-    context: Context, parts: Sequence[Part], heads: Sequence[Any], keys_of: KeysOf, ranks: Sequence[int], is_sorted: bool
+    context: Context,
+    parts: Sequence[Part],
+    heads: Sequence[Any],
+    keys_of: KeysOf,
+    ranks: Sequence[int],
+    is_sorted: bool,
 ) -> list[Splitter | None]:
     """Elements that stand in the order of all about where `ranks` say; None where a rank is behind all.
 
@@ -245,7 +260,9 @@ class Exchange:
         ahead = np.cumsum(self.sizes) - self.sizes
         starts = ahead + np.cumsum(counts, axis=0) - counts
         self._pieces = [
-            (part.device, int(starts[i, j]), int(counts[i, j])) for i, part in enumerate(parts) for j in range(len(targets))
+            (part.device, int(starts[i, j]), int(counts[i, j]))
+            for i, part in enumerate(parts)
+            for j in range(len(targets))
         ]
         self.arrays: list[list[Chunk | None]] = [[] for _ in targets]
 

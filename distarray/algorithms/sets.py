@@ -67,7 +67,15 @@ class _Own(NamedTuple):
 
 
 def distinct(
-    context: Context, source: Operand, *, rows: bool, indices: bool, inverse: bool, counts: bool, equal_nan: bool, name: str
+    context: Context,
+    source: Operand,
+    *,
+    rows: bool,
+    indices: bool,
+    inverse: bool,
+    counts: bool,
+    equal_nan: bool,
+    name: str,
 ) -> Distinct:
     """The distinct elements of an operand, or with `rows` those along its first axis.
 
@@ -89,7 +97,7 @@ def distinct(
         source = held_once(context, source)
     layout = source.layout
     tail = (_product(source.shape[1:]),) if rows else ()
-    devices = [d for d in layout.devices if any([region.size for region in layout.index_map.regions(d)])]
+    devices = [d for d in layout.devices if any(region.size for region in layout.index_map.regions(d))]
     found = _find_here(context, source, devices, tail, wanted, name)
     if whole or len(devices) == 1:
         sizes = agreed(context, devices, [None if own is None else [own.values.shape[0]] for own in found], 1)
@@ -111,7 +119,9 @@ def _product(shape: Sequence[int]) -> int:
 
 
 def _has_whole_rows(layout: Layout) -> bool:
-    return all([r.size == n for _, region in layout.chunks if region.size for r, n in zip(region[1:], layout.shape[1:])])
+    return all(
+        r.size == n for _, region in layout.chunks if region.size for r, n in zip(region[1:], layout.shape[1:])
+    )
 
 
 # --- on one device ------------------------------------------------------------------------------------------------------
@@ -233,7 +243,9 @@ def _kept(
 
     inverse = None
     if wanted.inverse:
-        inverse = _inverse(context, source, devices, [None if own is None else own.inverse for own in found], bool(tail), name)
+        inverse = _inverse(
+            context, source, devices, [None if own is None else own.inverse for own in found], bool(tail), name
+        )
     return Distinct(
         made(0, source.dtype, tail),
         made(1, INDEX, ()) if wanted.indices else None,
@@ -318,7 +330,7 @@ def _whole_group(splitter: Splitter, dtype: Any, rows: bool, wanted: Wanted) -> 
     """The splitter before all elements that are equal to its own, so that equal ones meet on one device."""
     key = splitter.key[: len(splitter.key) - wanted.indices]
     lost = dtype.kind == "c" and not rows and key[0] > 0  # a complex NaN: its class, and what parts it has
-    if not wanted.equal_nan and (lost or any([part != part for part in key])):
+    if not wanted.equal_nan and (lost or any(part != part for part in key)):
         return splitter  # equal to no other
     if lost:
         key = (1, -np.inf, -np.inf)
@@ -370,5 +382,3 @@ def _inverse(
             starts[device_id] += region.size
             chunks.append(device.adopt(held[device_id][start : start + region.size].reshape(region.shape), name))
     return Sorted(layout, chunks, INDEX)
-
-

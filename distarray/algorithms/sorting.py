@@ -51,7 +51,7 @@ class Sorted(NamedTuple):
 
 def is_whole(layout: Layout, axis: int) -> bool:
     """Whether every chunk holds whole lines along an axis."""
-    return all([not region.size or region[axis].size == layout.shape[axis] for _, region in layout.chunks])
+    return all(not region.size or region[axis].size == layout.shape[axis] for _, region in layout.chunks)
 
 
 def sort_along(
@@ -239,7 +239,9 @@ def _line(context: Context, source: Operand, index: tuple[Any, ...], axis: int) 
         line = Region([region[axis]])
         if (device, line) not in held:
             homes[device].append(line)
-            key = [(i - r.start) // r.step if a != axis else i for a, (r, i) in enumerate(zip(region, index, strict=True))]
+            key = [
+                (i - r.start) // r.step if a != axis else i for a, (r, i) in enumerate(zip(region, index, strict=True))
+            ]
             held[device, line] = None if array is None else array[tuple(key)]
     layout = context.layout(IndexMap((source.shape[axis],), homes))
     return Operand(layout, [held[chunk] for chunk in layout.chunks], source.dtype)
@@ -289,9 +291,7 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
     splitters = sample_splitters(context, parts, moved, keys_of, ranks, not plain)
     if positions:
         moved.append((INDEX, ()))
-    exchange = spread(
-        context, parts, moved, keys_of, targets, splitters, is_sorted=not plain, operation=name
-    )
+    exchange = spread(context, parts, moved, keys_of, targets, splitters, is_sorted=not plain, operation=name)
     del parts, chunks, held
     return _finished(context, exchange, heads, positions, first.dtype, name)
 

@@ -152,7 +152,9 @@ def unique(
     if axis is not None:
         order = [i + 1 if i < at else 0 if i == at else i for i in range(x.ndim)]
         values = values._viewed(values._view_map().transpose(tuple(order)))
-    chosen = [part for part, wish in ((indices, return_index), (inverse, return_inverse), (counts, return_counts)) if wish]
+    chosen = [
+        part for part, wish in ((indices, return_index), (inverse, return_inverse), (counts, return_counts)) if wish
+    ]
     return (values, *chosen) if chosen else values
 
 

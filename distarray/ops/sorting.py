@@ -365,9 +365,7 @@ def searchsorted(a: Any, v: Any, /, side: str = "left", sorter: Any = None) -> D
     x, values = astype(x, common), astype(values, common)
     with context.lock:
         context.check()
-        found = look_up(
-            context, x._operand("searchsorted"), values._operand("searchsorted"), str(side), "searchsorted"
-        )
+        found = look_up(context, x._operand("searchsorted"), values._operand("searchsorted"), str(side), "searchsorted")
         result = from_chunks(context, *found)
     return deliver(result, None)  # type: ignore[no-any-return]
 
