@@ -16,7 +16,7 @@ import numpy as np
 
 from distarray.comm.base import Message, Signature
 from distarray.comm.collectives import all_reduce
-from distarray.comm.mpi import MpiCommunicator
+from distarray.comm.mpi.communicator import MpiCommunicator
 
 
 def timed(comm: MpiCommunicator, function: Callable[[], object]) -> float:

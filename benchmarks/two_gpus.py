@@ -74,7 +74,7 @@ def steps(options: argparse.Namespace) -> list[Step]:
     mpirun = [*shlex.split(options.mpirun), "-n", "2", python]
     scale = ["--scale", "64"] if host else []
     kind = ["--kind", options.kind]
-    nccl = str(ROOT / "tests/comm/nccl_program.py")
+    nccl = str(ROOT / "tests/groups/nccl_program.py")
     plugins = ["-p", "no:benchmark", "-p", "no:cacheprovider", f"--kind={options.kind}"]
     waits = {"DISTARRAY_TIMEOUT": "40", "DISTARRAY_BOOTSTRAP_TIMEOUT": "40"}
 
@@ -95,7 +95,7 @@ def steps(options: argparse.Namespace) -> list[Step]:
     ]  # fmt: skip
     init_all = [
         python, "-m", "pytest", *plugins, "-v", "--tb=short", "--timeout=50", "--timeout-method=thread",
-        "tests/comm/test_nccl.py", "-k", "init_all or device",
+        "tests/groups/test_nccl.py", "-k", "init_all or device",
     ]  # fmt: skip
     on_cpus = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"} if host else {}
     return [

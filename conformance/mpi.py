@@ -61,7 +61,7 @@ class Session:
     """This process's part in a session under MPI."""
 
     def __init__(self, deadline: float, kind: str) -> None:
-        from distarray.comm._mpi_exit import load_mpi
+        from distarray.comm.mpi.exit import load_mpi
 
         self._mpi = load_mpi()
         self._kind = kind
@@ -99,13 +99,13 @@ class Session:
 
     def _formed(self) -> Any:
         """A new communicator for the contexts: MPI itself, or NCCL with MPI beside it."""
-        from distarray.comm.mpi import MpiCommunicator
+        from distarray.comm.mpi.communicator import MpiCommunicator
 
         self._control = MpiCommunicator(self._verdicts, self.deadline)
         if self._kind == "host":
             return self._control
         from distarray.cluster import detect, local_device
-        from distarray.comm.nccl import NcclCommunicator
+        from distarray.comm.nccl.communicator import NcclCommunicator
         from distarray.devices import gpu_count
 
         self._ordinals = (local_device(detect(), gpu_count()),)
@@ -245,7 +245,7 @@ class Session:
 
     def _renew(self) -> None:
         """New communicators for the contexts: the ranks have made different numbers of calls."""
-        from distarray.comm._mpi_exit import forget
+        from distarray.comm.mpi.exit import forget
 
         old = self._control
         if self._kind != "host":
@@ -263,7 +263,7 @@ class Session:
 
     def _drained(self, old: Any) -> bool:
         """Take what is still under way on a communicator that all ranks have given up; whether nothing is left."""
-        from distarray.comm._mpi_exit import GRAVEYARD
+        from distarray.comm.mpi.exit import GRAVEYARD
 
         mpi, status = self._mpi, self._mpi.Status()
         left = [item for item in GRAVEYARD if getattr(item, "receiving", None) is not None]

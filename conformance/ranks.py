@@ -8,8 +8,8 @@ from typing import Any
 
 import distarray as da
 from conformance import mpi
-from distarray.comm.inprocess import run_ranks
 from distarray.context import join
+from distarray.testing import run_ranks
 
 SHARES = mpi.shares_to_draw() or [(1, 1), (2, 1), (1, 1, 1), (1, 2, 1), (2, 2)]
 """How many devices each process owns."""

@@ -7,14 +7,17 @@ show and bound what moves.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from distarray import errors, linalg
-from distarray.array import DistributedArray
-from distarray.comm.nccl import init_all
-from distarray.comm.process_group import init_process_group
-from distarray.context import Context, Group, init, ledger, no_implicit_communication, process_count, process_index
+from distarray import errors, fft, linalg, random
+from distarray.context import Context, Group, init, process_count, process_index
+from distarray.distributed_array import DistributedArray
 from distarray.errors import *
 from distarray.geometry import IndexMap, Range, Region, blocks, cyclic, grid, make_2d_index_map, replicated
+from distarray.groups.join import group, init_all, init_process_group
 from distarray.layout import Layout
+from distarray.linalg import products
+from distarray.linalg.diagonals import cross, diagonal, trace
+from distarray.linalg.einsum import einsum, einsum_path
+from distarray.linalg.products import *
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
     choosing,
@@ -38,7 +41,6 @@ from distarray.ops import (
     taking,
     ufuncs,
 )
-from distarray.ops import linalg as products
 from distarray.ops.choosing import *
 from distarray.ops.chunks import *
 from distarray.ops.convert import asarray, astype, copy, distributed_array
@@ -46,11 +48,10 @@ from distarray.ops.coordinates import *
 from distarray.ops.creation import *
 from distarray.ops.differences import *
 from distarray.ops.elementwise import *
-from distarray.ops.explain import Explanation, explain, synchronize
+from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
 from distarray.ops.info import *
 from distarray.ops.info import __array_api_version__, __array_namespace_info__
 from distarray.ops.joining import *
-from distarray.ops.linalg import *
 from distarray.ops.manipulation import *
 from distarray.ops.processes import *
 from distarray.ops.reductions import *
@@ -76,7 +77,11 @@ __all__ = [
     *errors.__all__,
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
     "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout", "Ledger", "MAX", "MIN", "Mode",
-    "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cyclic",
-    "distributed_array", "explain", "grid", "init", "init_all", "init_process_group", "ledger", "linalg",
-    "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "replicated", "synchronize",
+    "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cross", "cyclic",
+    "diagonal", "distributed_array", "einsum", "einsum_path", "explain", "fft", "grid", "group", "init", "init_all",
+    "init_process_group", "ledger", "linalg",
+    "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "random", "replicated", "synchronize",
+    "trace",
 ]  # fmt: skip
+
+__getattr__ = errors.absent_from(__name__)

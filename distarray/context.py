@@ -29,25 +29,29 @@ from distarray.geometry import IndexMap
 from distarray.launch import form_group, is_child
 from distarray.layout import Layout, LayoutTable
 from distarray.modes import Mode
-from distarray.transfer.ledger import Ledger, Watch, watching
 
 if TYPE_CHECKING:
     from typing import Self
 
 __all__ = [
-    "Context", "Group", "current", "init", "join", "ledger", "no_implicit_communication", "process_count", "process_index",
+    "Context", "Group", "current", "init", "join", "process_count", "process_index",
     "scoped",
 ]  # fmt: skip
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
+_AGREED: dict[str, type[Exception]] = {
+    "FloatingPointError": FloatingPointError, "LinAlgError": np.linalg.LinAlgError, "RuntimeWarning": RuntimeWarning
+}  # fmt: skip
+"""What data can make fail on one process, and all raise; of other names, ValueError."""
+
 
 class Group:
     """The ordered devices of one kind that an array lives on: what the array API calls ``device``.
 
     It knows no shape: every creation function takes it for any shape. Groups compare equal when they name the same
-    devices of the same context.
+    devices of the same context, in whatever order, and equal to these devices' ids: an int or a list of them.
     """
 
     __slots__ = ("context", "ids")
@@ -65,12 +69,16 @@ class Group:
         return len(self.ids)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Group):
-            return NotImplemented
-        return self.context is other.context and self.ids == other.ids
+        if isinstance(other, Group):
+            return self.context is other.context and set(self.ids) == set(other.ids)
+        if isinstance(other, int):
+            return self.ids == (other,)
+        if isinstance(other, (list, tuple)):
+            return set(self.ids) == set(other)
+        return NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.ids, self.kind))
+        return hash(self.ids[0] if len(self.ids) == 1 else tuple(sorted(self.ids)))
 
     def __repr__(self) -> str:
         ids = str(list(self.ids)) if len(self.ids) <= 8 else f"[{self.ids[0]}, …, {self.ids[-1]}]"
@@ -88,6 +96,13 @@ class Context:
 
     SMALL = 2048
     """Arrays of at most so many bytes are replicated by default; larger ones are cut into blocks of rows."""
+
+    WHOLE: int | None = None
+    """Matrices whose shorter side is at most so long are factorized by one device; None: each algorithm's measured bound.
+    Like PANEL the same on all processes."""
+
+    PANEL: int | None = None
+    """How many columns a distributed factorization treats at a time; None: each algorithm's own number."""
 
     def __init__(
         self,
@@ -125,6 +140,10 @@ class Context:
                 f"threads do not exist: call distarray.init(...) in the child and build the arrays there, or start the "
                 f"child with the 'spawn' method"
             )
+
+    def subgroup(self, ids: tuple[int, ...]) -> Group:
+        """The group of some of the devices; the context's own where they are all."""
+        return self.group if ids == self.group.ids else Group(self, ids)
 
     def layout(self, index_map: IndexMap, mode: Mode = Mode.REPLICA) -> Layout:
         """The interned layout of an index map and a mode."""
@@ -180,9 +199,7 @@ class Context:
         if failed is not None:
             raise failed
         for name, _, text in (answer.partition("\0") for answer in answers if answer):
-            raise {"FloatingPointError": FloatingPointError, "RuntimeWarning": RuntimeWarning}.get(name, ValueError)(
-                text
-            )
+            raise _AGREED.get(name, ValueError)(text)
 
     def shrink(self, survivors: Sequence[int]) -> Context:
         """A context of the surviving processes, which all of them call with the same list; new arrays go there.
@@ -429,52 +446,4 @@ def group_ids(context: Context, device: Any) -> tuple[int, ...]:
             raise DeviceError(f"device {d} does not exist: the context has devices {list(context.group.ids)}")
     if not ids:
         raise DeviceError(f"device={device!r} names no device: pass at least one id from {context.group}")
-    return ids
-
-
-@contextmanager
-def ledger() -> Iterator[Ledger]:
-    """Count what moves between devices inside the block, including what was recorded there and not yet evaluated.
-
-    Examples
-    --------
-    >>> import distarray as da
-    >>> with da.init(devices=4, kind="host"):
-    ...     x = da.ones((8, 1000), layout=da.blocks(0))
-    ...     with da.ledger() as log:
-    ...         y = x[:-1] + x[1:]
-    ...     log.messages, log.bytes_moved
-    (3, 24000)
-    """
-    log = Ledger()
-    outer = watching.get() or Watch()
-    with _watch(Watch((*outer.ledgers, log), outer.forbidden, outer)):
-        yield log
-
-
-@contextmanager
-def no_implicit_communication() -> Iterator[None]:
-    """Raise where an operation inside the block would move data between devices.
-
-    ``reshard`` and ``change_mode`` are explicit and stay allowed, as does reading values into Python. What was recorded
-    inside is evaluated before the block closes.
-
-    Raises
-    ------
-    ImplicitCommunicationError
-        Naming the operation, the bytes and the cure; nothing was moved.
-    """
-    outer = watching.get() or Watch()
-    with _watch(Watch(outer.ledgers, True, outer)):
-        yield
-
-
-@contextmanager
-def _watch(watch: Watch) -> Iterator[None]:
-    token = watching.set(watch)
-    try:
-        yield
-        for recorded in tuple(watch.recorded.values()):
-            recorded.demand_root()
-    finally:
-        watching.reset(token)
+    return tuple(dict.fromkeys(ids))

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .cluster import LAUNCHERS, detect, local_device
-from .comm import _secret
 from .comm.deadlines import BOOTSTRAP, COLLECTIVE, bootstrap_timeout, collective_timeout
 from .devices import CudaRuntime, cpu_count
 from .devices.gpus import gpu_report
 from .errors import DistArrayError
+from .rendezvous import secret
 
 __all__ = ["Section", "collect", "show"]
 
@@ -143,7 +143,7 @@ def _settings(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         ("bootstrap", BOOTSTRAP, bootstrap_timeout), ("collective", COLLECTIVE, collective_timeout),
     ):  # fmt: skip
         yield f"{what} deadline", f"{_asked(lambda read=read: format(read(environ), 'g') + ' s')} ({variable})"
-    yield "rendezvous secret", _asked(lambda: _secret.describe(environ))
+    yield "rendezvous secret", _asked(lambda: secret.describe(environ))
 
 
 # -- questions -----------------------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def form_group(launch: Launch, kind: str | None, devices: int | None) -> Formed:
     kind = kind or ("cuda" if visible else "host")
     if kind == "host":
         return Formed(_mpi(launch), kind, 1 if devices is None else devices, None)
-    from distarray.comm.nccl import NcclCommunicator
+    from distarray.comm.nccl.communicator import NcclCommunicator
 
     ordinal = local_device(launch, visible)
     control: Any
@@ -112,7 +112,7 @@ def _mpi(launch: Launch) -> Communicator:
             f"{launch.launcher} started {launch.size} processes, and mpi4py, which moves host data between them, is not "
             f"installed: pip install 'distarray[mpi]'"
         )
-    from distarray.comm.mpi import MpiCommunicator
+    from distarray.comm.mpi.communicator import MpiCommunicator
 
     communicator = MpiCommunicator()
     if communicator.size != launch.size:
@@ -123,7 +123,7 @@ def _mpi(launch: Launch) -> Communicator:
 
 
 def _store(launch: Launch) -> Any:
-    from distarray.comm._control import store_control
+    from distarray.rendezvous.control import store_control
 
     if launch.host is None or launch.port is None:
         raise CommunicationError(

@@ -10,10 +10,10 @@ from collections.abc import Hashable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from distarray.geometry import IndexMap, Pull, Region, ViewMap, reshape_map
+from distarray.geometry import IndexMap, Pull, Region, ViewMap, contiguous_strides, reshape_region, reshape_strides
 from distarray.modes import Mode
 
-__all__ = ["Layout", "LayoutTable", "Visible"]
+__all__ = ["Layout", "LayoutTable", "Path", "Visible", "follow"]
 
 
 class Layout:
@@ -95,31 +95,56 @@ class Layout:
         return f"Layout({self.mode.name}, {{{'; '.join(parts)}}})"
 
 
+Path = tuple[tuple[tuple[int, ...] | None, Pull], ...]
+"""How a view reaches its part of a stored chunk: for each view within it, the shape that the chunk is given first (None:
+its own) and what is pulled of it."""
+
+
+def follow(path: Path, array: Any, xp: Any) -> Any:
+    """What a view shows of the stored chunk `array`, by its path: a view of it."""
+    for shape, pull in path:
+        if shape is not None:
+            array = array.reshape(shape)
+        array = pull.apply(array, xp)
+    return array
+
+
+def _path_strides(path: Path, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of what `follow` gives of a C-contiguous chunk of `shape`, in elements."""
+    strides = contiguous_strides(shape)
+    for given, pull in path:
+        if given is not None:
+            reshaped = reshape_strides(shape, strides, given)
+            assert reshaped is not None
+            strides = reshaped
+        shape, strides = pull.shape, pull.strides(strides)
+    return strides
+
+
 class Visible(NamedTuple):
     """What a view shows of a layout.
 
-    ``layout`` is in the view's coordinates; its chunk ``i`` is ``pulls[i]`` of the stored chunk ``sources[i]``, which is
-    first given the shape ``shapes[i]`` where the view relies on a reshape. A `twin` is a stored chunk of the same device
-    that shows the same elements as chunk ``i``: a reader needs one of them, a writer writes both.
+    ``layout`` is in the view's coordinates; its chunk ``i`` is reached in the stored chunk ``sources[i]`` by
+    ``paths[i]``. A `twin` is a stored chunk of the same device that shows the same elements as chunk ``i``: a reader
+    needs one of them, a writer writes both.
     """
 
     layout: Layout
     sources: tuple[int, ...]
-    pulls: tuple[Pull, ...]
-    shapes: tuple[tuple[int, ...], ...] | None
-    twins: tuple[tuple[int, int, Pull, tuple[int, ...] | None], ...]
+    paths: tuple[Path, ...]
+    twins: tuple[tuple[int, int, Path], ...]
 
     def show(self, i: int, array: Any, xp: Any) -> Any:
         """Chunk `i` of the view, as a view of the stored chunk's `array`."""
-        if self.shapes is not None:
-            array = array.reshape(self.shapes[i])
-        return self.pulls[i].apply(array, xp)
+        return follow(self.paths[i], array, xp)
 
 
 class LayoutTable:
     """Interns layouts and caches what is derived from them, bounded; one in each context."""
 
     LIMIT = 8192
+    DEEPEST = 16
+    """So many reshapes of views within each other are views; the next one is a copy."""
 
     def __init__(self) -> None:
         self._layouts: dict[tuple[IndexMap, Mode], Layout] = {}
@@ -158,34 +183,77 @@ class LayoutTable:
             return found  # type: ignore[no-any-return]
         return self.remember(key, self._visible(layout, view))  # type: ignore[no-any-return]
 
+    def allows(self, layout: Layout, view: ViewMap) -> bool:
+        """Whether each chunk of a layout can be reshaped in place as `view` is. It stays so when partial values are resolved.
+
+        `view` is the reshape of one that the layout allows.
+        """
+        key = ("allows", layout, view)
+        found = self._derived.get(key)
+        if found is None:
+            maps = {layout.index_map, layout.index_map.completed()} if layout.is_partial else {layout.index_map}
+            found = self.remember(key, view.depth <= self.DEEPEST and all(self._allows(m, view) for m in maps))
+        return found  # type: ignore[no-any-return]
+
+    def _allows(self, index_map: IndexMap, view: ViewMap) -> bool:
+        if view.inner is None:
+            return all(
+                not region.size or reshape_region(region, index_map.shape, view.base) is not None
+                for _, region in index_map.chunks
+            )
+        seen = self.visible(self.get(index_map, Mode.REPLICA), view.inner)
+        assert seen is not None
+        shown = [(i, *row) for i, row in enumerate(zip(seen.sources, seen.paths, strict=True))]
+        for i, source, path in (*shown, *seen.twins):
+            region = seen.layout.chunks[i][1]
+            image = reshape_region(region, view.inner.shape, view.base)
+            strides = _path_strides(path, index_map.chunks[source][1].shape)
+            if image is None or reshape_strides(region.shape, strides, image.shape) is None:
+                return False
+        return True
+
     def _visible(self, layout: Layout, view: ViewMap) -> Visible | None:
-        index_map = layout.index_map
-        if view.base != index_map.shape:
-            reshaped = reshape_map(index_map, view.base)
-            if reshaped is None:
-                raise AssertionError(f"{layout} does not allow the reshape to {view.base} that a view relies on")
-            index_map = reshaped
-        rows: list[tuple[int, Region, int, Pull]] = []
-        for source, (device, region) in enumerate(index_map.chunks):
+        held: list[tuple[int, Region, int, Path]]  # device, region, stored chunk, and how it shows the region
+        if view.inner is None:
+            shape = layout.shape
+            held = [(device, region, i, ()) for i, (device, region) in enumerate(layout.chunks)]
+        else:
+            inner = self.visible(layout, view.inner)
+            if inner is None:
+                return None
+            shape = view.inner.shape
+            held = [
+                (*inner.layout.chunks[i], source, path)
+                for i, source, path in (
+                    *zip(range(len(inner.sources)), inner.sources, inner.paths, strict=True),
+                    *inner.twins,
+                )
+            ]
+        rows: list[tuple[int, Region, int, Path]] = []
+        for device, region, source, path in held:
+            given = None
+            if view.base != shape:
+                if not region.size:
+                    continue
+                reshaped = reshape_region(region, shape, view.base)
+                if reshaped is None:
+                    raise AssertionError(f"{layout} does not allow the reshape to {view.base} that a view relies on")
+                region, given = reshaped, reshaped.shape
             pull = view.pull(region)
             if pull is not None:
-                rows.append((device, pull.region, source, pull))
+                rows.append((device, pull.region, source, (*path, (given, pull))))
         rows.sort(key=lambda row: row[:3])
-        kept: list[tuple[int, Region, int, Pull]] = []
-        twins: list[tuple[int, int, Pull, tuple[int, ...] | None]] = []
+        kept: list[tuple[int, Region, int, Path]] = []
+        twins: list[tuple[int, int, Path]] = []
         for row in rows:
             if kept and kept[-1][:2] == row[:2]:
                 if layout.is_partial:
                     return None
-                shape = index_map.chunks[row[2]][1].shape if index_map is not layout.index_map else None
-                twins.append((len(kept) - 1, row[2], row[3], shape))
+                twins.append((len(kept) - 1, row[2], row[3]))
                 continue
             kept.append(row)
-        regions: dict[int, list[Region]] = {device: [] for device in index_map.devices}
-        for device, region, _, _ in kept:
-            regions[device].append(region)
+        regions: dict[int, list[Region]] = {device: [] for device in layout.devices}
+        for row in kept:
+            regions[row[0]].append(row[1])
         seen = self.get(IndexMap(view.shape, regions), layout.mode)
-        shapes = None
-        if index_map is not layout.index_map:
-            shapes = tuple(index_map.chunks[row[2]][1].shape for row in kept)
-        return Visible(seen, tuple(row[2] for row in kept), tuple(row[3] for row in kept), shapes, tuple(twins))
+        return Visible(seen, tuple([row[2] for row in kept]), tuple([row[3] for row in kept]), tuple(twins))

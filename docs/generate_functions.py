@@ -12,33 +12,38 @@ import sys
 from pathlib import Path
 
 import distarray as da
+from distarray.fft import frequencies, transforms
+from distarray.linalg import decompositions, diagonals, eigen, einsum, norms, products, solving
 from distarray.ops import (
     choosing,
     chunks,
     convert,
     coordinates,
     creation,
+    differences,
     elementwise,
     explain,
     info,
     joining,
     manipulation,
-    norms,
     reductions,
     reshaping,
     scans,
     searching,
+    sets,
+    sorting,
     taking,
-)  # fmt: skip
-from distarray.ops import linalg as products
+)
 
 CHAPTERS = {
     "Conversion and layout": [convert, explain],
     "Creation": [creation, coordinates],
     "Element-wise": [elementwise, choosing],
-    "Reductions and scans": [reductions, scans],
-    "Searching": [searching],
-    "Products and norms": [products, norms],
+    "Reductions and scans": [reductions, scans, differences],
+    "Sorting, searching and sets": [sorting, searching, sets],
+    "Products and norms": [products, einsum, diagonals, norms],
+    "Linear algebra": [decompositions, solving, eigen],
+    "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
     "Shape and joining": [manipulation, reshaping, joining],
     "Indexing": [taking],
     "Chunks": [chunks],

@@ -134,6 +134,6 @@ def test_groups_compare_and_place():
     with da.init(devices=3, kind="host") as context:
         x = da.zeros((4, 4), device=[0, 2], layout=da.blocks(0))
         assert x.devices == (0, 2)
-        assert da.ones(2, device=x.device).device == context.group
+        assert da.ones(2, device=x.device).device == x.device == [0, 2] != context.group
         with pytest.raises(da.DeviceError, match="device 7 does not exist"):
             da.zeros(3, device=7)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import distarray as da
+from conformance.checking import on_gpu
 from distarray.errors import DeviceError, ForkError, UnsupportedError
 from distarray.geometry import Region
 
@@ -252,10 +253,17 @@ def test_the_power_operator_takes_numpys_short_ways(dtype: str) -> None:
                     continue
                 got = function(da.asarray(h, layout=da.blocks(0)), exponent)
                 assert got.dtype == expected.dtype
-                if np.dtype(dtype).kind == "c" and not isinstance(exponent, int):
-                    np.testing.assert_allclose(got.get(), expected, rtol=1e-6)
+                values, told = got.get(), np.full(h.shape, True)
+                if on_gpu() and np.dtype(dtype).kind == "c":
+                    told = np.isfinite(h) & np.isfinite(expected)  # of infinities docs/gpu.md promises nothing
+                if np.dtype(dtype).kind == "c" and (on_gpu() or not isinstance(exponent, int)):
+                    close = {"rtol": 1e-6, "atol": 1e-6 if on_gpu() else 0}
+                    np.testing.assert_allclose(values[told], expected[told], **close)
+                elif on_gpu() and expected.dtype.kind == "f":  # their roots and quotients round differently
+                    rtol, tiny = 4 * np.finfo(expected.dtype).eps, np.finfo(expected.dtype).tiny
+                    np.testing.assert_allclose(values, expected, rtol=rtol, atol=tiny)
                 else:
-                    np.testing.assert_array_equal(got.get(), expected)
+                    np.testing.assert_array_equal(values, expected)
 
 
 def test_reductions_that_numpys_own_loops_get_wrong() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import common
 import numpy as np
 
-from distarray.comm.process_group import init_process_group
+from distarray.groups.base import init_process_group
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ DEADLINE = 6.0
 def rank_program(rank: int) -> None:
     import cupy
 
-    from distarray.comm.process_group import init_process_group
     from distarray.errors import CommunicationError
+    from distarray.groups.base import init_process_group
 
     cupy.cuda.Device(rank).use()
     group = init_process_group(2, rank)

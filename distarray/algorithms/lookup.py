@@ -128,7 +128,7 @@ def _routed(
             flat = [array.reshape(-1) for array in mine]
             joined = flat[0] if len(flat) == 1 else lib.concatenate(flat)
             orders[number] = ordering.argsort(lib, ordering.columns(lib, joined))
-            parts[number] = parts[number]._replace(arrays=[device.adopt(joined[orders[number]], name).array])
+            parts[number] = parts[number]._replace(chunks=[device.adopt(joined[orders[number]], name)])
 
     for device_id in layout.devices:
         own = [i for i in layout.index_map.chunk_ids(device_id) if layout.chunks[i][1].size]

@@ -48,11 +48,19 @@ KeysOf = Callable[[Any, Sequence[Any]], list[Any]]
 
 
 class Part(NamedTuple):
-    """What one device puts in: arrays of `size` rows each; None where another process has them."""
+    """What one device puts in: chunks of `size` rows each; None where another process has them.
+
+    Once they have moved they are taken out of the list, so that their memory is free.
+    """
 
     device: int
     size: int
-    arrays: list[Any] | None
+    chunks: list[Chunk | None] | None
+
+    def array(self, number: int) -> Any:
+        """The array of one of the chunks; None where another process has it."""
+        chunk = None if self.chunks is None else self.chunks[number]
+        return None if chunk is None else chunk.array
 
 
 class Splitter(NamedTuple):
@@ -178,13 +186,13 @@ def sample_splitters(
         arrays: list[Any] = []
         with context.reporting():
             for i in order:
-                held = parts[i].arrays
-                if held is None:
+                array = parts[i].array(number)
+                if array is None:
                     arrays.append(None)
                     continue
                 device = context.by_id[parts[i].device]
                 with device.active():
-                    arrays.append(held[number][device.lib.asarray(places[i])])
+                    arrays.append(array[device.lib.asarray(places[i])])
         found.append(gather_to_host(context, Operand(layout, arrays, dtype)))
     keys = keys_of(np, found)
     order = ordering.argsort(np, keys)
@@ -253,7 +261,7 @@ class Exchange:
 
     def __init__(self, context: Context, parts: Sequence[Part], targets: Sequence[int], counts: Any) -> None:
         self.context = context
-        self.parts = parts
+        self._parts = [(part.device, part.size) for part in parts]
         self.targets = list(targets)
         self.sizes = [int(n) for n in counts.sum(axis=0)]
         self._cuts = np.concatenate([np.zeros((len(parts), 1), np.int64), np.cumsum(counts, axis=1)], axis=1)
@@ -300,10 +308,10 @@ class Exchange:
         target, order = intervals(context, self._pieces)
         with context.reporting():
             out = []
-            for part in self.parts:
-                device = context.by_id[part.device]
+            for device_id, size in self._parts:
+                device = context.by_id[device_id]
                 mine = device.process == context.process
-                out.append(device.empty((part.size,), dtype, operation).array if mine else None)
+                out.append(device.empty((size,), dtype, operation).array if mine else None)
         operand = Operand(source, [answers[i] for i in numbers], dtype)
         copy_into(context, operand, target, self._slices(order, out), operation=operation)
         return out
@@ -340,19 +348,22 @@ def spread(
 
     def cut(device: Device, number: int, part: Part) -> None:
         with device.active():
-            assert part.arrays is not None
+            arrays = [part.array(i) for i in range(len(moved))]
             if is_sorted:
-                cuts = _cuts_of_sorted(device.lib, keys_of(device.lib, part.arrays), part.size, number, splitters)
+                cuts = _cuts_of_sorted(device.lib, keys_of(device.lib, arrays), part.size, number, splitters)
             else:
-                cuts = _cuts_of_unsorted(device.lib, part.arrays[0], part.size, number, splitters)
-        rows[number] = np.diff([0, *cuts, part.size])
+                cuts = _cuts_of_unsorted(device.lib, arrays[0], part.size, number, splitters)
+        # of what is not as sorted as the caller says, the cuts may go back: nothing is promised then, but no failure
+        rows[number] = np.diff(np.maximum.accumulate([0, *cuts, part.size]))
 
-    local = [(i, part) for i, part in enumerate(parts) if part.arrays is not None]
-    nbytes = sum([part.arrays[0].nbytes for _, part in local if part.arrays])
+    local = [(i, part) for i, part in enumerate(parts) if part.chunks is not None]
+    nbytes = sum([part.array(0).nbytes for _, part in local])
     on_devices(context, [partial(cut, context.by_id[part.device], i, part) for i, part in local], nbytes)
     counts = agreed(context, [part.device for part in parts], rows, len(targets))
     exchange = Exchange(context, parts, targets, counts)
     for number, (dtype, tail) in enumerate(moved):
-        arrays = [None if part.arrays is None else part.arrays[number] for part in parts]
-        exchange.move(arrays, dtype, tail, operation)
+        exchange.move([part.array(number) for part in parts], dtype, tail, operation)
+        for part in parts:
+            if part.chunks is not None:
+                part.chunks[number] = None
     return exchange

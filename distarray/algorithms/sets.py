@@ -119,9 +119,7 @@ def _product(shape: Sequence[int]) -> int:
 
 
 def _has_whole_rows(layout: Layout) -> bool:
-    return all(
-        r.size == n for _, region in layout.chunks if region.size for r, n in zip(region[1:], layout.shape[1:])
-    )
+    return all(r.size == n for _, region in layout.chunks if region.size for r, n in zip(region[1:], layout.shape[1:]))
 
 
 # --- on one device ------------------------------------------------------------------------------------------------------
@@ -265,12 +263,13 @@ def _united(
     parts = []
     with context.reporting():
         for device_id, own, size in zip(devices, found, sizes, strict=True):
-            arrays = None
+            chunks: list[Chunk | None] | None = None
             if own is not None:
                 device = context.by_id[device_id]
                 columns = [own.values, *[own.indices] * wanted.indices, *[own.counts] * wanted.counts]
-                arrays = [device.adopt(column, name).array for column in columns]
-            parts.append(Part(device_id, int(size), arrays))
+                chunks = [device.adopt(column, name) for column in columns]
+            parts.append(Part(device_id, int(size), chunks))
+    found = [None if own is None else own._replace(values=None, indices=None, counts=None) for own in found]
     total = int(sizes.sum())
     count = len(devices)
     ranks = [total * i // count for i in range(1, count)]
@@ -345,14 +344,20 @@ def _numbered(
     answers: list[Any] = []
     with context.reporting():
         for own, (device_id, start, _) in zip(united, places, strict=True):
+            if own is None:
+                answers.append(None)
+                continue
             with context.by_id[device_id].active():
-                answers.append(None if own is None else own.inverse + start)
+                answers.append(own.inverse + start)
     numbers = exchange.back(answers, INDEX, name)
-    flat = []
+    flat: list[Any] = []
     with context.reporting():
         for own, held, device_id in zip(found, numbers, devices, strict=True):
+            if own is None:
+                flat.append(None)
+                continue
             with context.by_id[device_id].active():
-                flat.append(None if own is None else held[own.inverse])
+                flat.append(held[own.inverse])
     return _inverse(context, source, devices, flat, rows, name)
 
 
@@ -364,7 +369,10 @@ def _inverse(
     if rows:
         index_map = layout.index_map
         layout = context.layout(
-            IndexMap(layout.shape[:1], {d: [Region(r[:1]) for r in index_map.regions(d)] for d in index_map.devices})
+            IndexMap(
+                layout.shape[:1],
+                {d: [Region(r[:1]) for r in index_map.regions(d) if r.size] for d in index_map.devices},
+            )
         )
     held = dict(zip(devices, flat, strict=True))
     starts = dict.fromkeys(devices, 0)

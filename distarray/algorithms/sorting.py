@@ -256,11 +256,12 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
     parts: list[Part] = []
     tasks: list[Callable[[], None]] = []
 
-    def prepare(device: Device, arrays: Sequence[Any], start: int, held: list[Any]) -> None:
+    def prepare(device: Device, arrays: Sequence[Any], start: int, held: list[Chunk | None]) -> None:
         with device.active():
             if plain:  # cut first, and sort once, afterwards
-                held.append(device.empty(arrays[0].shape, first.dtype, name))
-                device.copy(held[0].array, arrays[0], device)
+                chunk = device.empty(arrays[0].shape, first.dtype, name)
+                device.copy(chunk.array, arrays[0], device)
+                held.append(chunk)
                 return
             permutation = ordering.argsort(device.lib, _key_columns(device.lib, arrays))
             held += [device.adopt(array[permutation], name) for array in arrays]
@@ -268,10 +269,11 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
                 permutation += start
                 held.append(device.adopt(permutation, name))
 
-    chunks: list[list[Chunk]] = []
+    chunks: list[list[Chunk | None]] = []
     for i in order:
         device_id, region = layout.chunks[i]
-        device, held = context.by_id[device_id], []  # type: ignore[var-annotated]
+        device = context.by_id[device_id]
+        held: list[Chunk | None] = []
         chunks.append(held)
         if device.process == context.process:
             arrays = [key.arrays[i] for key in (first, *others)]
@@ -280,7 +282,7 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
     on_devices(context, tasks, nbytes)
     for i, held in zip(order, chunks):
         device_id, region = layout.chunks[i]
-        parts.append(Part(device_id, region.size, [chunk.array for chunk in held] or None))
+        parts.append(Part(device_id, region.size, held or None))
     moved: list[tuple[Any, tuple[int, ...]]] = [(key.dtype, ()) for key in keys]
     heads = len(keys)
     # where blocks are empty, at the end, the devices do not matter
@@ -292,7 +294,6 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
     if positions:
         moved.append((INDEX, ()))
     exchange = spread(context, parts, moved, keys_of, targets, splitters, is_sorted=not plain, operation=name)
-    del parts, chunks, held
     return _finished(context, exchange, heads, positions, first.dtype, name)
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-__all__ = ["Communicator", "Message", "Signature"]
+__all__ = ["Communicator", "Control", "Message", "Signature"]
 
 
 class Message(NamedTuple):
@@ -93,3 +93,21 @@ class Communicator(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Release what the communicator holds. Called once, by every process, when nothing is in flight."""
+
+
+class Control(Protocol):
+    """What an NCCL communicator needs of another channel between its processes. A `Communicator` is one."""
+
+    rank: int
+    size: int
+    deadline: float
+
+    def all_gather(self, payload: bytes, signature: Signature) -> list[bytes]: ...
+
+    def barrier(self, signature: Signature) -> None: ...
+
+    def report(self, error: BaseException) -> None: ...
+
+    def abort(self, reason: str) -> None: ...
+
+    def close(self) -> None: ...

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import LayoutError, UnsupportedError
-from .base import Communicator, Message, Signature
+from distarray.comm.base import Communicator, Message, Signature
+from distarray.errors import LayoutError, UnsupportedError
 
 __all__ = ["all_reduce"]
 

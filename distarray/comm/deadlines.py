@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from ..errors import CommunicationError
+from distarray.errors import CommunicationError
 
 __all__ = ["BOOTSTRAP", "COLLECTIVE", "bootstrap_timeout", "collective_timeout", "left", "seconds"]
 

@@ -7,6 +7,9 @@ anyone calling ``free``.
 The counters take no lock. They change inside a finaliser, which the collector may run in any thread at almost any
 point, also inside a block that holds the lock and in a forked child whose lock died with its holder: a lock there is a
 deadlock waiting to happen. ``x += n`` on an attribute holds CPython's interpreter lock from the read to the store.
+
+An interrupt (Ctrl-C) may stop a finaliser before its first line, so that its bytes stay counted. The truth is therefore
+the chunks themselves: a device knows them weakly, and counts them anew where its count is read or would refuse room.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from __future__ import annotations
 import abc
 import operator
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -78,22 +82,28 @@ class Chunk:
     shared: bool
 
     def __init__(self, device: Device, array: Any) -> None:
-        nbytes = array.nbytes
-        device.account(nbytes)
         self.device = device
-        self.nbytes = nbytes
+        self.nbytes = nbytes = array.nbytes
         self.shared = False
+        device.chunks[id(self)] = ref(self)
+        # Counted and with an array, or neither: no interrupt and no other thread comes between lines without a call.
+        device.count += nbytes
         self.array = array
+        if device.count > device.peak:
+            device.peak = device.count
 
     def __del__(self) -> None:
         try:
             array = self.array
-        except AttributeError:  # the constructor failed before it accounted anything
+        except AttributeError:  # the constructor was left before it counted anything
             return
+        device = self.device
         # A weak reference in another thread may still revive the chunk here. Without its array that fails loudly,
         # where an array whose memory went back to a pool would be overwritten.
         del self.array
-        self.device.release(self.nbytes, array)
+        device.count -= self.nbytes
+        device.chunks.pop(id(self), None)
+        device.dispose(self.nbytes, array)
 
     def __repr__(self) -> str:
         shared = ", shared" if self.shared else ""
@@ -116,6 +126,8 @@ class Device(abc.ABC):
     ----------
     allocated, peak : int
         Bytes that chunks hold now, and the most that they held since the start or since ``reset_peak()``.
+    count, chunks
+        For `Chunk` alone: the running count of bytes, and the chunks that live, by their ids.
     """
 
     kind: str
@@ -126,8 +138,9 @@ class Device(abc.ABC):
         self.memory_limit = memory_limit
         if memory_limit is not None:
             self.memory_limit = as_int(memory_limit, "memory_limit", 1, "pass bytes, or None for no limit")
-        self.allocated = 0
+        self.count = 0
         self.peak = 0
+        self.chunks: dict[int, ref[Chunk]] = {}
 
     # -- identity
 
@@ -152,17 +165,35 @@ class Device(abc.ABC):
     def lib(self) -> Any:
         """The array library itself: the module ``numpy`` or ``cupy``."""
 
+    @cached_property
+    @abc.abstractmethod
+    def lapack(self) -> Any:
+        """The steps of linear algebra that the libraries' LAPACKs do differently: see ``lapack``."""
+
     # -- accounting
 
-    def account(self, nbytes: int) -> None:
-        """Counts the bytes of a chunk that begins."""
-        self.allocated = allocated = self.allocated + nbytes
-        if allocated > self.peak:
-            self.peak = allocated
+    @property
+    def allocated(self) -> int:
+        """Bytes that chunks hold now: of those that live, whatever interrupted others."""
+        for _ in range(8):  # anew where another thread makes or ends a chunk meanwhile
+            before = self.count
+            held = 0
+            for key, weak in list(self.chunks.items()):
+                chunk = weak()
+                if chunk is None:
+                    with suppress(KeyError):
+                        if self.chunks[key] is weak:  # no call between: the id may soon be another chunk's
+                            del self.chunks[key]
+                elif hasattr(chunk, "array"):
+                    held += chunk.nbytes
+            chunk = None
+            if self.count == before:
+                self.count = held
+                return held
+        return self.count
 
-    def release(self, nbytes: int, array: Any) -> None:
-        """Uncounts the bytes of a chunk that ends, and disposes of its array."""
-        self.allocated -= nbytes
+    def dispose(self, nbytes: int, array: Any) -> None:  # noqa: B027 - where arrays go by themselves, nothing
+        """Disposes of the array of a chunk that ends."""
 
     def reset_peak(self) -> None:
         self.peak = self.allocated
@@ -175,7 +206,7 @@ class Device(abc.ABC):
         DeviceMemoryError
         """
         limit = self.memory_limit
-        if limit is not None and self.allocated + nbytes > limit:
+        if limit is not None and self.count + nbytes > limit and self.allocated + nbytes > limit:
             raise self.memory_error(nbytes, label, shape, dtype)
 
     def memory_error(self, nbytes: int, label: str, shape: Sequence[int], dtype: Any) -> DeviceMemoryError:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from ..errors import DeviceError
 from .base import Chunk, Device, as_int
 from .gpus import gpu_report, no_gpu
+from .lapack import CudaLapack
 
 __all__ = ["CudaDevice", "CudaRuntime", "rows_of"]
 
@@ -324,6 +325,10 @@ class CudaDevice(Device):
     @cached_property
     def lib(self) -> Any:
         return self._cupy
+
+    @cached_property
+    def lapack(self) -> CudaLapack:
+        return CudaLapack()
 
     @property
     def stream(self) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .base import Chunk, Device
+from .lapack import HostLapack
 from .pool import LEAST, Buffer, HostPool
 from .workers import Workers, cpu_count
 
@@ -53,7 +54,11 @@ class HostDevice(Device):
     def lib(self) -> Any:
         return np
 
-    def release(
+    @cached_property
+    def lapack(self) -> HostLapack:
+        return HostLapack()
+
+    def dispose(
         self,
         nbytes: int,
         array: Any,
@@ -61,7 +66,6 @@ class HostDevice(Device):
         _least: int = LEAST,
         _refs: Callable[[object], int] = getrefcount,
     ) -> None:
-        self.allocated -= nbytes
         if nbytes >= _least:
             buffer = array.base
             if type(buffer) is Buffer and (_refs(array), _refs(buffer)) == self._alone:

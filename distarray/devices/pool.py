@@ -63,21 +63,20 @@ def default_limit() -> int:
 
 
 class _Probe:
-    """Learns what the reference counts of an array that nobody else holds look like from inside ``release``.
+    """Learns what the reference counts of an array that nobody else holds look like from inside ``dispose``.
 
     They differ between Python versions (3.14 does not count what a frame merely borrows), so they are measured by
-    ending real chunks. `release` stays line by line what ``HostDevice.release`` does. A count that comes out too high
+    ending real chunks. `dispose` stays line by line what ``HostDevice.dispose`` does. A count that comes out too high
     would let memory be reused under a reader: the least of many is taken, and never more than the three references
     that can be named: two frames' and the argument's.
     """
 
     def __init__(self) -> None:
         self.counts = [(3, 3)]
+        self.count = self.peak = 0
+        self.chunks: dict[int, Any] = {}
 
-    def account(self, nbytes: int) -> None:
-        pass
-
-    def release(
+    def dispose(
         self, nbytes: int, array: Any, _least: int = LEAST, _refs: Callable[[object], int] = getrefcount
     ) -> None:
         if nbytes >= _least:

@@ -32,6 +32,10 @@ class RemoteDevice(Device):
     def lib(self) -> Any:
         self._absent()
 
+    @cached_property
+    def lapack(self) -> Any:
+        self._absent()
+
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
         self._absent()
 

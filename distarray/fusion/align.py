@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks, reshape_map
+from distarray.errors import LayoutComplexityError
+from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks
+from distarray.geometry._cells import MAX_PIECES
 from distarray.geometry._spatial import RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
 
 if TYPE_CHECKING:
     from distarray.context import Context
+    from distarray.storage import Version
 
 __all__ = ["Alignment", "Cell", "Fetch", "Source", "align"]
 
@@ -49,7 +52,6 @@ class Fetch(NamedTuple):
     device: int
     region: Region
     parts: tuple[tuple[int, Key, Key], ...]
-    shapes: tuple[tuple[int, ...], ...] | None
 
 
 class Alignment(NamedTuple):
@@ -65,6 +67,8 @@ class Alignment(NamedTuple):
         Buffers to fill before any cell is computed.
     pulls : tuple of dict
         For each leaf, its view of the fetched buffers: fetch index → Pull.
+    bases : dict
+        For each group of leaves, what its base shows of the storage; None where that is the storage as it is.
     cells : tuple of tuple of Cell
         For each result chunk.
     messages : dict
@@ -77,9 +81,20 @@ class Alignment(NamedTuple):
     seen: tuple[Visible | None, ...]
     fetches: tuple[Fetch, ...]
     pulls: tuple[dict[int, Pull], ...]
+    bases: dict[int, Visible | None]
     cells: tuple[tuple[Cell, ...], ...]
     messages: dict[tuple[int, int, int], int]
     mark: int
+
+    def giver(self, fetch: Fetch, number: int, version: Version) -> tuple[int, Any]:
+        """The device that gives a part of a fetch, and its chunk in the base's coordinates; None on other processes."""
+        seen = self.bases[fetch.group]
+        place = number if seen is None else seen.sources[number]
+        chunk = version.chunks[place]
+        array = None if chunk is None else chunk.array
+        if seen is not None and chunk is not None:
+            array = seen.show(number, array, chunk.device.xp)
+        return version.layout.chunks[place][0], array
 
 
 class _Leaf(NamedTuple):
@@ -183,7 +198,7 @@ def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Seque
         candidates.insert(0, middle)
     costs = []
     for turn, candidate in enumerate(candidates):
-        needs = _needs(shape, leaves, candidate)
+        needs = _needs(context, shape, leaves, candidate)
         moved = sum(region.size for _, _, region in needs)
         uneven = sum(region.size**2 for _, region in candidate.chunks)
         costs.append((moved, uneven, turn))
@@ -262,12 +277,20 @@ _ONE = Range.of(0, 1, 1)
 # --- what is fetched --------------------------------------------------------------------------------------------------
 
 
-def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap) -> list[tuple[int, int, Region]]:
-    """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device."""
+def _needs(
+    context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap
+) -> list[tuple[int, int, Region]]:
+    """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device.
+
+    Raises
+    ------
+    LayoutComplexityError
+        If it is more than ``MAX_PIECES`` pieces.
+    """
     needs: list[tuple[int, int, Region]] = []
     holding: dict[tuple[int, int], _Sequence] = {}
     lacking: dict[tuple[int, int], _Sequence] = {}
-    bases = [_based(leaf) for leaf in leaves]
+    bases = [_base_map(leaf, _based(context, leaf)) for leaf in leaves]
     for device, region in target.chunks:
         if not region.size:
             continue
@@ -285,17 +308,26 @@ def _needs(shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap) ->
             wanted = _minus(wanted, known)
             known.extend(wanted)
             needs.extend((leaf.group, device, piece) for piece in wanted)
+            if len(needs) > MAX_PIECES:
+                sizes = " and ".join(str(len(base.chunks)) for base in dict.fromkeys(bases))
+                raise LayoutComplexityError(
+                    f"the operands' layouts, of {sizes} regions, differ in more than {MAX_PIECES} pieces of the result of "
+                    f"shape {shape}: bring one operand into the other's layout first, with x.reshard(y.layout)"
+                )
     return needs
 
 
-def _based(leaf: _Leaf) -> IndexMap:
-    """The storage's index map as the leaf's view sees it (reshaped where the view relies on that)."""
-    index_map = leaf.layout.index_map
-    if leaf.view.base != index_map.shape:
-        reshaped = reshape_map(index_map, leaf.view.base)
-        assert reshaped is not None
-        return reshaped
-    return index_map
+def _based(context: Context, leaf: _Leaf) -> Visible | None:
+    """What the base of the leaf's view shows of the storage; None where that is the storage as it is."""
+    view = leaf.view
+    if view.inner is None and view.base == leaf.layout.shape:
+        return None
+    return context.layouts.visible(leaf.layout, ViewMap.identity(view.base, view.inner))
+
+
+def _base_map(leaf: _Leaf, based: Visible | None) -> IndexMap:
+    """The index map of the storage in the coordinates of the base."""
+    return leaf.layout.index_map if based is None else based.layout.index_map
 
 
 def _minus(regions: list[Region], taken: _Sequence) -> list[Region]:
@@ -310,10 +342,11 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], ta
         for leaf in leaves
     )  # fmt: skip
     by_group = {leaf.group: leaf for leaf in leaves}
+    bases = {group: _based(context, leaf) for group, leaf in by_group.items()}
     fetches: list[Fetch] = []
     messages: dict[tuple[int, int, int], int] = {}
-    for group, device, region in _needs(shape, leaves, target.index_map):
-        index_map = _based(by_group[group])
+    for group, device, region in _needs(context, shape, leaves, target.index_map):
+        index_map = _base_map(by_group[group], bases[group])
         turn = bisect_left(target.devices, device)
         parts = []
         for cell_id, part in index_map.query_cells(region):
@@ -323,10 +356,7 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], ta
             parts.append((giver, whole.locate(part).key, region.locate(part).key))
             pair = (sender, device, group)
             messages[pair] = messages.get(pair, 0) + part.size
-        shapes = None
-        if index_map is not by_group[group].layout.index_map:
-            shapes = tuple(whole.shape for _, whole in index_map.chunks)
-        fetches.append(Fetch(group, device, region, tuple(parts), shapes))
+        fetches.append(Fetch(group, device, region, tuple(parts)))
     pulls: list[dict[int, Pull]] = []
     for leaf in leaves:
         mine: dict[int, Pull] = {}
@@ -347,7 +377,7 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], ta
             offers[k, d] = own, _Sequence(regions)
     cells = tuple(_cells(device, region, leaves, offers) for device, region in target.chunks)
     mark = crc32(repr(fetches).encode()) if fetches else 0
-    return Alignment(target, seen, tuple(fetches), tuple(pulls), cells, messages, mark)
+    return Alignment(target, seen, tuple(fetches), tuple(pulls), bases, cells, messages, mark)
 
 
 # --- how chunks are cut -----------------------------------------------------------------------------------------------

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from distarray.devices import Chunk
 from distarray.errors import ReadOnlyError
-from distarray.fusion.align import Alignment, Cell, Fetch, align
+from distarray.fusion.align import Alignment, Cell, align
 from distarray.fusion.evaluate import Program, Step, evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible, is_loud
 from distarray.geometry import ViewMap
-from distarray.layout import Layout
+from distarray.layout import Layout, follow
 from distarray.storage import Storage, Version, duplicate, share
 from distarray.transfer.execute import allocate, resolve
 from distarray.transfer.ledger import note, watching
-from distarray.transfer.wire import Round
+from distarray.transfer.round import Round
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -161,14 +161,35 @@ def alignment_of(
     return align(context, shape, size * itemsize, described, target)
 
 
+def expression_devices(root: Node) -> tuple[int, ...]:
+    """The devices on which an expression will be evaluated, from metadata alone."""
+    context = root.context
+    everywhere = context.group.ids
+    seen: set[int] = set()
+    todo: list[Any] = [root]
+    while todo:
+        item = todo.pop()
+        if type(item) is Node and item.version is None:
+            if id(item) not in seen:
+                seen.add(id(item))
+                todo.extend(item.args)
+        elif isinstance(item, (Leaf, Node)) and cast("Version", item.version).layout.devices != everywhere:
+            break
+    else:
+        return everywhere  # every layout that alignment considers names all devices
+    program, leaves = compile_expression(root)
+    layouts = [context.layout(leaf.version.layout.index_map.completed()) for leaf in leaves]
+    return alignment_of(context, program, leaves, None, layouts=layouts).layout.devices
+
+
 def _groups(leaves: Sequence[Leaf]) -> list[int]:
     """An integer for each leaf: equal where two leaves read one version with the same shape of the storage, so that they
     share what is fetched."""
     numbers: dict[tuple[int, Any], int] = {}
     groups = []
     for leaf in leaves:
-        base = None if leaf.view is None else leaf.view.base
-        if base == leaf.version.layout.shape:
+        base = None if leaf.view is None else (leaf.view.base, leaf.view.inner)
+        if base == (leaf.version.layout.shape, None):
             base = None
         groups.append(numbers.setdefault((id(leaf.version), base), len(numbers)))
     return groups
@@ -270,18 +291,12 @@ def _fetch(context: Context, program: Program, leaves: Sequence[Leaf], al: Align
                     continue
                 part, origin = arrived[number, turn], context.local_devices[0]
             else:
-                part, origin = _part(version, fetch, giver, key), context.by_id[version.layout.chunks[giver][0]]
+                device_id, array = al.giver(fetch, giver, version)
+                part, origin = array[key], context.by_id[device_id]
             work.setdefault(fetch.device, []).append(partial(device.copy, buffer.array[place], part, origin))
     with context.reporting():
         context.run([partial(_each, tasks) for tasks in work.values()], sum(held.values()), independent=True)
     return buffers
-
-
-def _part(version: Version, fetch: Fetch, giver: int, key: Any) -> Any:
-    chunk = version.chunks[giver]
-    assert chunk is not None
-    array = chunk.array if fetch.shapes is None else chunk.array.reshape(fetch.shapes[giver])
-    return array[key]
 
 
 def _exchange(
@@ -298,11 +313,12 @@ def _exchange(
         version = by_group[fetch.group].version
         receiver = context.by_id[fetch.device].process
         for turn, (giver, key, place) in enumerate(fetch.parts):
-            sender = context.by_id[version.layout.chunks[giver][0]].process
+            device_id, array = al.giver(fetch, giver, version)
+            sender = context.by_id[device_id].process
             if sender == receiver:
                 continue
             needed = True
-            data = _part(version, fetch, giver, key) if sender == context.process else None
+            data = array[key] if sender == context.process else None
             shape = tuple(len(range(k.start, k.stop, k.step)) for k in place if isinstance(k, slice))
             into = None
             if (buffer := buffers[number]) is not None:
@@ -414,16 +430,13 @@ def _targets(seen: Any, layout: Layout, version: Version, chunks: list[Chunk | N
 def _twins(seen: Any, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[int, Any, Any]]:
     """The other chunks of a device that show the same elements, made writable: `(chunk of the view, array, device)`."""
     rows = []
-    for origin, source, pull, shape in seen.twins:
+    for origin, source, path in seen.twins:
         chunk = chunks[source]
         if chunk is None:
             continue
         if fresh or chunk.shared:
             chunk = chunks[source] = duplicate(chunk)
-        array = chunk.array
-        if shape is not None:
-            array = array.reshape(shape)
-        rows.append((origin, pull.apply(array, chunk.device.xp), chunk.device))
+        rows.append((origin, follow(path, chunk.array, chunk.device.xp), chunk.device))
     return rows
 
 

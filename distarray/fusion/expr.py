@@ -158,13 +158,6 @@ class Node:
         if watch is not None:  # it has been counted, and the block must not keep the value alive
             watch.drop(self)
 
-    def demand_root(self) -> None:
-        """Evaluate, unless another recorded node has taken this one in. Called where a ledger block closes."""
-        if self.version is None:
-            from distarray.fusion.demand import demand
-
-            demand(self)
-
 
 def call_site() -> tuple[str, int, dict[str, Any]]:
     """File, line and globals of the first frame outside the package and NumPy."""

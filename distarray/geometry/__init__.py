@@ -6,7 +6,7 @@ from __future__ import annotations
 from distarray.geometry.index_map import Cell, IndexMap
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
-from distarray.geometry.reshape import flat_blocks, reshape_map, reshape_region
+from distarray.geometry.reshape import contiguous_strides, flat_blocks, reshape_map, reshape_region, reshape_strides
 from distarray.geometry.specs import Spec, as_spec, blocks, cyclic, grid, make_2d_index_map, replicated
 from distarray.geometry.views import AxisMap, Pull, ViewMap
 
@@ -21,6 +21,7 @@ __all__ = [
     "ViewMap",
     "as_spec",
     "blocks",
+    "contiguous_strides",
     "cyclic",
     "flat_blocks",
     "grid",
@@ -28,4 +29,5 @@ __all__ = [
     "replicated",
     "reshape_map",
     "reshape_region",
+    "reshape_strides",
 ]

@@ -12,7 +12,7 @@ from distarray.geometry.index_map import IndexMap
 from distarray.geometry.ranges import EMPTY, Range
 from distarray.geometry.regions import Region
 
-__all__ = ["flat_blocks", "reshape_map", "reshape_region"]
+__all__ = ["contiguous_strides", "flat_blocks", "reshape_map", "reshape_region", "reshape_strides"]
 
 
 def reshape_region(region: Region, old: Sequence[int], new: Sequence[int]) -> Region | None:
@@ -121,6 +121,60 @@ def reshape_map(index_map: IndexMap, new_shape: Sequence[int]) -> IndexMap | Non
                 return None
             images.append(image)
     return IndexMap(new, mapping)
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of an array in C order, in elements."""
+    strides = []
+    jump = 1
+    for n in reversed(shape):
+        strides.append(jump)
+        jump *= n
+    return tuple(strides[::-1])
+
+
+def reshape_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> tuple[int, ...] | None:
+    """The strides with which an array of `shape` and `strides` is reshaped to `new` in C order and in place.
+
+    Both shapes are walked in groups of axes of equal size. In each the old axes must continue each other; the new ones
+    then divide the innermost stride. Axes of length 1 have any stride.
+
+    Returns
+    -------
+    tuple of int or None
+        None where only a copy has that shape.
+
+    Examples
+    --------
+    >>> reshape_strides((2, 6), (12, 2), (4, 3))
+    (6, 2)
+    >>> reshape_strides((2, 3), (6, 1), (6,)) is None
+    True
+    """
+    new = tuple(new)
+    if 0 in new:
+        return contiguous_strides(new)
+    old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
+    found = [0] * len(new)
+    i = j = 0
+    while i < len(old):
+        first, begin = i, j
+        size, filled = old[i][0], new[j]
+        i, j = i + 1, j + 1
+        while size != filled:
+            if filled < size:
+                filled *= new[j]
+                j += 1
+            else:
+                size *= old[i][0]
+                i += 1
+        if any(old[k][1] != old[k + 1][0] * old[k + 1][1] for k in range(first, i - 1)):
+            return None
+        jump = old[i - 1][1]
+        for axis in reversed(range(begin, j)):
+            found[axis] = jump
+            jump *= new[axis]
+    return tuple(found)
 
 
 def flat_blocks(shape: Sequence[int], bounds: Sequence[int]) -> list[list[Region]]:

@@ -123,11 +123,7 @@ class Cyclic(Spec):
         n, k, block = shape[axis], len(devices), self.block
         mapping: dict[int, list[Region]] = {}
         for turn, device in enumerate(devices):
-            if block == 1:
-                ranges = [Range.of(turn, k, len(range(turn, n, k)))]
-            else:
-                ranges = [Range.of(i, 1, min(block, n - i)) for i in range(turn * block, n, k * block)]
-            mapping[device] = [_along(shape, axis, r) for r in ranges or [Range.full(0)]]
+            mapping[device] = [_along(shape, axis, r) for r in _dealt(n, turn * block, block, k * block)]
         return IndexMap(shape, mapping)
 
 
@@ -217,12 +213,17 @@ def grid(shape: Iterable[int]) -> Grid:
 def cyclic(axis: int = 0, block: int = 1) -> Cyclic:
     """Blocks of `block` elements along `axis`, dealt to the devices in turn; with 1, one strided region for each.
 
+    A device's share is written by its blocks, or by the places within a block (strided regions), whichever are fewer: at
+    most ``sqrt(n / k) + 1`` regions a device, for an axis of n elements on k devices.
+
     Examples
     --------
     >>> cyclic(0).resolve((5,), devices=[0, 1])
     IndexMap(shape=(5,), {0: [[0:5:2]], 1: [[1:4:2]]})
     >>> cyclic(0, block=2).resolve((5,), devices=[0, 1])
     IndexMap(shape=(5,), {0: [[0:2], [4:5]], 1: [[2:4]]})
+    >>> cyclic(0, block=2).resolve((14,), devices=[0, 1])
+    IndexMap(shape=(14,), {0: [[0:13:4], [1:14:4]], 1: [[2:11:4], [3:12:4]]})
     """
     return Cyclic(_number("cyclic", "axis", axis), _number("cyclic", "block", block, 1))
 
@@ -335,6 +336,20 @@ def _even(n: int, k: int) -> list[Range]:
     """An axis of length `n` in `k` blocks, the first ``n % k`` of them one longer."""
     size, more = divmod(n, k)
     return [Range.of(i * size + min(i, more), 1, size + (i < more)) for i in range(k)]
+
+
+def _dealt(n: int, first: int, block: int, period: int) -> list[Range]:
+    """One device's share of an axis of length `n`: `block` elements from `first`, and again after each `period`.
+
+    Of the two ways to write it, by blocks or by the places within a block, the one with fewer ranges is taken (blocks when
+    equal): on k devices at most ``sqrt(n / k) + 1``, however many blocks there are.
+    """
+    starts = range(first, n, period)
+    if len(starts) <= block:
+        ranges = [Range.of(start, 1, min(block, n - start)) for start in starts]
+    else:
+        ranges = [Range.of(place, period, len(range(place, n, period))) for place in range(first, first + block)]
+    return ranges or [Range.full(0)]
 
 
 def _along(shape: tuple[int, ...], axis: int, r: Range) -> Region:

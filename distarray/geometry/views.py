@@ -1,6 +1,6 @@
 """View maps, which say how an array's elements index into the storage behind it. They exist so that basic indexing,
-transposes, flips, new axes and broadcasts are pure changes of metadata, on any layout, and so that each chunk can be
-read and written through the view without a copy."""
+transposes, flips, new axes, broadcasts and reshapes are pure changes of metadata, on any layout that has room for them,
+and so that each chunk can be read and written through the view without a copy."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from distarray.errors import IndexMapError, LayoutError
-from distarray.geometry._keys import as_int, expand_key, normalize_axes
+from distarray.geometry._keys import as_int, expand_key, normalize_axes, shape_size
 from distarray.geometry.ranges import EMPTY, Range
 from distarray.geometry.regions import Region
+from distarray.geometry.reshape import contiguous_strides, reshape_strides
 
 __all__ = ["AxisMap", "Pull", "ViewMap"]
 
 
 class AxisMap(NamedTuple):
-    """One base axis of a view: base index = ``start + step * view_index[axis]``; with axis -1 it is fixed at "
-    "`start`."""
+    """One base axis of a view: base index = ``start + step * view_index[axis]``; with axis -1 it is fixed at `start`."""
 
     axis: int
     start: int
@@ -25,8 +25,7 @@ class AxisMap(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """What a view shows of one chunk, and how to reach it: `apply` is ``chunk[key]``, axes permuted, new axes put "
-    "in."""
+    """What a view shows of one chunk, and how to reach it: `apply` is ``chunk[key]``, axes permuted, new axes put in."""
 
     region: Region
     key: tuple[slice | int, ...]
@@ -48,12 +47,24 @@ class Pull(NamedTuple):
                 part = xp.broadcast_to(part, self.shape)
         return part
 
+    def strides(self, strides: Sequence[int]) -> tuple[int, ...]:
+        """The strides of what `apply` gives of a chunk that has these."""
+        kept = [s * (k.step or 1) for s, k in zip(strides, self.key, strict=True) if isinstance(k, slice)]
+        if self.perm is not None:
+            kept = [kept[axis] for axis in self.perm]
+        found = iter(kept)
+        return tuple([0 if axis in self.new_axes else next(found) for axis in range(len(self.shape))])
+
 
 class ViewMap(NamedTuple):
     """How a view of `shape` indexes into a base of shape `base`: one `AxisMap` for each base axis.
 
-    View axes that no axis map names are new or broadcast: every index along them shows the same elements. View maps are
-    canonical, so equal ones compare equal: an axis of length 1 has step 1, one of length 0 also start 0.
+    View axes that no axis map names are new or broadcast: every index along them shows the same elements. View maps
+    without `inner` are canonical, so equal ones compare equal: an axis of length 1 has step 1, one of length 0 also
+    start 0.
+
+    The base is the storage, reshaped to the shape `base`; where a view is reshaped that does not show a whole storage,
+    it is that view, `inner`, reshaped.
 
     Examples
     --------
@@ -67,12 +78,13 @@ class ViewMap(NamedTuple):
     shape: tuple[int, ...]
     base: tuple[int, ...]
     axes: tuple[AxisMap, ...]
+    inner: ViewMap | None = None
 
     @classmethod
-    def identity(cls, shape: Sequence[int]) -> ViewMap:
-        """The view that shows a storage of `shape` as it is."""
+    def identity(cls, shape: Sequence[int], inner: ViewMap | None = None) -> ViewMap:
+        """The view that shows a storage of `shape`, or the view `inner` reshaped to it, as it is."""
         shape = tuple(shape)
-        return cls(shape, shape, tuple([AxisMap(axis, 0, 1) for axis in range(len(shape))]))
+        return cls(shape, shape, tuple([AxisMap(axis, 0, 1) for axis in range(len(shape))]), inner)
 
     @property
     def ndim(self) -> int:
@@ -81,7 +93,7 @@ class ViewMap(NamedTuple):
 
     @property
     def is_identity(self) -> bool:
-        """Whether the view shows the base as it is."""
+        """Whether the view shows a storage of the base's shape as it is."""
         return self == ViewMap.identity(self.base)
 
     @property
@@ -176,6 +188,53 @@ class ViewMap(NamedTuple):
         moved = [(axis, n - 1, -1) if axis in turned else (axis, 0, 1) for axis, n in enumerate(self.shape)]
         return self._with(self.shape, moved)
 
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """The view's strides over a C-contiguous storage, in elements."""
+        if self.inner is None:
+            steps = contiguous_strides(self.base)
+        else:
+            reshaped = reshape_strides(self.inner.shape, self.inner.strides, self.base)
+            assert reshaped is not None  # `reshape` made it
+            steps = reshaped
+        found = [0] * len(self.shape)
+        for (axis, _, step), stride in zip(self.axes, steps, strict=True):
+            if axis >= 0:
+                found[axis] = step * stride
+        return tuple(found)
+
+    @property
+    def depth(self) -> int:
+        """How many views are reshaped within each other."""
+        return 0 if self.inner is None else 1 + self.inner.depth
+
+    def reshape(self, shape: Sequence[int]) -> ViewMap | None:
+        """The view reshaped in C order; None where no strides reach its elements so, and NumPy would copy.
+
+        Whether chunks have room for it is another question: one of the layout.
+
+        Examples
+        --------
+        >>> ViewMap.identity((4, 6)).index(slice(1, 3)).reshape((3, 4)).strides
+        (4, 1)
+        >>> ViewMap.identity((4, 6)).transpose().reshape((24,)) is None
+        True
+        """
+        new = tuple(shape)
+        if shape_size(new) != shape_size(self.shape):
+            raise LayoutError(
+                f"cannot reshape array of size {shape_size(self.shape)} into shape {new}: the view has shape "
+                f"{self.shape}; pass a shape with as many elements"
+            )
+        if new == self.shape:
+            return self
+        if [n for n in self.shape if n != 1] == [n for n in new if n != 1]:
+            return self.squeeze().expand_dims(tuple([axis for axis, n in enumerate(new) if n == 1]))
+        if reshape_strides(self.shape, self.strides, new) is None:
+            return None
+        inner = self.inner if self == ViewMap.identity(self.base, self.inner) else self
+        return inner if inner is not None and inner.shape == new else ViewMap.identity(new, inner)
+
     def image(self, region: Region) -> Region:
         """The base elements that the view elements of `region` show, as a set; fixed base axes get one index.
 
@@ -239,8 +298,8 @@ class ViewMap(NamedTuple):
         return Pull(out, tuple(key), None if perm == tuple(range(len(perm))) else perm, out.shape, new)
 
     def _with(self, shape: tuple[int, ...], moved: Sequence[tuple[int, int, int]]) -> ViewMap:
-        """The view of `shape` whose old axis `a` runs as ``start + step * new_index[axis]``, ``moved[a] = (axis, "
-        "start, step)``."""
+        """The view of `shape` whose old axis `a` runs as ``start + step * new_index[axis]``,
+        ``moved[a] = (axis, start, step)``."""
         axes = []
         for m in self.axes:
             if m.axis >= 0:
@@ -248,4 +307,4 @@ class ViewMap(NamedTuple):
                 n = 1 if axis < 0 else shape[axis]
                 m = AxisMap(axis, m.start + m.step * start if n else 0, m.step * step if n > 1 else 1)
             axes.append(m)
-        return ViewMap(shape, self.base, tuple(axes))
+        return ViewMap(shape, self.base, tuple(axes), self.inner)

@@ -1,6 +1,32 @@
-"""The namespace's ``linalg`` extension: what is there of the array API's."""
+"""The namespace's ``linalg`` extension: the array API's functions of linear algebra, and NumPy's others."""
 
-from distarray.ops.linalg import matmul, outer, tensordot, vecdot
-from distarray.ops.norms import matrix_norm, matrix_transpose, norm, vector_norm
+from distarray.errors import absent_from
+from distarray.linalg.decompositions import cholesky, qr, svd, svdvals
+from distarray.linalg.diagonals import _cross as cross
+from distarray.linalg.diagonals import _diagonal as diagonal
+from distarray.linalg.diagonals import _trace as trace
+from distarray.linalg.eigen import eig, eigh, eigvals, eigvalsh
+from distarray.linalg.einsum import multi_dot
+from distarray.linalg.norms import matrix_norm, matrix_transpose, norm, vector_norm
+from distarray.linalg.products import matmul, outer, tensordot, vecdot
+from distarray.linalg.solving import (
+    cond,
+    det,
+    inv,
+    lstsq,
+    matrix_power,
+    matrix_rank,
+    pinv,
+    slogdet,
+    solve,
+    tensorinv,
+    tensorsolve,
+)
 
-__all__ = ["matmul", "matrix_norm", "matrix_transpose", "norm", "outer", "tensordot", "vecdot", "vector_norm"]
+__all__ = [
+    "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul",
+    "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr",
+    "slogdet", "solve", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
+]  # fmt: skip
+
+__getattr__ = absent_from(__name__)

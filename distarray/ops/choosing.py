@@ -10,15 +10,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.place import as_operand
+from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context, current
 from distarray.errors import ReadOnlyError
 from distarray.fusion.expr import ASTYPE, Node, record
 from distarray.modes import Mode
-from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
-from distarray.ops.convert import as_operand, asarray, from_chunks
+from distarray.ops import reductions
+from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros_like
-from distarray.registry import METHODS, implements, method
+from distarray.ops.searching import nonzero
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, resolved_operand
 
@@ -112,7 +115,7 @@ def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
     DistributedArray([-1, -1,  2,  3])
     """
     if x is _MISSING and y is _MISSING:
-        return METHODS["nonzero"](asarray(condition))
+        return nonzero(asarray(condition))
     if x is _MISSING or y is _MISSING:
         raise ValueError("either both or neither of x and y should be given")
     context = _context_of((condition, x, y))
@@ -180,7 +183,6 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     dst[...] = DistributedArray._of_node(_chosen(dst._context, mask, source, dst, dst.dtype, dst.shape))
 
 
-@method("fill")
 def fill(x: DistributedArray, value: Any) -> None:
     """Write one value into every element. Communication: none."""
     if np.ndim(value):
@@ -193,7 +195,6 @@ def fill(x: DistributedArray, value: Any) -> None:
 # --- clipping and rounding --------------------------------------------------------------------------------------------
 
 
-@method("clip")
 @implements(np.clip)
 def clip(
     a: Any,
@@ -248,7 +249,6 @@ class _Rounding:
 _ROUND_INTEGERS = _Rounding()
 
 
-@method("round")
 @implements(np.round, np.around)
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Elements rounded to a number of decimals, halves to even; recorded like a ufunc. Communication: none."""
@@ -280,7 +280,6 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
     return part
 
 
-@method("set_part")
 def set_part(x: DistributedArray, name: str, value: Any) -> None:
     """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
     if x.dtype.kind != "c":
@@ -301,7 +300,6 @@ def set_part(x: DistributedArray, name: str, value: Any) -> None:
     x[...] = from_chunks(x._context, layout, chunks, x.dtype)
 
 
-@method("real")
 @implements(np.real)
 def real(val: Any) -> DistributedArray:
     """The real part: the array itself where it is real, else a read-only copy (NumPy has a view). Communication: none."""
@@ -309,7 +307,6 @@ def real(val: Any) -> DistributedArray:
     return _part(x, "real") if x.dtype.kind == "c" else x
 
 
-@method("imag")
 @implements(np.imag)
 def imag(val: Any) -> DistributedArray:
     """The imaginary part, a read-only copy (NumPy has a view); zeros for real arrays. Communication: none."""
@@ -321,7 +318,6 @@ def imag(val: Any) -> DistributedArray:
     return zeros
 
 
-@method("conj", "conjugate")
 def conj(x: DistributedArray, out: Any = None) -> Any:
     """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
     if x.dtype.kind != "c":
@@ -373,7 +369,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bo
 
 
 def _all(x: Any) -> bool:
-    return bool(METHODS["all"](x))
+    return bool(reductions.all(x))
 
 
 def _pair(a1: Any, a2: Any) -> tuple[DistributedArray, DistributedArray] | None:

@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.dtypes import check_dtype, dtype_named
+from distarray.array.place import as_operand
+from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Device
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
-from distarray.operators import PYTHON_SCALARS, broadcast_shape, same_context
-from distarray.ops.convert import as_operand, asarray, check_dtype, dtype_named, from_chunks
+from distarray.ops.convert import asarray
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, gather_to_host, redistribute
 
@@ -42,7 +44,7 @@ class LocalChunk(NamedTuple):
     data: Any
 
 
-def local_chunks(x: DistributedArray) -> list[LocalChunk]:
+def local_chunks(x: Any) -> list[LocalChunk]:
     """The chunks of an array that this process holds, with their regions.
 
     Where chunks overlap, whoever writes to one must write the others too. In a partial mode the data are partial values.
@@ -63,6 +65,7 @@ def local_chunks(x: DistributedArray) -> list[LocalChunk]:
     0 [0:3] [0 1 2]
     1 [3:5] [3 4]
     """
+    x = asarray(x)
     held = x.all_chunks()
     index_map = x.layout.index_map
     found = []

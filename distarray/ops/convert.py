@@ -2,110 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
-from distarray.context import Context, current, group_ids
-from distarray.devices import Chunk, from_dlpack
-from distarray.errors import CoverageError, LayoutError, UnsupportedError
+from distarray.array.dtypes import check_dtype
+from distarray.array.functions import implements
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import host_or_device_array, place
+from distarray.array.state import DistributedArray, astype_node, copy_array
+from distarray.context import current, group_ids
+from distarray.errors import UnsupportedError
 from distarray.fusion.expr import warn_complex
-from distarray.geometry import as_spec, blocks, replicated
+from distarray.geometry import Region
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.operators import PYTHON_SCALARS, astype_node
-from distarray.registry import METHODS, implements, method
-from distarray.storage import Version
-from distarray.transfer.execute import allocate
+from distarray.ops.processes import scattered
 
-__all__ = ["asarray", "copy", "distributed_array", "from_chunks", "resolve_layout"]
-
-
-@method("resolve_layout")
-def resolve_layout(
-    context: Context,
-    layout: Any,
-    shape: tuple[int, ...],
-    *,
-    mode: Mode = Mode.REPLICA,
-    device: Any = None,
-    itemsize: int = 8,
-) -> Layout:
-    """The layout that a user's ``layout=`` argument means for an array of this shape.
-
-    Raises
-    ------
-    CoverageError
-        A REPLICA layout leaves an element out; the message names one.
-    """
-    ids = group_ids(context, device)
-    if isinstance(layout, Layout):
-        mode, layout = layout.mode, layout.index_map
-    if layout is None:
-        size = itemsize
-        for n in shape:
-            size *= n
-        spec = replicated() if size <= context.SMALL or not shape else blocks(0)
-        index_map = spec.resolve(shape, ids)
-    else:
-        index_map = as_spec(layout).resolve(shape, ids)
-    for d in index_map.devices:
-        if d not in context.by_id:
-            raise LayoutError(
-                f"the layout names device {d}, and the context has devices {list(context.group.ids)}: use one of these, "
-                f"or make more with distarray.init(devices={d + 1})"
-            )
-    if mode is Mode.REPLICA and not index_map.covers:
-        raise CoverageError(
-            f"the index map leaves element {index_map.uncovered()} of shape {shape} on no device, and a REPLICA array "
-            f"needs every element somewhere: add it to a device's chunks, or use mode 'sum', 'min', 'max' or 'prod'"
-        )
-    return context.layout(index_map, mode)
-
-
-def from_chunks(
-    context: Context, layout: Layout, chunks: Sequence[Chunk | None], dtype: Any, *, detached: bool = False
-) -> DistributedArray:
-    """The array of a layout's chunks, in its global order."""
-    return DistributedArray._of_version(context, Version(layout, list(chunks), np.dtype(dtype)), detached=detached)
-
-
-def check_dtype(dtype: Any) -> np.dtype[Any]:
-    dtype = np.dtype(dtype)
-    if dtype.kind not in "biufc" and dtype.name != "bfloat16":
-        raise UnsupportedError(
-            f"dtype {dtype} can't be distributed: use a bool, integer, floating or complex dtype, for instance with "
-            f"np.asarray(x, dtype=float)"
-        )
-    return dtype  # type: ignore[no-any-return]
-
-
-def dtype_name(dtype: Any) -> str:
-    """The text that names a dtype to other processes, with its byte order; :func:`dtype_named` reads it."""
-    dtype = np.dtype(dtype)
-    return "bfloat16" if dtype.name == "bfloat16" else dtype.str  # ml_dtypes' types all say "<V" and their size
-
-
-def dtype_named(name: str) -> np.dtype[Any]:
-    """The dtype that another process named.
-
-    Raises
-    ------
-    UnsupportedError
-        This process has no ml_dtypes, which brings bfloat16.
-    """
-    if name != "bfloat16":
-        return np.dtype(name)
-    try:
-        import ml_dtypes  # NumPy knows the name only from here on
-    except ImportError:
-        raise UnsupportedError(
-            "another process has bfloat16 data, and this one has no ml_dtypes to read them: pip install ml_dtypes"
-        ) from None
-    dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return dtype
+__all__ = ["asarray", "copy", "distributed_array"]
 
 
 def asarray(
@@ -167,10 +82,10 @@ def asarray(
     {0: [(slice(0, 3, 1),)], 1: [(slice(3, 6, 1),)]}
     """
     if root is not None:
-        return METHODS["scattered"](obj, root, dtype, layout, device, copy)  # type: ignore[no-any-return]
+        return scattered(obj, root, dtype, layout, device, copy)
     if isinstance(obj, DistributedArray):
         result = obj
-        if layout is not None or (device is not None and group_ids(obj._context, device) != obj._context.group.ids):
+        if layout is not None or (device is not None and obj.device != list(group_ids(obj._context, device))):
             target = resolve_layout(obj._context, layout, obj.shape, mode=obj.mode, device=device)
             if target != obj.layout:
                 if copy is False:
@@ -196,76 +111,6 @@ def asarray(
     return place(
         context, source, resolve_layout(context, layout, source.shape, device=device, itemsize=source.dtype.itemsize)
     )
-
-
-def host_or_device_array(obj: Any, dtype: Any) -> Any:
-    """A NumPy or CuPy array of an object's values; no copy where it is one already."""
-    if is_cupy(obj):
-        return obj if dtype is None else obj.astype(dtype, copy=False)
-    if not isinstance(obj, (np.ndarray, np.generic, list, tuple, *PYTHON_SCALARS)) and not hasattr(obj, "__array__"):
-        if hasattr(obj, "__dlpack__"):
-            obj = from_dlpack(obj)
-            if is_cupy(obj):
-                return obj if dtype is None else obj.astype(dtype, copy=False)
-        elif not isinstance(obj, Sequence):
-            raise TypeError(
-                f"can't make an array of {type(obj).__name__}: pass numbers, nested lists, a NumPy or CuPy array, or an "
-                f"object with __dlpack__"
-            )
-    if isinstance(obj, (list, tuple)):
-        obj = _nested(obj)
-    array = np.asarray(obj, dtype=None if dtype is None else check_dtype(dtype))
-    check_dtype(array.dtype)
-    return array
-
-
-def _nested(obj: Any) -> Any:
-    """Lists with distributed scalars in them, as lists of NumPy values."""
-    if isinstance(obj, (list, tuple)):
-        return [_nested(item) for item in obj]
-    return obj.get() if isinstance(obj, DistributedArray) else obj
-
-
-def is_cupy(obj: Any) -> bool:
-    """Whether an object is a CuPy array, without importing CuPy."""
-    return type(obj).__module__.partition(".")[0] == "cupy" and hasattr(obj, "data") and hasattr(obj, "shape")
-
-
-def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
-    """Copy a NumPy or CuPy array's values into a layout: each chunk its part; partial modes keep each value once."""
-    index_map, mode, dtype = layout.index_map, layout.mode, source.dtype
-    if context.debug and context.communicator is not None:
-        METHODS["compare_host"](context, source if isinstance(source, np.ndarray) else source.get())
-    on_gpu = not isinstance(source, np.ndarray)
-    if on_gpu and context.kind == "host":
-        source, on_gpu = source.get(), False
-    chunks: list[Chunk | None] = []
-    single = mode in (Mode.SUM, Mode.PROD) and not index_map.is_disjoint
-    with context.reporting():
-        for device_id, region in layout.chunks:
-            device = context.by_id[device_id]
-            if device.process != context.process:
-                chunks.append(None)
-            elif single:
-                chunks.append(device.full(region.shape, dtype, mode.identity(dtype)))
-            elif on_gpu:
-                chunks.append(device.from_foreign(source[region.key]))
-            else:
-                chunks.append(device.from_host(source[region.key]))
-        if single:
-            for device_id in layout.devices:
-                for chunk_id, part in index_map.first_owned(device_id):
-                    chunk = chunks[chunk_id]
-                    if chunk is None:
-                        continue
-                    piece = (
-                        chunk.device.from_foreign(source[part.key])
-                        if on_gpu
-                        else chunk.device.from_host(source[part.key])
-                    )
-                    key = layout.chunks[chunk_id][1].locate(part).key
-                    chunk.device.copy(chunk.array[key], piece.array, chunk.device)
-    return from_chunks(context, layout, chunks, dtype)
 
 
 def distributed_array(array: Any, index_map: Any, mode: Mode | str | None = Mode.REPLICA) -> DistributedArray:
@@ -311,79 +156,22 @@ def distributed_array(array: Any, index_map: Any, mode: Mode | str | None = Mode
     return place(context, source, resolve_layout(context, index_map, source.shape, mode=target))
 
 
-@method("as_operand")
-def as_operand(context: Context, obj: Any, shape: tuple[int, ...] | None) -> Any:
-    """An operand of an operation: arrays of this context as they are, 0-d host arrays as NumPy scalars, others placed.
-
-    `shape`, where given, says that the result must be an array (0-d ones too).
-    """
-    if isinstance(obj, DistributedArray):
-        return obj
-    if isinstance(obj, np.generic) and shape is None:
-        return obj
-    if shape is None and is_masked(obj):
-        raise TypeError("a masked array loses its mask as an operand of a distributed array: pass m.filled(value)")
-    source = host_or_device_array(obj, None)
-    if shape is None and source.ndim == 0 and isinstance(source, np.ndarray):
-        return source[()]
-    return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
-
-
-@method("is_masked")
-def is_masked(obj: Any) -> bool:
-    """Whether an object is a masked array with masked elements."""
-    plain = type(obj) is np.ndarray or not isinstance(obj, np.ndarray)
-    return not plain and isinstance(obj, np.ma.MaskedArray) and bool(np.ma.is_masked(obj))
-
-
-@method("is_foreign_array")
-def is_foreign_array(obj: Any) -> bool:
-    """Whether an object is an array that operators take and copy: CuPy's."""
-    return is_cupy(obj)
-
-
-@method("copy")
 @implements(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> DistributedArray:
     """A copy of an array, in the layout that its view shows. Communication: none.
 
     The copy shares buffers with a whole array until one of them is written to.
     """
-    return copy_array(a)
+    return copy_array(a) if isinstance(a, DistributedArray) else asarray(a)
 
 
-def copy_array(a: DistributedArray) -> DistributedArray:
-    """A copy that shares what it can until one of the two is written to."""
-    context = a._context
-    if a._node is not None and a._node.version is None:
-        return DistributedArray._of_node(a._node)
-    storage = a._own()
-    with context.lock:
-        if a._view is None and not storage.exposed:
-            return DistributedArray._of_version(context, storage.version)
-        found = a._operand("copy", partial_ok=True)
-        chunks = allocate(context, found.layout, a.dtype, label="a copy")
-        for chunk, array in zip(chunks, found.arrays, strict=True):
-            if chunk is not None:
-                chunk.device.copy(chunk.array, array, chunk.device)
-        return from_chunks(context, found.layout, chunks, a.dtype)
-
-
-@method("detach")
-def detach(a: DistributedArray) -> DistributedArray:
-    """A 0-d value of its own, as NumPy's scalars are: in-place operators rebind it. Communication: none."""
-    result = copy_array(a)
-    result._detached = True
-    return result
-
-
-@method("astype")
 @implements(np.astype)
 def astype(
     x: Any, dtype: Any, /, order: str = "K", casting: str = "unsafe", *, copy: bool = True, device: Any = None
 ) -> Any:
     """The array converted to another dtype; recorded, not evaluated. Communication: none."""
     target = check_dtype(dtype)
+    x = asarray(x)
     if not np.can_cast(x.dtype, target, casting=casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
     if target == x.dtype:
@@ -393,7 +181,6 @@ def astype(
     return DistributedArray._of_node(astype_node(x, target))
 
 
-@method("pickled")
 def pickled(a: DistributedArray) -> tuple[Any, ...]:
     """The global value and its layout."""
     return (_unpickled, (a.get(), a.index_map, a.mode.value))
@@ -406,23 +193,22 @@ def _unpickled(value: Any, index_map: Mapping[int, Any], mode: str) -> Distribut
     return asarray(value)
 
 
-@method("to_device")
-def to_device(x: DistributedArray, device: Any, /, *, stream: Any = None) -> DistributedArray:
-    """The array on other devices of its context."""
+def to_device(x: DistributedArray, device: Any, /, *, stream: Any = None) -> Any:
+    """The array on other devices of its context; on ``"cpu"``, the device of NumPy's arrays, as a NumPy array."""
     if stream is not None:
         raise UnsupportedError("to_device takes no stream: devices order their own work; pass stream=None")
-    if group_ids(x._context, device) == x._context.group.ids:
+    if isinstance(device, str) and device == "cpu":
+        return x.get()
+    if x.device == list(group_ids(x._context, device)):
         return x
     return asarray(x, device=device)
 
 
-@method("__dlpack_device__")
 def dlpack_device(x: DistributedArray) -> tuple[int, int]:
     """The device of a DLPack export: the host's memory, (1, 0)."""
     return (1, 0)
 
 
-@method("__dlpack__")
 def dlpack(
     x: DistributedArray,
     *,
@@ -431,10 +217,38 @@ def dlpack(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """Export the global value, copied to the host. DLPack knows no arrays on several devices."""
-    if copy is False or (dl_device is not None and tuple(map(int, dl_device)) != (1, 0)):
-        raise BufferError(
-            "a distributed array is exported through DLPack only as a copy on the host: pass copy=None and "
-            "dl_device=(1, 0), or export x.all_chunks() device by device"
-        )
+    """Export the global value, copied to the host, or the one chunk that holds all of it. DLPack knows no arrays on several
+    devices."""
+    wanted = (1, 0) if dl_device is None else tuple(map(int, dl_device))
+    if copy is False or wanted != (1, 0):
+        whole = None if copy else _whole_chunk(x, wanted)
+        if whole is None:
+            raise BufferError(
+                f"no chunk of this process holds the whole array on DLPack's device {wanted}: pass copy=None and "
+                f"dl_device=(1, 0) for a copy on the host, or export x.all_chunks() device by device"
+            )
+        return whole.__dlpack__(max_version=max_version, **({} if stream is None else {"stream": stream}))
     return x.get().__dlpack__(max_version=max_version)
+
+
+def _whole_chunk(x: DistributedArray, device: tuple[int, ...]) -> Any:
+    """The live chunk of this process that holds all of an array, on a device of DLPack's; None where there is none.
+
+    It is read-only where the array is, and where others hold copies that writes to it would leave behind.
+    """
+    layout = x.layout
+    full = Region.full(x.shape)
+    holders = [device_id for device_id, region in layout.chunks if region.size]
+    if layout.is_partial and len(holders) > 1:
+        return None
+    held = x.all_chunks()
+    for device_id, region in layout.chunks:
+        if region == full and device_id in held:
+            chunk = held[device_id][layout.index_map.regions(device_id).index(region)]
+            if tuple(map(int, chunk.__dlpack_device__())) != device:
+                continue
+            if isinstance(chunk, np.ndarray) and (len(holders) > 1 or not x._writable):
+                chunk = chunk.view()
+                chunk.flags.writeable = False
+            return chunk
+    return None

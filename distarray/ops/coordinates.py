@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.dtypes import check_dtype
+from distarray.array.functions import implements
+from distarray.array.layouts import resolve_layout
+from distarray.array.shapes import broadcast_shape
+from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.devices import Device
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import Range, Region
-from distarray.operators import broadcast_shape
-from distarray.ops.convert import asarray, check_dtype, copy_array, from_chunks, resolve_layout
+from distarray.ops.convert import asarray
 from distarray.ops.generate import as_shape, generate, indices_of, placement
-from distarray.registry import implements
 from distarray.transfer.execute import allocate
 
 __all__ = ["array", "eye", "fromfunction", "identity", "meshgrid", "tri", "tril", "triu"]

@@ -12,16 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.dtypes import check_dtype
+from distarray.array.functions import implements
+from distarray.array.layouts import resolve_layout
+from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
+from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context, group_ids
 from distarray.devices import Device
 from distarray.geometry import Region
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.operators import PYTHON_SCALARS, broadcast_shape
-from distarray.ops.convert import asarray, check_dtype, from_chunks, resolve_layout
+from distarray.ops.convert import asarray
 from distarray.ops.generate import as_shape, generate, indices_of, placement
-from distarray.registry import implements
 from distarray.storage import operand
 from distarray.transfer.execute import allocate
 
@@ -155,7 +157,8 @@ def _like(a: Any, dtype: Any, shape: Any, layout: Any, device: Any) -> tuple[Con
     context.check()
     dtype = check_dtype(a.dtype if dtype is None else dtype)
     shape = a.shape if shape is None else as_shape(shape)
-    if layout is None and shape == a.shape and group_ids(context, device) == context.group.ids:
+    here = device is None or a.device == list(group_ids(context, device))
+    if layout is None and shape == a.shape and here:
         seen = operand(context, a._own().version, a._view)
         if seen is not None and seen.layout.index_map.covers:
             return context, context.layout(seen.layout.index_map), dtype

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import NOTHING, implements
+from distarray.array.place import as_operand
+from distarray.array.state import DistributedArray, same_context
 from distarray.geometry._keys import normalize_axes
-from distarray.operators import same_context
-from distarray.ops._folds import NOTHING
-from distarray.ops.convert import as_operand, asarray, astype
+from distarray.ops.convert import asarray, astype
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel
-from distarray.registry import implements
 
 __all__ = ["diff", "ediff1d"]
 
@@ -86,7 +85,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any
     lead = (slice(None),) * at
     for _ in range(n):
         behind, before = x[(*lead, slice(1, None))], x[(*lead, slice(None, -1))]
-        x = np.not_equal(behind, before) if x.dtype.kind == "b" else np.subtract(behind, before)
+        x = (np.not_equal if x.dtype.kind == "b" else np.subtract)(behind, before)  # type: ignore[assignment]
     return x
 
 
@@ -104,7 +103,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> DistributedAr
     Communication: that of flattening the array, one element between neighbours, and what joins the given numbers.
     """
     x = ravel(asarray(ary))
-    result = np.subtract(x[1:], x[:-1])
+    result: Any = np.subtract(x[1:], x[:-1])
 
     def given(item: Any, name: str) -> list[DistributedArray]:
         if item is None:
@@ -116,4 +115,4 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> DistributedAr
         return [astype(ravel(piece), x.dtype)]
 
     pieces = [*given(to_begin, "to_begin"), result, *given(to_end, "to_end")]
-    return concatenate(pieces) if len(pieces) > 1 else result
+    return concatenate(pieces) if len(pieces) > 1 else result  # type: ignore[no-any-return]

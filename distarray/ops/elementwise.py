@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
-from distarray.operators import apply
+from distarray.array.calls import apply
+from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
 
 NAMES = """

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
-from distarray.array import DistributedArray
+from distarray.array.layouts import resolve_layout
+from distarray.array.state import DistributedArray
 from distarray.context import Context, current
-from distarray.fusion.demand import alignment_of, compile_expression, message_itemsizes
+from distarray.fusion.demand import alignment_of, compile_expression, demand, message_itemsizes
 from distarray.layout import Layout
-from distarray.ops.convert import resolve_layout
+from distarray.ops.convert import asarray
 from distarray.transfer.cost import predicted_seconds
+from distarray.transfer.execute import halfway
+from distarray.transfer.ledger import Ledger, Watch, watching
 from distarray.transfer.plan import plan
 
-__all__ = ["Explanation", "explain", "synchronize"]
+__all__ = ["Explanation", "explain", "ledger", "no_implicit_communication", "synchronize"]
 
 
 class Explanation:
@@ -55,12 +61,12 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(x: DistributedArray, layout: Any = None) -> Explanation:
+def explain(x: Any, layout: Any = None) -> Explanation:
     """What evaluating an array, or bringing it into another layout, would move. Nothing is moved.
 
     Parameters
     ----------
-    x : DistributedArray
+    x : array_like
         An array; a recorded expression is explained as it would be evaluated.
     layout : specification, dict or Layout, optional
         Explain ``x.reshard(layout)`` instead. A recorded expression is evaluated first.
@@ -73,12 +79,16 @@ def explain(x: DistributedArray, layout: Any = None) -> Explanation:
     ...     da.explain(x[:-1] + x[1:]).bytes_moved
     32
     """
+    x = asarray(x)
     context = x._context
     if layout is not None:
         source = x._operand("explain", partial_ok=True).layout
         target = resolve_layout(context, layout, x.shape, mode=source.mode)
-        moves = plan(source, target)
-        return Explanation(f"reshard of {x.shape} {x.dtype}", list(moves.messages(x.itemsize)), target, context.kind)
+        legs = [source, target]
+        if (middle := halfway(context, source, target)) is not None:
+            legs.insert(1, middle)
+        rounds = [r for a, b in pairwise(legs) for r in plan(a, b).messages(x.itemsize)]
+        return Explanation(f"reshard of {x.shape} {x.dtype}", rounds, target, context.kind)
     if x._node is None or x._node.version is not None:
         found = x._operand("explain", partial_ok=True)
         title = f"array of {x.shape} {x.dtype}, evaluated"
@@ -114,3 +124,52 @@ def _expression(context: Context, x: DistributedArray) -> Explanation:
 def synchronize() -> None:
     """Wait until the devices of the current context have finished what was started. Communication: none."""
     current().synchronize()
+
+
+@contextmanager
+def ledger() -> Iterator[Ledger]:
+    """Count what moves between devices inside the block, including what was recorded there and not yet evaluated.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=4, kind="host"):
+    ...     x = da.ones((8, 1000), layout=da.blocks(0))
+    ...     with da.ledger() as log:
+    ...         y = x[:-1] + x[1:]
+    ...     log.messages, log.bytes_moved
+    (3, 24000)
+    """
+    log = Ledger()
+    outer = watching.get() or Watch()
+    with _watch(Watch((*outer.ledgers, log), outer.forbidden, outer)):
+        yield log
+
+
+@contextmanager
+def no_implicit_communication() -> Iterator[None]:
+    """Raise where an operation inside the block would move data between devices.
+
+    ``reshard`` and ``change_mode`` are explicit and stay allowed, as does reading values into Python. What was recorded
+    inside is evaluated before the block closes.
+
+    Raises
+    ------
+    ImplicitCommunicationError
+        Naming the operation, the bytes and the cure; nothing was moved.
+    """
+    outer = watching.get() or Watch()
+    with _watch(Watch(outer.ledgers, True, outer)):
+        yield
+
+
+@contextmanager
+def _watch(watch: Watch) -> Iterator[None]:
+    token = watching.set(watch)
+    try:
+        yield
+        for recorded in tuple(watch.recorded.values()):
+            if recorded.version is None:
+                demand(recorded)
+    finally:
+        watching.reset(token)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.layouts import resolve_layout
+from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context, current
 from distarray.devices import Chunk, Device
 from distarray.geometry import Range, Region
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.ops.convert import from_chunks, resolve_layout
 from distarray.transfer.execute import allocate
 
 __all__ = ["Maker", "as_shape", "generate", "indices_of", "placement"]

@@ -12,13 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
-from distarray.devices import Chunk
-from distarray.fusion.demand import write
-from distarray.geometry import Region
-from distarray.operators import same_context
-from distarray.ops._fancy import Fancy, has_arrays, host_nested, host_values, lone_mask, nested, read_key, split_key
-from distarray.ops._gather import (
+from distarray.algorithms.fancy import Fancy, has_arrays, lone_mask, read_key, split_key
+from distarray.algorithms.gathering import (
     Index,
     Order,
     Request,
@@ -29,9 +24,15 @@ from distarray.ops._gather import (
     split_target,
     upload,
 )
-from distarray.ops._masks import check_dimensions, check_mask, mask_read, mask_write, mismatch, nothing
-from distarray.ops.convert import copy_array, from_chunks, is_cupy, place, resolve_layout
-from distarray.registry import method
+from distarray.algorithms.masks import check_dimensions, check_mask, mask_read, mask_write, mismatch, nothing
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import host_nested, host_values, is_cupy, nested, place
+from distarray.array.state import DistributedArray, copy_array, from_chunks, same_context
+from distarray.array.writing import assign
+from distarray.devices import Chunk
+from distarray.fusion.demand import write
+from distarray.geometry import Region
+from distarray.layout import follow
 from distarray.storage import writable_chunks
 from distarray.transfer.execute import resolve
 from distarray.transfer.ledger import note_to_host
@@ -41,7 +42,6 @@ __all__ = ["getitem", "read", "setitem", "store", "ufunc_at"]
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-@method("getitem")
 def getitem(x: DistributedArray, key: Any) -> DistributedArray:
     """``x[key]`` for keys with masks or index arrays: a copy, as in NumPy.
 
@@ -143,7 +143,6 @@ def value_of(x: DistributedArray, value: Any) -> Any:
     return filled[()]
 
 
-@method("setitem")
 def setitem(x: DistributedArray, key: Any, value: Any) -> None:
     """``x[key] = value`` for keys with masks or index arrays; where an element is named twice, the last value stays.
 
@@ -173,7 +172,7 @@ def setitem(x: DistributedArray, key: Any, value: Any) -> None:
         mask_write(x, mask, value_of(x, value), only=len(items) == 1)
         return
     if not has_arrays(items):
-        x._assign(x._view_map().index(tuple(items)), value)
+        assign(x, x._view_map().index(tuple(items)), value)
         return
     given = value_of(x, value)
     if not x.ndim and len(items) == 1 and not isinstance(given, np.generic):
@@ -269,11 +268,10 @@ def _update(x: DistributedArray, fancy: Fancy, keep: Any, values: Any, apply_to:
                         apply_to(device, target.transpose((*fancy.axes, *others)), local, *[p[turn] for p in parts])
                 except FloatingPointError as error:  # NumPy looks for them behind its loop: the others are written too
                     failed = failed or error
-                for origin, source, pull, shape in twins:
+                for origin, source, path in twins:
                     twin = version.chunks[source]
                     if origin == i and twin is not None:
-                        base = twin.array if shape is None else twin.array.reshape(shape)
-                        device.copy(pull.apply(base, device.xp), target, device)
+                        device.copy(follow(path, twin.array, device.xp), target, device)
             if failed is not None:
                 raise failed
 
@@ -308,7 +306,6 @@ def _parts(x: DistributedArray, fancy: Fancy, value: Any, held: Sequence[Any], o
 # --- ufunc.at ---------------------------------------------------------------------------------------------------------
 
 
-@method("ufunc.at")
 def ufunc_at(ufunc: np.ufunc, array: Any, indices: Any, *values: Any) -> None:
     """``ufunc.at(array, indices, values)``: unbuffered, in place, in index order within each element.
 

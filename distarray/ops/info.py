@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
 from distarray.context import current
-from distarray.registry import implements, method
 
 __all__ = [
     "Info", "__array_api_version__", "__array_namespace_info__", "bool", "can_cast", "complex128", "complex64", "e", "finfo",
@@ -110,8 +110,10 @@ class Info:
         return {"real floating": float64, "complex floating": complex128, "integral": int64, "indexing": int64}
 
     def devices(self) -> tuple[Any, ...]:
-        """The group that arrays live on by default."""
-        return (current().group,)
+        """The group that arrays live on by default; and each device alone, where there are several."""
+        group = current().group
+        alone = [group.context.subgroup((i,)) for i in group.ids] if len(group) > 1 else []
+        return (group, *alone)
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
         """The standard's dtypes, of one kind or of a tuple of kinds."""
@@ -125,7 +127,6 @@ def __array_namespace_info__() -> Info:
     return Info()
 
 
-@method("namespace")
 def namespace(api_version: str | None) -> ModuleType:
     """The module that is this array's namespace."""
     known = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")

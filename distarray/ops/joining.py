@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from distarray.array import DistributedArray
+from distarray.array.dtypes import check_dtype
+from distarray.array.functions import implements
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_operand
+from distarray.array.shapes import PYTHON_SCALARS
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context, current
 from distarray.devices import Chunk
 from distarray.errors import ReadOnlyError, UnsupportedError
@@ -19,12 +24,10 @@ from distarray.fusion.demand import write
 from distarray.fusion.expr import Leaf
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
-from distarray.operators import PYTHON_SCALARS, same_context
-from distarray.ops.convert import as_operand, asarray, check_dtype, from_chunks, resolve_layout
+from distarray.ops.convert import asarray
 from distarray.ops.generate import generate
 from distarray.ops.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims
 from distarray.ops.reshaping import reshape
-from distarray.registry import implements, method
 from distarray.storage import Operand, operand
 from distarray.transfer.execute import allocate, copy_into, gather_to_host, redistribute
 
@@ -309,7 +312,7 @@ def tile(A: Any, reps: Any) -> DistributedArray:
     counts = (1,) * (x.ndim - len(counts)) + counts
     x = x[(None,) * (len(counts) - x.ndim) + (...,)]
     if all(n == 1 for n in counts):
-        return x.copy()  # type: ignore[no-any-return]
+        return x.copy()
     for axis, n in enumerate(counts):
         if n != 1:
             x = _tiled(x, n, axis)
@@ -326,7 +329,6 @@ def _tiled(x: DistributedArray, n: int, axis: int) -> DistributedArray:
     return concatenate([half, half, *([x] * (n % 2))], axis)  # type: ignore[no-any-return]
 
 
-@method("repeat")
 @implements(np.repeat)
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> DistributedArray:
     """Each element repeated along an axis, or of the flattened array.

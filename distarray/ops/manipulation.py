@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from distarray.array import DistributedArray
-from distarray.operators import broadcast_shape
+from distarray.array.functions import implements
+from distarray.array.shapes import broadcast_shape
+from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
 from distarray.ops.generate import as_shape
-from distarray.registry import implements, method
 
 __all__ = [
     "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
@@ -70,7 +70,6 @@ def permute_dims(x: Any, /, axes: Any) -> DistributedArray:
     return transpose(x, axes)
 
 
-@method("transpose")
 def _transpose_method(x: DistributedArray, *axes: Any) -> DistributedArray:
     """``x.transpose()``, ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
     if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
@@ -89,7 +88,6 @@ def matrix_transpose(x: Any, /) -> DistributedArray:
     return array.mT
 
 
-@method("swapaxes")
 @implements(np.swapaxes)
 def swapaxes(a: Any, axis1: int, axis2: int) -> DistributedArray:
     """Two axes exchanged: a view. Communication: none."""
@@ -134,7 +132,6 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> DistributedArray:
 # --- axes added and removed -------------------------------------------------------------------------------------------
 
 
-@method("squeeze")
 @implements(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> DistributedArray:
     """Axes of length 1 removed, all of them or those named: a view. Communication: none."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
-from distarray.registry import implements, method
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
 
 __all__: list[str] = []
 
@@ -42,13 +42,11 @@ def _text(
     return np.array2string(values, width, precision, small, separator, prefix, threshold=threshold)
 
 
-@method("str")
 def to_str(x: DistributedArray) -> str:
     """``str(x)``: as NumPy prints the values."""
     return str(x.get()[()]) if not x.shape else _text(x, " ", "")
 
 
-@method("repr")
 def to_repr(x: DistributedArray, *options: Any) -> str:
     """``repr(x)``: values, and dtype where NumPy would say it. The options are those of ``np.array_repr``, in its order."""
     name = "DistributedArray("

@@ -7,79 +7,30 @@ found before anything moves, and told to all, so that none waits for a call that
 from __future__ import annotations
 
 import contextlib
-import json
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from hashlib import blake2b
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
-from distarray.comm.base import Signature
+from distarray.array.agreement import agreed
+from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import host_or_device_array, place
+from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context, current
 from distarray.devices import Chunk, Device
-from distarray.errors import CollectiveMismatchError, CommunicationError, IndexMapError, LayoutError, RemoteError
+from distarray.errors import IndexMapError, LayoutError
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.ops.convert import (
-    check_dtype,
-    dtype_name,
-    dtype_named,
-    from_chunks,
-    host_or_device_array,
-    place,
-    resolve_layout,
-)
-from distarray.registry import method
 from distarray.transfer.execute import allocate, fold_into, quiet
 from distarray.transfer.ledger import note
-from distarray.transfer.wire import Round
+from distarray.transfer.round import Round
 
 __all__ = ["from_local_chunks"]
 
 SCATTER = "asarray(root=)"
-
-
-def gathered(context: Context, value: Any, operation: str) -> list[Any]:
-    """A small JSON value of every process, in rank order."""
-    if context.communicator is None:
-        return [value]
-    said = context.communicator.all_gather(json.dumps(value).encode(), Signature(operation))
-    return [json.loads(answer) for answer in said]
-
-
-def agreed(context: Context, operation: str, local: Callable[[], Any]) -> list[Any]:
-    """What `local` returns on every process, a small JSON value, in rank order. It must not communicate.
-
-    Where it raises on one process all of them raise, and go on with the next operation: it fails in the exchange, not
-    before it.
-
-    Raises
-    ------
-    RemoteError
-        `local` raised on another process, and not on this one, where its own exception goes on.
-    """
-    if context.communicator is None:
-        return [local()]
-    failed: Exception | None = None
-    mine: dict[str, Any] = {}
-    try:
-        mine["said"] = local()
-    except CommunicationError:
-        raise  # nothing can be told any more
-    except Exception as error:
-        failed = error
-        mine["failed"] = [type(error).__name__, str(error)[:2000]]
-    answers = gathered(context, mine, operation)
-    if failed is not None:
-        raise failed
-    for rank, answer in enumerate(answers):
-        if "failed" in answer:
-            name, text = answer["failed"]
-            raise RemoteError(f"process {rank} raised {name} in {operation}: {text}")
-    return [answer["said"] for answer in answers]
 
 
 def _own_array(obj: Any, dtype: Any, what: str) -> Any:
@@ -101,7 +52,6 @@ def _holds_distributed(obj: Any) -> bool:
     return isinstance(obj, DistributedArray)
 
 
-@method("scattered")
 def scattered(obj: Any, root: Any, dtype: Any, layout: Any, device: Any, copy: bool | None) -> DistributedArray:
     """``asarray(obj, root=…)``: the array of process `root`, each process receiving its chunks."""
     context = current()
@@ -419,24 +369,3 @@ def _reach(bound: list[int | None], n: int) -> int:
     if start is not None:
         return start + 1
     return span if stop is None else stop + 1 + span
-
-
-@method("compare_host")
-def compare_host(context: Context, array: Any) -> None:
-    """In debug mode, compare a host operand between processes, so that one that differs is named and not computed with.
-
-    Raises
-    ------
-    CollectiveMismatchError
-        Naming the processes that differ.
-    """
-    data = np.ascontiguousarray(array)
-    name = blake2b(f"{data.shape}{dtype_name(data.dtype)}".encode() + data.tobytes(), digest_size=16).hexdigest()
-    names = gathered(context, name, "comparing a host operand")
-    wrong = [rank for rank, other in enumerate(names) if other != names[0]]
-    if wrong:
-        raise CollectiveMismatchError(
-            f"a host array of shape {data.shape} has other values on process {wrong[0]} than on process 0, and all "
-            f"processes must give the same: seed random numbers alike, or scatter one process's array with "
-            f"distarray.asarray(x, root=0)"
-        )

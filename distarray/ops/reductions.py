@@ -12,17 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.array import DistributedArray
-from distarray.operators import _store, astype_node
-from distarray.ops._folds import NOTHING, given, warn_caller
-from distarray.ops._reduce import check_out, computed_in, normalized, reduce
+from distarray.algorithms.folds import warn_caller
+from distarray.algorithms.reduction import (
+    Reduction,
+    check_out,
+    computed_in,
+    deliver,
+    normalized,
+    place_operand,
+    reduced,
+    small,
+)
+from distarray.array.functions import NOTHING, given, implements
+from distarray.array.state import DistributedArray, astype_node, same_context
+from distarray.array.writing import store
 from distarray.ops.convert import asarray
-from distarray.registry import implements, method
 
 __all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"]
 
 
-@method("sum")
 @implements(np.sum)
 def sum(
     a: Any,
@@ -72,7 +80,6 @@ def sum(
     return reduce(np.add, asarray(a), axis, dtype, out, given(keepdims, False), initial, where)
 
 
-@method("prod")
 @implements(np.prod)
 def prod(
     a: Any,
@@ -92,7 +99,6 @@ def prod(
     return reduce(np.multiply, asarray(a), axis, dtype, out, given(keepdims, False), initial, where)
 
 
-@method("max", "amax")
 @implements(np.max, np.amax)
 def max(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
@@ -111,7 +117,6 @@ def max(
     return reduce(np.maximum, asarray(a), axis, None, out, given(keepdims, False), initial, where)
 
 
-@method("min", "amin")
 @implements(np.min, np.amin)
 def min(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
@@ -133,7 +138,6 @@ def min(
 amax, amin = max, min
 
 
-@method("any")
 @implements(np.any)
 def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
     """Whether any element along axes is true; arguments as for :func:`sum`.
@@ -145,7 +149,6 @@ def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, w
     return reduce(np.logical_or, asarray(a), axis, None, out, given(keepdims, False), NOTHING, where)
 
 
-@method("all")
 @implements(np.all)
 def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
     """Whether all elements along axes are true; arguments as for :func:`sum`.
@@ -157,7 +160,6 @@ def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, w
     return reduce(np.logical_and, asarray(a), axis, None, out, given(keepdims, False), NOTHING, where)
 
 
-@method("count_nonzero")
 @implements(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many elements along axes are not zero, as ``int64``; arguments as for :func:`sum`.
@@ -236,7 +238,6 @@ def _wide(dtype: Any) -> Any:
     return np.dtype(np.float64) if dtype.kind in "biu" else None
 
 
-@method("mean")
 @implements(np.mean)
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
@@ -272,7 +273,7 @@ def mean(
     count = _count(array, axis, keepdims, where)
     _warn(count, 0, "Mean of empty slice")
     value = _cast(np.true_divide(total, count), np.dtype(np.float16) if half and out is None else total.dtype)
-    return _scalar(value) if out is None else _store(value, out)
+    return _scalar(value) if out is None else store(value, out)
 
 
 def _check_axis(axis: Any, ndim: int) -> None:
@@ -308,7 +309,6 @@ def _variance(
     return _cast(np.true_divide(total, np.maximum(count - ddof, 0)), total.dtype)
 
 
-@method("var")
 @implements(np.var)
 def var(
     a: Any,
@@ -351,10 +351,9 @@ def var(
     3.5
     """
     value = _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction)
-    return _scalar(value) if out is None else _store(value, out)
+    return _scalar(value) if out is None else store(value, out)
 
 
-@method("std")
 @implements(np.std)
 def std(
     a: Any,
@@ -382,4 +381,72 @@ def std(
             f"a floating dtype= or out="
         )
     root = _cast(root, value.dtype)
-    return _scalar(root) if out is None else _store(root, out)
+    return _scalar(root) if out is None else store(root, out)
+
+
+def reduce(
+    ufunc: np.ufunc,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = NOTHING,
+    where: Any = True,
+) -> Any:
+    """``ufunc.reduce(array, axis, dtype, out, keepdims, initial, where)`` for any binary ufunc.
+
+    Notes
+    -----
+    Communication: none where no reduced axis is split, nor for add, multiply, maximum, minimum, logical_or and
+    logical_and, whose results stay in a partial mode. Other ufuncs pass running values of the result's size along the
+    devices of an axis; where the axis is strided over devices, the array is cut into blocks first.
+    """
+    if isinstance(out, tuple):
+        (out,) = out
+    where = True if where is NOTHING else where
+    known = [item for item in (array, out, where, initial) if isinstance(item, DistributedArray)]
+    context = same_context(known) if known else asarray(array)._context
+    if isinstance(initial, DistributedArray):
+        initial = initial.get()[()]
+    a = array if isinstance(array, DistributedArray) else place_operand(context, array)
+    call = _checked(ufunc, a, axis, dtype, out, keepdims, initial, where)
+    result = reduced(context, call, a, where)
+    return deliver(result, out)
+
+
+def _checked(
+    ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Reduction:
+    """The call, after NumPy itself has accepted or refused one like it."""
+    model = small(a.shape, a.dtype)
+    kwargs: dict[str, Any] = {"axis": axis, "dtype": dtype, "keepdims": keepdims, "initial": initial}
+    if where is not True:
+        where = where if isinstance(where, DistributedArray) else np.asarray(where)
+        if np.broadcast_shapes(where.shape, a.shape) != a.shape:
+            raise ValueError(
+                f"non-broadcastable operand: where= of {ufunc.__name__}.reduce has shape {where.shape}, which doesn't "
+                f"broadcast to the array's shape {a.shape}: pass a mask that does"
+            )
+        kwargs["where"] = small(where.shape, where.dtype)
+    with np.errstate(all="ignore"):
+        result = np.asarray(ufunc.reduce(model, **kwargs))
+        computed = result.dtype
+        if out is not None:
+            check_out(out)
+            target = np.zeros([n and 1 for n in out.shape], out.dtype)
+            ufunc.reduce(model, out=target, **kwargs)
+            if dtype is None:
+                computed = computed_in(ufunc, a.dtype, out.dtype)
+    axes = normalized(axis, a.ndim)
+    call = Reduction(ufunc, axes, bool(keepdims), computed, dtype, initial)
+    if out is not None and tuple(out.shape) != call.shape(a.shape):
+        raise ValueError(
+            f"output parameter for reduction operation {ufunc.__name__} has shape {tuple(out.shape)}, and the result has "
+            f"shape {call.shape(a.shape)}: pass an out= of that shape"
+        )
+    if initial is not NOTHING and initial is not None:
+        value = np.empty((), computed)
+        value[...] = initial
+        call = call._replace(initial=value[()])
+    return call

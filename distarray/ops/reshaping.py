@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
-from distarray.ops.convert import asarray, copy_array, from_chunks
-from distarray.registry import implements, method
+from distarray.ops.convert import asarray
 from distarray.transfer.execute import allocate, copy_into
 
 __all__ = ["ravel", "reshape"]
@@ -78,7 +78,6 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     return result
 
 
-@method("reshape")
 def _reshape_method(x: DistributedArray, *shape: Any, order: str = "C", copy: bool | None = None) -> DistributedArray:
     """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
     if len(shape) == 1 and not isinstance(shape[0], int):
@@ -86,7 +85,6 @@ def _reshape_method(x: DistributedArray, *shape: Any, order: str = "C", copy: bo
     return reshape(x, shape, order, copy=copy)
 
 
-@method("ravel")
 @implements(np.ravel)
 def ravel(a: Any, order: str = "C") -> DistributedArray:
     """The elements in one axis; as :func:`reshape` to -1.
@@ -94,6 +92,8 @@ def ravel(a: Any, order: str = "C") -> DistributedArray:
     With order ``"K"`` they are read in the order of the strides that NumPy's view would have.
     """
     x = asarray(a)
+    if not isinstance(order, str):
+        raise TypeError(f"order must be str, not {type(order).__name__}: pass 'C', 'F', 'A' or 'K'")
     order = order.upper()
     flags = _model(x).flags
     if order == "K":
@@ -109,11 +109,31 @@ def ravel(a: Any, order: str = "C") -> DistributedArray:
     return copy_array(flat) if flat._storage is x._storage else _owned(flat)  # NumPy copies here, and may be written to
 
 
-@method("flatten")
 def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
     """A copy of the elements in one axis; communication as of :func:`reshape`."""
     flat = ravel(x, order)
     return copy_array(flat) if flat._storage is x._storage else _owned(flat)
+
+
+def set_shape(x: DistributedArray, shape: Any) -> None:
+    """``x.shape = shape``: this array reshaped in place. Communication: none.
+
+    Raises
+    ------
+    AttributeError
+        NumPy could not do it without a copy, or this layout can't.
+    """
+    new = _resolved(x, shape)
+    view = _view(x, new)
+    if view is None:
+        why = (
+            f"the layout {x.layout} cuts axes that would merge or split" if _is_view(x, new) else "it is not contiguous"
+        )
+        raise AttributeError(
+            f"Incompatible shape for in-place modification: an array of shape {x.shape} can't become {new} without a "
+            f"copy, since {why}. Use `x = x.reshape({new})`"
+        )
+    x._take(x._viewed(view))
 
 
 def _owned(x: DistributedArray) -> DistributedArray:
@@ -145,38 +165,21 @@ def _resolved(x: DistributedArray, shape: Any) -> tuple[int, ...]:
 
 
 def _view(x: DistributedArray, new: tuple[int, ...]) -> ViewMap | None:
-    """The reshaped view, where chunks stay as they are: of a whole storage, or by axes of length 1."""
-    view = x._view_map()
-    if new == x.shape:
-        return view
-    if [n for n in x.shape if n != 1] == [n for n in new if n != 1]:
-        return view.squeeze().expand_dims(tuple(axis for axis, n in enumerate(new) if n == 1))
-    index_map = x._own().version.layout.index_map
-    # an index map with gaps changes when partial values are resolved, and a view must outlive that
-    if view.is_identity and index_map.covers and reshape_map(index_map, new) is not None:
-        return ViewMap.identity(new)
-    return None
+    """The reshaped view, where NumPy's reshape is one and every chunk can be reshaped where it is."""
+    view = x._view_map().reshape(new)
+    if view is None or (view.inner is not None and not x.size):
+        return None
+    return view if x._context.layouts.allows(x._own().version.layout, view) else None
 
 
 def _model(x: DistributedArray) -> Any:
     """A NumPy array with the strides that `x` would have over one contiguous base. It has no memory: never read it."""
-    view = x._view_map()
-    strides = [0] * x.ndim
-    jump = 1
-    for (axis, _, step), n in zip(reversed(view.axes), reversed(view.base), strict=True):
-        if axis >= 0:
-            strides[axis] = jump * step
-        jump *= n
-    return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), x.shape, strides, writeable=False)
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), x.shape, x._view_map().strides, writeable=False)
 
 
 def _is_view(x: DistributedArray, new: tuple[int, ...]) -> bool:
     """Whether NumPy's reshape would be a view."""
-    try:
-        np.reshape(_model(x), new, copy=False)
-    except ValueError:
-        return False
-    return True
+    return x._view_map().reshape(new) is not None
 
 
 def _copied(x: DistributedArray, new: tuple[int, ...]) -> DistributedArray:

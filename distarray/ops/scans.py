@@ -12,12 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.array import DistributedArray
-from distarray.context import Context
-from distarray.devices import Chunk, Device
-from distarray.geometry import IndexMap, Range, Region
-from distarray.operators import same_context
-from distarray.ops._folds import (
+from distarray.algorithms.folds import (
     UNFOLDED,
     Segment,
     WarningOnce,
@@ -28,7 +23,7 @@ from distarray.ops._folds import (
     run_tasks,
     ufunc_of,
 )
-from distarray.ops._reduce import (
+from distarray.algorithms.reduction import (
     arrays_of,
     check_out,
     computed_in,
@@ -37,9 +32,16 @@ from distarray.ops._reduce import (
     normalized,
     place_operand,
     small,
-)  # fmt: skip
-from distarray.ops.convert import asarray, from_chunks, place, resolve_layout
-from distarray.registry import METHODS, implements, method
+)
+from distarray.array.functions import implements
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import place
+from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.context import Context
+from distarray.devices import Chunk, Device
+from distarray.geometry import IndexMap, Range, Region
+from distarray.ops.convert import asarray
+from distarray.ops.reshaping import reshape
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
 
@@ -91,7 +93,6 @@ def _fits(name: str, out: Any, shape: tuple[int, ...]) -> None:
 # --- accumulate ---------------------------------------------------------------------------------------------------------
 
 
-@method("ufunc.accumulate")
 def accumulate(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
     """``ufunc.accumulate(array, axis, dtype, out)`` for any binary ufunc, element after element as NumPy does.
 
@@ -232,7 +233,7 @@ def _each(tasks: Sequence[Callable[[], None]]) -> None:
 def _cumulated(ufunc: np.ufunc, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
     array = asarray(a)
     if axis is None and array.ndim != 1:
-        array, axis = METHODS["reshape"](array, (-1,)), 0
+        array, axis = reshape(array, -1), 0
     elif not array.ndim:
         normal = np.empty(0)
         np.cumsum(normal, axis=axis)
@@ -240,7 +241,6 @@ def _cumulated(ufunc: np.ufunc, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
     return accumulate(ufunc, array, 0 if axis is None else axis, dtype, out)
 
 
-@method("cumsum")
 @implements(np.cumsum)
 def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Cumulative sum along an axis, or over the flattened array.
@@ -274,7 +274,6 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     return _cumulated(np.add, a, axis, dtype, out)
 
 
-@method("cumprod")
 @implements(np.cumprod)
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Cumulative product along an axis; arguments as for :func:`cumsum`.
@@ -374,7 +373,6 @@ def _after_initial(context: Context, call: _Scan, scan: DistributedArray, shape:
 # --- reduceat -----------------------------------------------------------------------------------------------------------
 
 
-@method("ufunc.reduceat")
 def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
     """``ufunc.reduceat(array, indices, axis, dtype, out)`` for any binary ufunc.
 

@@ -13,13 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
-from distarray.context import Context
-from distarray.devices import Chunk, Device
-from distarray.geometry import IndexMap, Range, Region
-from distarray.modes import Mode
-from distarray.ops._folds import NOTHING, chain, given, ufunc_of
-from distarray.ops._reduce import (
+from distarray.algorithms.folds import chain, ufunc_of
+from distarray.algorithms.reduction import (
     Reduction,
     arrays_of,
     check_out,
@@ -29,9 +24,16 @@ from distarray.ops._reduce import (
     normalized,
     small,
     whole_lines,
-)  # fmt: skip
-from distarray.ops.convert import asarray, from_chunks, place, resolve_layout
-from distarray.registry import implements, method
+)
+from distarray.array.functions import NOTHING, given, implements
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import place
+from distarray.array.state import DistributedArray, from_chunks
+from distarray.context import Context
+from distarray.devices import Chunk, Device
+from distarray.geometry import IndexMap, Range, Region
+from distarray.modes import Mode
+from distarray.ops.convert import asarray
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, gather_to_host, redistribute
 
@@ -41,7 +43,6 @@ _FAR = np.iinfo(np.intp).max
 """A position behind all others."""
 
 
-@method("argmax")
 @implements(np.argmax)
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
     """Position of the largest element along an axis, or in the flattened array: the first of equals, the first NaN.
@@ -81,7 +82,6 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING
     return _best(np.argmax, np.maximum, a, axis, out, bool(given(keepdims, False)))
 
 
-@method("argmin")
 @implements(np.argmin)
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
     """Position of the smallest element: the first of equals, the first NaN; arguments as for :func:`argmax`.
@@ -330,7 +330,6 @@ def _none(a: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
     return place(a._context, np.empty(shape, np.int64), resolve_layout(a._context, None, shape))
 
 
-@method("nonzero")
 @implements(np.nonzero)
 def nonzero(a: Any) -> tuple[DistributedArray, ...]:
     """Positions of the elements that are not zero, in C order: one array for each axis.

@@ -12,15 +12,16 @@ import numpy as np
 from distarray.algorithms.lookup import look_up
 from distarray.algorithms.sets import distinct
 from distarray.algorithms.sorting import Sorted
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_operand, place
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.geometry._keys import normalize_axes
-from distarray.operators import same_context
-from distarray.ops.convert import as_operand, asarray, astype, from_chunks, place, resolve_layout
+from distarray.ops.convert import asarray, astype
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
 from distarray.ops.sorting import sort
-from distarray.registry import implements
 from distarray.storage import Operand
 from distarray.transfer.execute import redistribute
 
@@ -129,6 +130,7 @@ def unique(
             axis = None
         x = x._viewed(x._view_map().transpose((at, *[i for i in range(x.ndim) if i != at])))
     context = x._context
+    inverse: DistributedArray | None
     if not x.size:
         found = np.unique(np.empty(x.shape, x.dtype), True, True, True, axis=None if axis is None else 0)
         empty = [place(context, part, resolve_layout(context, None, part.shape)) for part in found]
@@ -272,9 +274,10 @@ def isin(
         context.check()
         found = look_up(context, ordered._operand("isin"), wanted._operand("isin"), "member", "isin")
         result = from_chunks(context, *found)
+    member: Any = result
     if mixed:  # what wraps around is none of the others
-        result = np.logical_and(result, x >= 0 if x.dtype.kind == "i" else x <= np.uint64(np.iinfo(np.int64).max))
-    return np.logical_not(result) if invert else result
+        member = np.logical_and(result, x >= 0 if x.dtype.kind == "i" else x <= np.uint64(np.iinfo(np.int64).max))
+    return np.logical_not(member) if invert else member  # type: ignore[no-any-return]
 
 
 # --- set functions ------------------------------------------------------------------------------------------------------

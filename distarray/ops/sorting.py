@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.lookup import look_up
+from distarray.algorithms.reduction import deliver, small
 from distarray.algorithms.sorting import sort_along
-from distarray.array import DistributedArray
+from distarray.array.functions import implements
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_operand, place
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.errors import ReadOnlyError
-from distarray.operators import same_context
-from distarray.ops._reduce import deliver, small
-from distarray.ops.convert import as_operand, asarray, astype, from_chunks, place, resolve_layout
+from distarray.ops.convert import asarray, astype
 from distarray.ops.reshaping import ravel
 from distarray.ops.taking import take
-from distarray.registry import implements, method
 
 __all__ = ["argpartition", "argsort", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
 
@@ -45,7 +46,7 @@ def _sorted(
     if not descending:
         return result
     result = result._viewed(result._view_map().flip(axis))
-    return x.shape[axis] - 1 - result if positions else result  # type: ignore[no-any-return]
+    return x.shape[axis] - 1 - result if positions else result
 
 
 @implements(np.sort)
@@ -109,7 +110,7 @@ def sort(
     array([0, 1, 2, 3])
     """
     x = asarray(a)
-    np.sort(small(x.shape, x.dtype), axis=axis, kind=kind, order=order, stable=stable)  # type: ignore[call-overload]
+    np.sort(small(x.shape, x.dtype), axis=axis, kind=kind, order=order, stable=stable)  # type: ignore[arg-type]
     if axis is None:
         x, axis = _flat(x), 0
     return _sorted([x], axis, "sort", positions=False, descending=bool(descending))
@@ -152,7 +153,7 @@ def argsort(
     array([0, 2, 1, 3])
     """
     x = asarray(a)
-    np.argsort(small(x.shape, x.dtype), axis=axis, kind=kind, order=order, stable=stable)  # type: ignore[call-overload]
+    np.argsort(small(x.shape, x.dtype), axis=axis, kind=kind, order=order, stable=stable)  # type: ignore[arg-type]
     if not x.ndim:
         return place(x._context, np.zeros(1, np.int64), resolve_layout(x._context, None, (1,)))
     if axis is None:
@@ -218,8 +219,8 @@ def lexsort(keys: Any, axis: int = -1) -> DistributedArray:
     return _sorted(arrays[::-1], axis, "lexsort", positions=True)
 
 
-def _check_kth(kth: Any, n: int, ndim: int) -> None:
-    """Refuse what NumPy's partition refuses as `kth` for an axis of length `n`."""
+def _check_kth(kth: Any, n: int | None) -> None:
+    """Refuse what NumPy's partition refuses as `kth` for an axis of length `n`; None: where there are no elements."""
     places = np.asarray(kth.get() if isinstance(kth, DistributedArray) else kth)
     if places.dtype.kind == "b":
         raise ValueError("Booleans unacceptable as partition index")
@@ -228,16 +229,16 @@ def _check_kth(kth: Any, n: int, ndim: int) -> None:
     if places.ndim > 1:
         raise ValueError(f"object too deep for desired array: kth has {places.ndim} axes, and may have one")
     for place_ in places.reshape(-1).tolist():
-        if ndim and not -n <= place_ < n:
+        if n is not None and not -n <= place_ < n:
             raise ValueError(f"kth(={place_ + n if place_ < 0 else place_}) out of bounds ({n})")
 
 
 def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order: Any) -> DistributedArray:
     x = asarray(a)
-    getattr(np, name)(small(x.shape, x.dtype), 0 if x.size else (), axis, kind, order)
+    getattr(np, name)(small(x.shape, x.dtype), 0, axis, kind, order)
     if axis is None:
         x, axis = _flat(x), 0
-    _check_kth(kth, x.shape[axis], x.ndim)
+    _check_kth(kth, x.shape[axis] if x.size else None)
     return _sorted([x], axis, name, positions=name == "argpartition")
 
 
@@ -309,7 +310,6 @@ def sort_complex(a: Any) -> DistributedArray:
     return astype(result, wide)  # type: ignore[no-any-return]
 
 
-@method("searchsorted")
 @implements(np.searchsorted)
 def searchsorted(a: Any, v: Any, /, side: str = "left", sorter: Any = None) -> DistributedArray:
     """Where values belong in a sorted array: before equal elements (``"left"``) or behind them (``"right"``).
@@ -341,6 +341,8 @@ def searchsorted(a: Any, v: Any, /, side: str = "left", sorter: Any = None) -> D
     Communication: none where the devices that hold `v` all hold the whole of `a`. Where `a` is short, or shorter than `v`,
     it goes to all of them; otherwise each value goes to the device that holds its place, and the place back. With
     `sorter` before that what :func:`take` moves.
+
+    Memory: a device receives all values that belong in its part of `a`, which may be all there are.
 
     Examples
     --------
@@ -383,8 +385,7 @@ def _in_place(x: DistributedArray, name: str, values: Any) -> None:
     x[...] = values(x)
 
 
-@method("sort")
-def sort_method(
+def sort_in_place(
     x: DistributedArray,
     axis: int = -1,
     kind: str | None = None,
@@ -399,15 +400,10 @@ def sort_method(
     _in_place(x, "sort", lambda y: sort(y, axis, kind, order, stable=stable, descending=descending))
 
 
-@method("partition")
-def partition_method(
+def partition_in_place(
     x: DistributedArray, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
 ) -> None:
     """Partition the array in place; arguments as for :func:`partition`."""
     if axis is None:
         raise TypeError("'NoneType' object cannot be interpreted as an integer: x.partition needs an axis")
     _in_place(x, "partition", lambda y: partition(y, kth, axis, kind, order))
-
-
-method("argsort")(argsort)
-method("argpartition")(argpartition)

@@ -4,23 +4,25 @@ their kin, on top of advanced indexing."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
-from distarray.array import DistributedArray
+from distarray.algorithms.fancy import Fancy, wrapped
+from distarray.algorithms.masks import assign_where, mask_count, mask_read, mask_write, place_like
+from distarray.array.functions import implements
+from distarray.array.place import as_operand, host_values
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk
 from distarray.fusion.demand import write
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.geometry._keys import normalize_axes
 from distarray.layout import Layout
-from distarray.operators import same_context
-from distarray.ops._fancy import Fancy, host_values, wrapped
-from distarray.ops._masks import assign_where, mask_count, mask_read, mask_write, place_like
-from distarray.ops.convert import as_operand, asarray, from_chunks
+from distarray.ops.convert import asarray
 from distarray.ops.indexing import read, store, value_of
-from distarray.registry import implements, method
 from distarray.storage import Operand
 from distarray.transfer.execute import gather_to_host, redistribute
 
@@ -28,16 +30,33 @@ __all__ = ["compress", "extract", "place", "put", "putmask", "take", "take_along
 
 
 def _distributed(a: Any, *others: Any) -> DistributedArray:
-    """`a` as an array of the context of whichever argument is distributed."""
+    """`a` as an array of the context of whichever argument is distributed, or of the current one."""
     if isinstance(a, DistributedArray):
         return a
-    context = next(o._context for o in others if isinstance(o, DistributedArray))
+    context = same_context([o for o in others if isinstance(o, DistributedArray)])
     result: DistributedArray = as_operand(context, a, _shape(a))
     return result
 
 
 def _shape(obj: Any) -> tuple[int, ...]:
     return obj.shape if isinstance(obj, DistributedArray) else np.shape(obj)
+
+
+def _on_host_arrays(write: Callable[..., None]) -> Callable[..., None]:
+    """A function that writes to its first argument, for NumPy arrays too where nothing else is distributed."""
+
+    @wraps(write)
+    def written(target: Any, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(target, np.ndarray) or any(
+            isinstance(a, DistributedArray) for a in (*args, *kwargs.values())
+        ):
+            write(target, *args, **kwargs)
+            return
+        placed = asarray(target)
+        write(placed, *args, **kwargs)
+        target[...] = placed.get()
+
+    return written
 
 
 def _axis(axis: Any, ndim: int) -> int:
@@ -82,7 +101,6 @@ def _flat(x: DistributedArray, flat: Any) -> Fancy:
     return Fancy(view, tuple(range(len(shape))), tuple(np.unravel_index(flat.reshape(-1), shape)), flat.shape, 0)
 
 
-@method("take")
 @implements(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
     """Elements of an array along an axis, or of the array flattened.
@@ -153,6 +171,7 @@ def _into(result: DistributedArray, out: Any) -> Any:
     return out
 
 
+@_on_host_arrays
 @implements(np.put)
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """Write values to flat C-order indices; values are repeated where there are fewer, and the last of an index stays.
@@ -253,6 +272,7 @@ def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
     return condition.reshape(x.shape)
 
 
+@_on_host_arrays
 @implements(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Write the first values to the elements where a mask holds, in C order, repeating them where there are fewer.
@@ -277,6 +297,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
         mask_write(x, condition, value)
 
 
+@_on_host_arrays
 @implements(np.putmask)
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """Write ``values.flat[n]`` to ``a.flat[n]`` where the mask holds there, repeating values where there are fewer.

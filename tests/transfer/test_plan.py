@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from distarray.geometry import IndexMap, Region, blocks, cyclic, replicated
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.transfer.plan import Plan, plan, split
+from distarray.transfer.plan import Plan, plan, split, waypoint
 
 MODES = list(Mode)
 
@@ -186,3 +186,33 @@ def test_split_is_even_and_complete():
     assert sorted(p.size for p in pieces) == [6, 6, 9, 9]
     assert sum(p.size for p in pieces) == region.size
     assert len(split(Region.full((2,)), 5)) == 2
+
+
+@pytest.mark.parametrize(("first", "second"), [(63, 100), (127, 126), (33, 1000)])
+def test_unlike_block_cyclic_maps_go_by_way_of_blocks(first, second):
+    shape, devices = (2, 300_007), range(4)
+    source, target = cyclic(1, first).resolve(shape, devices), cyclic(1, second).resolve(shape, devices)
+    middle = waypoint(source, target)
+    assert middle == blocks(1).resolve(shape, devices)
+    made = 0
+    for a, b in ((source, middle), (middle, target)):
+        assert waypoint(a, b) is None
+        made += len(plan(Layout(a, Mode.REPLICA), Layout(b, Mode.REPLICA)).steps)
+    assert made <= 4 * (len(source.chunks) + len(target.chunks))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (cyclic(0, 3), cyclic(0, 5)),
+        (cyclic(0, 3), blocks(0)),
+        (cyclic(0, 700), cyclic(0, 701)),
+        (cyclic(0, 64), cyclic(0, 128)),
+        (replicated(), cyclic(0, 64)),
+    ],
+    ids=str,
+)
+def test_other_moves_go_straight(source, target):
+    assert waypoint(source.resolve((200_000,), range(4)), target.resolve((200_000,), range(4))) is None
+    everyone = range(1000)  # one region a device: no process counts the pairs of all
+    assert waypoint(blocks(0).resolve((10**6,), everyone), cyclic(0).resolve((10**6,), everyone)) is None

@@ -1,0 +1,325 @@
+"""How one device folds its own chunks, and how a fold is carried from device to device.
+
+``ufunc.reduce`` and ``ufunc.accumulate`` need the same two things: a local fold that NumPy and CuPy chunks share, and,
+for ufuncs whose folds can't be taken apart, an order in which the devices along an axis take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from heapq import heappush
+from typing import TYPE_CHECKING, Any, NamedTuple
+from warnings import warn_explicit
+
+import numpy as np
+
+from distarray.array.functions import NOTHING
+from distarray.devices import Chunk, Device
+from distarray.fusion import gpu_ufuncs
+from distarray.fusion.expr import call_site
+from distarray.geometry import IndexMap, Range, Region
+from distarray.storage import Operand
+from distarray.transfer.execute import redistribute
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = [
+    "ASSOCIATIVE", "Segment", "carry", "chain", "fold_on", "item_dtype", "local_reduce", "run_tasks",
+    "ufunc_of", "warn_caller", "WarningOnce",
+]  # fmt: skip
+
+ASSOCIATIVE = frozenset("bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor gcd fmax fmin".split())
+"""Folds that may be taken apart without a change in any bit, besides those that modes name."""
+
+UNFOLDED = frozenset({np.power, np.arctan2, np.ldexp})
+"""Ufuncs of which NumPy 2.4's own ``reduce`` is wrong along a contiguous axis: its loops read ahead of the running value."""
+
+_LIBRARY = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all",
+}  # fmt: skip
+
+_BLOCK = 1 << 16
+"""Elements of the axis that a carried fold copies at a time."""
+
+
+def ufunc_of(device: Device, ufunc: np.ufunc) -> Any:
+    """The ufunc of the device's own library."""
+    if device.kind == "host":
+        return ufunc
+    return gpu_ufuncs.function_of(device.lib, ufunc)
+
+
+def item_dtype(ufunc: np.ufunc, dtype: Any, other: Any, given: Any) -> Any:
+    """The dtype to which a fold whose running value has `dtype` converts the next elements, of dtype `other`."""
+    kwargs: Any = {} if given is None else {"signature": (np.dtype(given), None, None)}
+    try:
+        return ufunc.resolve_dtypes((dtype, other, None), reduction=True, casting="unsafe", **kwargs)[1]
+    except TypeError:  # a dtype= that is not the loop's: logical_or, less
+        return ufunc.resolve_dtypes((dtype, other, None), reduction=True, casting="unsafe")[1]
+
+
+def run_tasks(
+    context: Context, tasks: Sequence[Callable[[], None]], nbytes: int, name: str, *, fallible: bool = False
+) -> None:
+    """Run one task for each device. Floating-point warnings come once each, from the caller's line, as NumPy's do.
+
+    `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
+    """
+    with WarningOnce(context, name), context.guarding(name, fallible=fallible or None):
+        context.workers.run(tasks, nbytes)
+
+
+class WarningOnce:
+    """A block in which each floating-point condition that NumPy would warn about does so once, when the block ends."""
+
+    def __init__(self, context: Context, name: str) -> None:
+        self.context = context
+        self.name = name
+        self.seen: dict[str, None] = {}
+        errors: dict[str, Any] = dict(np.geterr())
+        if not {"call", "log", "print"} & set(errors.values()):
+            errors = {kind: "call" if how == "warn" else how for kind, how in errors.items()}
+            self.state = np.errstate(call=lambda condition, _: self.seen.setdefault(condition), **errors)
+        else:
+            self.state = np.errstate()
+
+    def __enter__(self) -> None:
+        self.state.__enter__()
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self.state.__exit__(kind, value, trace)
+        if kind is None:
+            with self.context.guarding(self.name):  # a filter may make an exception of it
+                for condition in self.seen:
+                    warn_caller(f"{condition} encountered in {self.name}")
+
+
+def warn_caller(text: str) -> None:
+    """A RuntimeWarning at the line outside the package and NumPy that made the call."""
+    file, line, names = call_site()
+    registry = names.setdefault("__warningregistry__", {})
+    warn_explicit(text, RuntimeWarning, file, line, module=names.get("__name__") or "__main__", registry=registry)
+
+
+def local_reduce(
+    device: Device,
+    ufunc: np.ufunc,
+    array: Any,
+    out: Any,
+    axes: tuple[int, ...],
+    given: Any,
+    initial: Any,
+    mask: Any,
+) -> None:
+    """``ufunc.reduce(array, axes, dtype=given, out=out, initial=initial, where=mask)`` with the axes kept or dropped as
+    `out` has them. `array` is not empty along the axes. `initial` None starts from the first element."""
+    keepdims = out.ndim == array.ndim
+    if device.kind == "host" and ufunc not in UNFOLDED:
+        axis: Any = axes[0] if len(axes) == 1 else axes
+        where = True if mask is None else mask
+        ufunc.reduce(array, axis=axis, dtype=given, out=out, keepdims=keepdims, initial=initial, where=where)
+        return
+    lib = device.lib
+    name = _LIBRARY.get(ufunc.__name__)
+    if name is None or not axes:
+        _reduce_by_slices(device, ufunc, array, out, axes, given, initial, mask)
+        return
+    if mask is not None:
+        idle = initial if ufunc.identity is None else ufunc.identity
+        array = lib.where(mask, array.astype(out.dtype), gpu_ufuncs.constant(lib, idle, out.dtype))
+    kwargs = {"dtype": out.dtype} if name in ("sum", "prod") else {}
+    out[...] = getattr(lib, name)(array, axis=axes, keepdims=keepdims, **kwargs)
+    if initial is not NOTHING and initial is not None:
+        ufunc_of(device, ufunc)(out, gpu_ufuncs.constant(lib, initial, out.dtype), out=out)
+
+
+def _reduce_by_slices(
+    device: Device, ufunc: np.ufunc, array: Any, out: Any, axes: tuple[int, ...], given: Any, initial: Any, mask: Any
+) -> None:
+    """A reduction for libraries without ``reduce``: slice by slice, in order."""
+    lib, call = device.lib, ufunc_of(device, ufunc)
+    rest = tuple(axis for axis in range(array.ndim) if axis not in axes)
+    shape = tuple(array.shape[axis] for axis in rest)
+    flat = array.transpose((*axes, *rest)).reshape((-1, *shape))
+    flags = None if mask is None else lib.broadcast_to(mask, array.shape).transpose((*axes, *rest)).reshape(flat.shape)
+    start = ufunc.identity if initial is NOTHING else initial
+    first = 0
+    if start is None:
+        value, first = flat[0].astype(out.dtype), 1
+    else:
+        value = lib.empty(shape, out.dtype)
+        gpu_ufuncs.fill(lib, value, start)
+    flat = flat.astype(item_dtype(ufunc, out.dtype, array.dtype, given), copy=False)
+    for i in range(first, flat.shape[0]):
+        value = _step(lib, call, value, flat[i], None if flags is None else flags[i], out.dtype)
+    out[...] = value.reshape(out.shape)
+
+
+def _step(lib: Any, call: Any, value: Any, item: Any, flag: Any, dtype: Any) -> Any:
+    fresh = call(value, item).astype(dtype)
+    return fresh if flag is None else lib.where(flag, fresh, value)
+
+
+LONGEST = 8
+"""Segments a device that a chain has at most: each is a turn for all, and in blocks there is one a device."""
+
+
+class Segment(NamedTuple):
+    """A part of one chunk that a carried fold passes through: `key` cuts it out of the array of chunk `chunk`."""
+
+    chunk: int
+    key: tuple[slice, ...]
+    device: int
+
+
+def chain(index_map: IndexMap, axis: int, *, bounded: bool = True) -> list[tuple[Region, list[Segment]]] | None:
+    """The order in which chunks take turns along an axis: for each part of the rest, segments that tile the axis.
+
+    Parts are regions of the array with a full range along `axis`. None where the chunks along the axis are strided, so
+    that nobody holds a run of it; `bounded`: also where a value would be passed on more often than moving the array into
+    blocks is worth.
+    """
+    shape, n = index_map.shape, index_map.shape[axis]
+    whole = Range.full(n)
+
+    def flat(region: Region) -> Region:
+        return Region((*region[:axis], whole, *region[axis + 1 :]))
+
+    held: dict[int, set[Region]] = {}
+    for device, region in index_map.chunks:
+        if region.size:
+            if region[axis].step != 1:
+                return None
+            held.setdefault(device, set()).add(flat(region))
+    result = []
+    for cell in IndexMap(shape, held).cells:
+        segments: list[Segment] = []
+        runs = sorted((part[axis].start, part[axis].stop, i) for i, part in index_map.query(cell.region))
+        reached: dict[int, list[tuple[int, int]]] = {}  # by device, the runs that have begun: (-stop, chunk), a heap
+        every: list[tuple[int, int]] = []
+        place, last, seen = 0, -1, 0
+        while place < n:
+            while seen < len(runs) and runs[seen][0] <= place:
+                _, stop, i = runs[seen]
+                heappush(reached.setdefault(index_map.chunks[i][0], []), (-stop, i))
+                heappush(every, (-stop, i))
+                seen += 1
+            own = reached.get(last)  # the device goes on where it can; else whoever reaches farthest
+            best = own[0] if own and -own[0][0] > place else every[0] if every else (0, 0)
+            stop, i = -best[0], best[1]
+            if stop <= place or (bounded and len(segments) >= LONGEST * len(index_map.devices)):
+                return None
+            device = index_map.chunks[i][0]
+            taken = Region((*cell.region[:axis], Range.of(place, 1, stop - place), *cell.region[axis + 1 :]))
+            segments.append(Segment(i, index_map.chunks[i][1].locate(taken).slices, device))
+            place, last = stop, device
+        result.append((cell.region, segments))
+    return result
+
+
+def carry(
+    context: Context,
+    name: str,
+    parts: Sequence[tuple[Region, list[Segment]]],
+    shape: tuple[int, ...],
+    dtype: Any,
+    step: Callable[[Device, Segment, Any, Any], None],
+    *,
+    fallible: bool = False,
+) -> tuple[IndexMap, list[Chunk | None]]:
+    """Pass running values along chains of devices, all chains side by side. Every process walks all chains, and takes the
+    steps of its own devices.
+
+    Parameters
+    ----------
+    parts : sequence of (Region, list of Segment)
+        Where the running value of each chain stands in an array of `shape`, and its chain.
+    step : callable
+        ``step(device, segment, before, after)`` writes into `after` what becomes of the running value `before` (None at
+        the first segment) behind a segment.
+    fallible : bool
+        As for `run_tasks`.
+
+    Returns
+    -------
+    IndexMap, list of Chunk or None
+        The last values, where the chains ended.
+
+    Notes
+    -----
+    Communication: the running values, wherever a chain goes on on another device.
+    """
+    rounds = max((len(segments) for _, segments in parts), default=0)
+    values: dict[Region, Chunk] = {}  # on this process's devices
+    index_map = IndexMap(shape, {})
+    for turn in range(rounds):
+        homes: dict[int, list[Region]] = {}
+        for region, segments in parts:
+            homes.setdefault(segments[min(turn, len(segments) - 1)].device, []).append(region)
+        after = IndexMap(shape, homes)
+        if turn and after != index_map:
+            held = [values.get(region) for _, region in index_map.chunks]
+            source = Operand(context.layout(index_map), [None if c is None else c.array for c in held], dtype)
+            moved = redistribute(context, source, context.layout(after), operation=name, chunks=held)
+            values = {
+                region: chunk for (_, region), chunk in zip(after.chunks, moved, strict=True) if chunk is not None
+            }
+        index_map = after
+        tasks: dict[int, list[Callable[[], None]]] = {}
+        nbytes = 0
+        with context.guarding(name, fallible=fallible or None):
+            for region, segments in parts:
+                if turn >= len(segments):
+                    continue
+                segment = segments[turn]
+                device = context.by_id[segment.device]
+                if device.process != context.process:
+                    continue
+                fresh = device.empty(region.shape, dtype, name)
+                before = values[region].array if turn else None
+                tasks.setdefault(device.id, []).append(partial(step, device, segment, before, fresh.array))
+                values[region] = fresh
+                nbytes += fresh.nbytes
+            context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
+    return index_map, [values.get(region) for _, region in index_map.chunks]
+
+
+def _each(tasks: Sequence[Callable[[], None]]) -> None:
+    for task in tasks:
+        task()
+
+
+def fold_on(
+    device: Device, ufunc: np.ufunc, before: Any, array: Any, after: Any, axis: int, given: Any, mask: Any
+) -> None:
+    """``after = fold(before, array[0], array[1], …)`` along an axis, from the left; `before` and `after` keep the axis."""
+    lib, call = device.lib, ufunc_of(device, ufunc)
+    n = array.shape[axis]
+    head = (slice(None),) * axis
+    if (
+        device.kind == "host"
+        and ufunc not in UNFOLDED
+        and mask is None
+        and _homogeneous(ufunc, after.dtype, array.dtype)
+    ):
+        value = before
+        rows = max(1, _BLOCK // max(1, after.size))
+        for low in range(0, n, rows):
+            block = array[(*head, slice(low, low + rows))]
+            joined = np.concatenate([value, block], axis=axis, dtype=after.dtype, casting="unsafe")
+            value = ufunc.reduce(joined, axis=axis, dtype=given, keepdims=True, initial=None)
+        after[...] = value
+        return
+    value = before
+    array = array.astype(item_dtype(ufunc, after.dtype, array.dtype, given), copy=False)
+    for i in range(n):
+        key = (*head, slice(i, i + 1))
+        value = _step(lib, call, value, array[key], None if mask is None else mask[key], after.dtype)
+    after[...] = value
+
+
+def _homogeneous(ufunc: np.ufunc, dtype: Any, other: Any) -> bool:
+    """Whether a fold converts the elements to the dtype of the running value."""
+    return ufunc.resolve_dtypes((dtype, other, None), reduction=True)[1] == dtype  # type: ignore[no-any-return]

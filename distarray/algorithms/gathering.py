@@ -1,0 +1,359 @@
+"""Gathering along indexed axes: which elements each device lacks for a list of positions, and bringing them there.
+
+It exists so that integer-array reads, writes and ``ufunc.at`` share one plan: positions are sorted once, each piece of a
+source layout finds its own by bisection, and what is not on the device already travels packed, in one round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.context import Context
+from distarray.devices import Chunk, Device
+from distarray.geometry import IndexMap, Region
+from distarray.layout import Layout
+from distarray.storage import Operand
+from distarray.transfer.ledger import note
+from distarray.transfer.round import Round
+
+__all__ = ["Order", "Request", "fetch", "local_index", "project", "split_target"]
+
+Index = tuple[Any, ...]
+"""One flat int64 array for each indexed axis, all of one length, values in range."""
+
+
+class Request(NamedTuple):
+    """`device` wants the elements at the positions `index` of the indexed axes, for `rest` of the other axes."""
+
+    device: int
+    indices: Index
+    rest: Region
+
+
+class Piece(NamedTuple):
+    """Part of a request: positions `places` of it, for `part` of the other axes, out of the source's chunk `giver`."""
+
+    places: Any
+    part: Region
+    giver: int
+
+
+class Order:
+    """Positions, to be found by the boxes that hold them.
+
+    Where the boxes' ranges along the first indexed axis are disjoint, positions are dealt out to them in linear time;
+    otherwise they are sorted along that axis, and each box bisects.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+
+    def select(self, boxes: Sequence[Region]) -> list[tuple[int, Any]]:
+        """``(i, positions in ascending order)`` of the boxes that hold at least one position."""
+        ranges = sorted({(box[0].start, box[0].last) for box in boxes if box.size})
+        if all(one[1] < two[0] for one, two in zip(ranges, ranges[1:], strict=False)):
+            near = self._dealt(boxes, ranges)
+        else:
+            near = self._bisected(boxes)
+        found = [(i, self._inside(boxes[i], candidates)) for i, candidates in near]
+        return [(i, positions) for i, positions in found if positions.size]
+
+    def _dealt(self, boxes: Sequence[Region], ranges: Sequence[tuple[int, int]]) -> list[tuple[int, Any]]:
+        first = self.index[0]
+        if len(ranges) == 1:
+            everything = np.arange(first.size)
+            return [(i, everything) for i, box in enumerate(boxes) if box.size]
+        starts = np.array([start for start, _ in ranges], np.int64)
+        place: Any = np.searchsorted(starts, first, "right") - 1
+        if len(ranges) < 1 << 15:
+            place = place.astype(np.int16)  # short integers are sorted by their digits
+        order = np.argsort(place, kind="stable")
+        cuts: Any = np.searchsorted(place[order], np.arange(len(ranges) + 1))
+        number = {r: k for k, r in enumerate(ranges)}
+        near = []
+        for i, box in enumerate(boxes):
+            if box.size:
+                k = number[box[0].start, box[0].last]
+                if cuts[k] < cuts[k + 1]:
+                    near.append((i, order[cuts[k] : cuts[k + 1]]))
+        return near
+
+    def _bisected(self, boxes: Sequence[Region]) -> list[tuple[int, Any]]:
+        first = self.index[0]
+        order = np.argsort(first, kind="stable")
+        ordered = first[order]
+        low = np.searchsorted(ordered, np.array([box[0].start for box in boxes], np.int64), "left")
+        high = np.searchsorted(ordered, np.array([box[0].stop for box in boxes], np.int64), "left")
+        return [(int(i), np.sort(order[low[i] : high[i]])) for i in np.nonzero(high > low)[0]]
+
+    def _inside(self, box: Region, candidates: Any) -> Any:
+        """Those candidates that lie in the box."""
+        for r, values in zip(box, self.index, strict=True):
+            offset = values[candidates] - r.start
+            keep = (offset >= 0) & (offset <= r.last - r.start)
+            if r.step > 1:
+                keep &= offset % r.step == 0
+            if not keep.all():
+                candidates = candidates[keep]
+        return candidates
+
+
+def project(region: Region, axes: Sequence[int]) -> Region:
+    """The ranges of `region` along `axes`, in that order."""
+    return Region([region[a] for a in axes])
+
+
+def rest_axes(ndim: int, axes: Sequence[int]) -> tuple[int, ...]:
+    """The axes that are not in `axes`."""
+    return tuple([a for a in range(ndim) if a not in axes])
+
+
+def local_index(index: Index, region: Region, places: Any = None) -> Index:
+    """Indices along a whole axis as indices into a chunk that holds `region` of it."""
+    chosen = index if places is None else tuple([i[places] for i in index])
+    return tuple(
+        [i if r.start == 0 and r.step == 1 else (i - r.start) // r.step for i, r in zip(chosen, region, strict=True)]
+    )
+
+
+def upload(device: Device, index: Index) -> Index:
+    """Host index arrays on a device."""
+    if device.lib is np:
+        return index
+    return tuple([device.from_host(i, label="indices").array for i in index])
+
+
+def take(lib: Any, array: Any, index: Index) -> Any:
+    """``array[index]`` for integer arrays of one shape along the leading axes."""
+    if len(index) == 1:
+        return lib.take(array, index[0], axis=0)
+    return array[index]
+
+
+class _Groups(NamedTuple):
+    """The cells of a layout by where they lie on the indexed axes."""
+
+    boxes: tuple[Region, ...]
+    cells: tuple[tuple[tuple[Region, tuple[int, ...]], ...], ...]  # for each box: (region of the other axes, holders)
+
+
+def _groups(context: Context, layout: Layout, axes: tuple[int, ...]) -> _Groups:
+    key = ("gather", layout, axes)
+    found = context.layouts.remembered(key)
+    if found is None:
+        others = rest_axes(len(layout.shape), axes)
+        by_box: dict[Region, list[tuple[Region, tuple[int, ...]]]] = {}
+        for cell in layout.index_map.cells:
+            by_box.setdefault(project(cell.region, axes), []).append((project(cell.region, others), cell.holders))
+        boxes = tuple(sorted(by_box))
+        found = context.layouts.remember(key, _Groups(boxes, tuple(tuple(by_box[box]) for box in boxes)))
+    return found  # type: ignore[no-any-return]
+
+
+def _pieces(context: Context, layout: Layout, axes: tuple[int, ...], request: Request, turn: int) -> list[Piece]:
+    """Where each element of a request comes from: the device's own chunks first, else its share of the holders."""
+    chunks = layout.chunks
+    others = rest_axes(len(layout.shape), axes)
+    everything = np.arange(request.indices[0].size)
+    for own in layout.index_map.chunk_ids(request.device):
+        region = chunks[own][1]
+        whole = all(region[a].size == layout.shape[a] for a in axes)
+        if whole and project(region, others).covers(request.rest):
+            return [Piece(everything, request.rest, own)]
+    groups = _groups(context, layout, axes)
+    found: dict[tuple[Region, int], list[Any]] = {}
+    for i, positions in Order(request.indices).select(groups.boxes):
+        for region, holders in groups.cells[i]:
+            part = region.intersect(request.rest)
+            if part is None:
+                continue
+            giver = next((h for h in holders if chunks[h][0] == request.device), holders[turn % len(holders)])
+            found.setdefault((part, giver), []).append(positions)
+    return [Piece(p[0] if len(p) == 1 else np.concatenate(p), part, giver) for (part, giver), p in found.items()]
+
+
+def fetch(
+    context: Context, source: Operand, axes: tuple[int, ...], requests: Sequence[Request], operation: str
+) -> list[Chunk | None]:
+    """What the requests ask of a REPLICA operand: on each device an array of shape ``(positions, *rest.shape)``.
+
+    Every process gives all requests, in the same order; those for devices of other processes give None.
+
+    Communication: the elements that a device lacks travel to it once, packed, in one round.
+    """
+    layout = source.layout
+    itemsize = source.dtype.itemsize
+    devices = sorted({request.device for request in requests})
+    plans = [_pieces(context, layout, axes, r, devices.index(r.device)) for r in requests]
+    messages: dict[tuple[int, int], int] = {}
+    received: dict[int, int] = {}
+    for request, pieces in zip(requests, plans, strict=True):
+        for piece in pieces:
+            nbytes = piece.places.size * piece.part.size * itemsize
+            sender = layout.chunks[piece.giver][0]
+            if sender != request.device and nbytes:
+                pair = (sender, request.device)
+                messages[pair] = messages.get(pair, 0) + nbytes
+                received[request.device] = received.get(request.device, 0) + nbytes
+    note(messages, bool(messages), operation, explicit=False, temporary=max(received.values(), default=0))
+    outs: list[Chunk | None] = []
+    with context.reporting():
+        for request in requests:
+            device = context.by_id[request.device]
+            shape = (request.indices[0].size, *request.rest.shape)
+            outs.append(device.empty(shape, source.dtype, operation) if device.process == context.process else None)
+    arrived = {}
+    if context.communicator is not None:
+        arrived = _exchange(context, source, axes, requests, plans, operation)
+    work: dict[int, list[Any]] = {}
+    for number, (request, pieces, out) in enumerate(zip(requests, plans, outs, strict=True)):
+        if out is not None:
+            parts = [arrived.get((number, turn)) for turn in range(len(pieces))]
+            work.setdefault(request.device, []).append(
+                partial(_fill, context, source, axes, request, pieces, parts, out)
+            )
+    with context.reporting():
+        context.workers.run([partial(_each, tasks) for tasks in work.values()], sum(o.array.nbytes for o in outs if o))
+    return outs
+
+
+def _each(tasks: Sequence[Any]) -> None:
+    for task in tasks:
+        task()
+
+
+def _exchange(
+    context: Context,
+    source: Operand,
+    axes: tuple[int, ...],
+    requests: Sequence[Request],
+    plans: Sequence[Sequence[Piece]],
+    operation: str,
+) -> dict[tuple[int, int], Any]:
+    """Exchange between processes what the requests need: (request, piece number) → the elements that arrived."""
+    wire = Round(context)
+    slots: dict[tuple[int, int], int] = {}
+    needed = False
+    with context.reporting():
+        for number, (request, pieces) in enumerate(zip(requests, plans, strict=True)):
+            receiver = context.by_id[request.device].process
+            for turn, piece in enumerate(pieces):
+                sender = context.by_id[source.layout.chunks[piece.giver][0]].process
+                if sender == receiver:
+                    continue
+                needed = True
+                wire.mark(sender, receiver, piece.places.size, piece.part.shape, source.dtype)
+                data = None
+                if sender == context.process:
+                    device, held, index = _given(context, source, axes, request, piece)
+                    data = _packed(device, held, index)
+                slot = wire.carry(sender, receiver, data, (piece.places.size, *piece.part.shape), source.dtype)
+                if slot >= 0:
+                    slots[number, turn] = slot
+    if needed:
+        wire.run(operation)
+    return {place: wire.received(slot) for place, slot in slots.items()}
+
+
+def _given(
+    context: Context, source: Operand, axes: tuple[int, ...], request: Request, piece: Piece
+) -> tuple[Device, Any, Index]:
+    """Who gives a piece, its data with the indexed axes first and cut along the others, and the positions in it."""
+    others = rest_axes(len(source.layout.shape), axes)
+    sender, region = source.layout.chunks[piece.giver]
+    held = source.arrays[piece.giver].transpose((*axes, *others))
+    held = held[(*[slice(None)] * len(axes), *project(region, others).locate(piece.part).slices)]
+    return context.by_id[sender], held, local_index(request.indices, project(region, axes), piece.places)
+
+
+def _packed(device: Device, held: Any, index: Index) -> Any:
+    with device.active():
+        return take(device.lib, held, upload(device, index))
+
+
+def _fill(
+    context: Context,
+    source: Operand,
+    axes: tuple[int, ...],
+    request: Request,
+    pieces: Sequence[Piece],
+    parts: Sequence[Any],
+    out: Chunk,
+) -> None:
+    """Put a request together; `parts` are the pieces that arrived from other processes, None for those given here."""
+    count = request.indices[0].size
+    device = out.device
+    for piece, packed in zip(pieces, parts, strict=True):
+        places = piece.places
+        whole = places.size == count and piece.part == request.rest and bool((places[1:] > places[:-1]).all())
+        sender = context.local_devices[0]  # where what arrives is staged
+        if packed is None:
+            sender, held, index = _given(context, source, axes, request, piece)
+            if whole and len(index) == 1 and device.lib is np and device.shares_memory(sender):
+                # in range already; "raise" would copy twice
+                np.take(held, index[0], axis=0, out=out.array, mode="clip")
+                continue
+            packed = _packed(sender, held, index)
+        if whole:
+            device.copy(out.array, packed, sender)
+            continue
+        if not device.shares_memory(sender):
+            near = device.empty(packed.shape, packed.dtype, "received elements")
+            device.copy(near.array, packed, sender)
+            packed = near.array
+        with device.active():
+            out.array[(*upload(device, (places,)), *request.rest.locate(piece.part).slices)] = packed
+
+
+def split_target(
+    context: Context, source: Layout, axes: tuple[int, ...], shape: tuple[int, ...], at: int
+) -> tuple[Layout, list[tuple[int, Region, Region]]]:
+    """The layout of ``x[indices]``, the index dimensions of `shape` standing at position `at` among the other axes.
+
+    Where every chunk holds the indexed axes whole, each device indexes its own chunks. Otherwise the longest index
+    dimension is cut in even blocks, over the devices that hold one and the same part of the other axes.
+
+    Returns
+    -------
+    layout : Layout
+    chunks : list of (device, region of the index dimensions, region of the other axes)
+        In the layout's order.
+    """
+    others = rest_axes(len(source.shape), axes)
+    rest_shape = tuple([source.shape[a] for a in others])
+    held: dict[Region, list[int]] = {}
+    local = True
+    for device, region in source.chunks:
+        if not region.size:
+            continue
+        local = local and all(region[a].size == source.shape[a] for a in axes)
+        who = held.setdefault(project(region, others), [])
+        if device not in who:
+            who.append(device)
+    whole = Region.full(shape)
+    parts: list[tuple[int, Region, Region]] = []
+    if local:
+        parts = [(device, whole, rest) for rest, who in held.items() for device in who]
+    else:
+        if not IndexMap(rest_shape, {0: list(held)}).is_disjoint:
+            held = {Region.full(rest_shape): sorted({d for who in held.values() for d in who})}
+        axis = max(range(len(shape)), key=lambda a: (shape[a], -a))
+        for rest, who in held.items():
+            bounds = [shape[axis] * i // len(who) for i in range(len(who) + 1)]
+            for device, low, high in zip(sorted(who), bounds, bounds[1:], strict=False):
+                if low < high:
+                    cut = Region.from_index((*[slice(None)] * axis, slice(low, high)), shape)
+                    parts.append((device, cut, rest))
+    full = (*rest_shape[:at], *shape, *rest_shape[at:])
+    mapping: dict[int, list[Region]] = {device: [] for device in source.devices}
+    placed: dict[tuple[int, Region], tuple[int, Region, Region]] = {}
+    for device, cut, rest in parts:
+        region = Region((*rest[:at], *cut, *rest[at:]))
+        mapping[device].append(region)
+        placed[device, region] = (device, cut, rest)
+    layout = context.layout(IndexMap(full, mapping))
+    return layout, [placed[chunk] for chunk in layout.chunks]

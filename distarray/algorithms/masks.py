@@ -1,0 +1,377 @@
+"""Boolean masks over an array's leading axes: reads and writes that never turn the mask into index arrays.
+
+A write of something that broadcasts over the mask is recorded as a masked assignment: with mask and array aligned,
+nothing moves. A read, or a write of one value for each True, works on C-order intervals, one or more a device: only the
+number of True elements in each has to be agreed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import place
+from distarray.array.state import from_chunks
+from distarray.context import Context
+from distarray.devices import Chunk
+from distarray.fusion.demand import write
+from distarray.fusion.expr import ASTYPE, Node
+from distarray.geometry import IndexMap, Range, Region
+from distarray.geometry.reshape import flat_blocks
+from distarray.layout import Layout
+from distarray.storage import Operand
+from distarray.transfer.execute import allocate, gather_to_host, redistribute
+
+if TYPE_CHECKING:
+    from distarray.array.state import DistributedArray
+
+__all__ = ["check_mask", "mask_count", "mask_read", "mask_write", "place_like"]
+
+
+def check_mask(mask_shape: tuple[int, ...], shape: tuple[int, ...], first: int = 0) -> None:
+    """Raise NumPy's IndexError unless a mask's shape is that of the axes from `first` on."""
+    for axis, size in enumerate(mask_shape):
+        if size != shape[first + axis]:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {first + axis}; size of axis is "
+                f"{shape[first + axis]} but size of corresponding boolean axis is {size}"
+            )
+
+
+def check_dimensions(ndim: int) -> None:
+    """Raise NumPy's TypeError unless a value may stand for the elements of a mask of all axes, given alone."""
+    if ndim > 1:
+        raise TypeError(
+            f"NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has {ndim} dimensions"
+        )
+
+
+def place_like(x: DistributedArray, value: Any, axes: Sequence[int]) -> DistributedArray:
+    """A host array on the devices of `x`, cut as `x` is along the axes that its own stand for. Nothing moves between
+    devices: every process has the value."""
+    layout = x._operand("assignment").layout
+    mapping: dict[int, list[Region]] = {}
+    for device in layout.devices:
+        mapping[device] = []
+        for region in layout.index_map.regions(device):
+            if region.size or not x.size:
+                parts = [Range.full(1) if n == 1 else region[a] for a, n in zip(axes, value.shape, strict=True)]
+                mapping[device].append(Region(parts))
+    return place(x._context, value, x._context.layout(IndexMap(value.shape, mapping)))
+
+
+def nothing(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
+    """An array without elements, of the dtype of `x`."""
+    context = x._context
+    layout = resolve_layout(context, None, shape)
+    return from_chunks(context, layout, allocate(context, layout, x.dtype), x.dtype)
+
+
+# --- intervals --------------------------------------------------------------------------------------------------------
+
+
+class _Work(NamedTuple):
+    """The layout in which a mask is worked on. `order` lists its chunks by where they begin in C order; where it is
+    `replicated`, each chunk is all of it."""
+
+    layout: Layout
+    order: tuple[int, ...]
+    replicated: bool
+
+
+def _interval(region: Region, shape: tuple[int, ...]) -> bool:
+    """Whether a region is an interval of the array flattened in C order, in that order."""
+    axis = 0
+    while axis < len(shape) and region[axis].size == 1:
+        axis += 1
+    if axis < len(shape) and region[axis].step != 1:
+        return False
+    return all(region[a].size == shape[a] for a in range(axis + 1, len(shape)))
+
+
+def _cut(layout: Layout, shape: tuple[int, ...]) -> IndexMap | None:
+    """A layout's own map over its leading axes, of `shape`, where that cuts them in disjoint intervals."""
+    k = len(shape)
+    mapping: dict[int, list[Region]] = {}
+    for device, region in layout.chunks:
+        if not region.size:
+            continue
+        lead = Region(region[:k])
+        if any(region[a].size != layout.shape[a] for a in range(k, len(region))) or not _interval(lead, shape):
+            return None
+        mapping.setdefault(device, []).append(lead)
+    found = IndexMap(shape, mapping)
+    return found if found.is_disjoint and found.covers else None
+
+
+def _work(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _Work:
+    """Where to work: as the array or the mask lies, if that is in intervals; else in even intervals."""
+    key = ("mask", held, shape, mask)
+    found = context.layouts.remembered(key)
+    if found is None:
+        found = context.layouts.remember(key, _choose(context, held, shape, mask))
+    return found  # type: ignore[no-any-return]
+
+
+def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _Work:
+    if held.is_replicated and (mask is None or (mask.is_replicated and set(held.devices) <= set(mask.devices))):
+        whole = Region.full(shape)
+        layout = context.layout(IndexMap(shape, {device: [whole] for device in held.devices}))
+        return _Work(layout, tuple(range(len(layout.chunks))), True)
+    index_map = _cut(held, shape)
+    if index_map is None and mask is not None:
+        index_map = _cut(mask, shape)
+    if index_map is None:
+        size = 1
+        for n in shape:
+            size *= n
+        count = len(held.devices)
+        boxes = flat_blocks(shape, [size * i // count for i in range(count + 1)])
+        index_map = IndexMap(shape, dict(zip(held.devices, boxes, strict=True)))
+    layout = context.layout(index_map)
+    order = sorted(range(len(layout.chunks)), key=lambda i: layout.chunks[i][1].first)
+    return _Work(layout, tuple(order), False)
+
+
+def _grown(context: Context, layout: Layout, trailing: tuple[int, ...]) -> Layout:
+    """A layout of leading axes, with whole trailing ones."""
+    rest = Region.full(trailing)
+    mapping = {d: [Region((*r, *rest)) for r in layout.index_map.regions(d)] for d in layout.devices}
+    return context.layout(IndexMap((*layout.shape, *trailing), mapping))
+
+
+def _brought(context: Context, source: Operand, layout: Layout, operation: str) -> list[Any]:
+    """A source's arrays in a layout; its own where it is there. None for chunks of other processes."""
+    if source.layout is layout:
+        return source.arrays
+    fresh = redistribute(context, source, layout, operation=operation)
+    return [None if chunk is None else chunk.array for chunk in fresh]
+
+
+def _uploaded(context: Context, array: Any, layout: Layout, label: str) -> list[Any]:
+    """A host array's part for each chunk of a layout; None for chunks of other processes."""
+    parts: list[Any] = []
+    with context.reporting():
+        for device_id, region in layout.chunks:
+            device = context.by_id[device_id]
+            here = device.process == context.process
+            parts.append(device.from_host(array[region.slices], label=label).array if here else None)
+    return parts
+
+
+class _Prepared(NamedTuple):
+    """A mask where it is worked on, and how many True each chunk has, with those before it in C order."""
+
+    work: _Work
+    masks: list[Any]
+    counts: tuple[int, ...]
+    offsets: tuple[int, ...]
+    total: int
+
+
+def _prepare(x: DistributedArray, mask: Any, operation: str) -> _Prepared:
+    context = x._context
+    held = x._operand(operation).layout
+    if isinstance(mask, np.ndarray):
+        work = _work(context, held, mask.shape, None)
+        masks = _uploaded(context, mask, work.layout, "a mask")
+        counts = tuple([int(np.count_nonzero(mask[region.slices])) for _, region in work.layout.chunks])
+    else:
+        given = mask._operand(operation)
+        work = _work(context, held, mask.shape, given.layout)
+        masks = _brought(context, given, work.layout, operation)
+        counts = _counts(context, work.layout, masks)
+    if work.replicated:
+        return _Prepared(work, masks, counts, (0,) * len(counts), counts[0])
+    offsets = [0] * len(counts)
+    total = 0
+    for i in work.order:
+        offsets[i] = total
+        total += counts[i]
+    return _Prepared(work, masks, counts, tuple(offsets), total)
+
+
+def _counts(context: Context, layout: Layout, masks: Sequence[Any]) -> tuple[int, ...]:
+    """How many True each chunk holds, agreed by all processes: one number for each chunk is fetched."""
+    mapping: dict[int, list[Region]] = {}
+    arrays: list[Any] = []
+    with context.reporting():
+        for i, ((device_id, _), mask) in enumerate(zip(layout.chunks, masks, strict=True)):
+            mapping.setdefault(device_id, []).append(Region([Range(i, 1, 1)]))
+            if mask is None:
+                arrays.append(None)
+                continue
+            device = context.by_id[device_id]
+            with device.active():
+                arrays.append(device.lib.sum(mask, dtype=np.int64).reshape(1))
+    if not arrays:
+        return ()
+    small = context.layout(IndexMap((len(arrays),), mapping))
+    return tuple([int(n) for n in gather_to_host(context, Operand(small, arrays, np.dtype(np.int64)))])
+
+
+def mask_count(x: DistributedArray, mask: Any) -> int:
+    """The number of True elements of a mask over the leading axes of `x`."""
+    return 0 if 0 in mask.shape else _prepare(x, mask, "a boolean mask").total
+
+
+def _result_layout(
+    context: Context, prepared: _Prepared, trailing: tuple[int, ...]
+) -> tuple[Layout, list[tuple[tuple[int, ...], int]]]:
+    """The layout of the selected elements, and for each of its chunks the work chunks that make it up, with their number
+    of elements. Neighbours of one device become one chunk."""
+    work, counts = prepared.work, prepared.counts
+    rest = Region.full(trailing)
+    runs: list[tuple[int, list[int]]] = []
+    for i in work.order:
+        device = work.layout.chunks[i][0]
+        if runs and runs[-1][0] == device and not work.replicated:
+            runs[-1][1].append(i)
+        else:
+            runs.append((device, [i]))
+    mapping: dict[int, list[Region]] = {device: [] for device in work.layout.devices}
+    parts: dict[tuple[int, Region], tuple[tuple[int, ...], int]] = {}
+    for device, members in runs:
+        count = sum(counts[i] for i in members)
+        region = Region((Range.of(prepared.offsets[members[0]], 1, count), *rest))
+        mapping[device].append(region)
+        parts[device, region] = (tuple(members), count)
+    layout = context.layout(IndexMap((prepared.total, *trailing), mapping))
+    return layout, [parts[chunk] for chunk in layout.chunks]
+
+
+# --- reads and writes -------------------------------------------------------------------------------------------------
+
+
+def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
+    """``x[mask]``: 1-d over the mask's axes, each device keeping what it selects of its C-order interval."""
+    context = x._context
+    with context.lock:
+        trailing = x.shape[mask.ndim :]
+        if 0 in mask.shape:
+            return nothing(x, (0, *trailing))
+        prepared = _prepare(x, mask, "a boolean mask")
+        if 0 in (prepared.total, *trailing):
+            return nothing(x, (prepared.total, *trailing))
+        layout, parts = _result_layout(context, prepared, trailing)
+        grown = _grown(context, prepared.work.layout, trailing)
+        arrays = _brought(context, x._operand("a boolean mask"), grown, "a boolean mask")
+        chunks: list[Chunk | None] = []
+        with context.reporting():
+            for (device_id, region), (members, _) in zip(layout.chunks, parts, strict=True):
+                device = context.by_id[device_id]
+                if device.process != context.process:
+                    chunks.append(None)
+                    continue
+                with device.active():
+                    selected = [arrays[i][prepared.masks[i]] for i in members]
+                    joined = selected[0] if len(selected) == 1 else device.lib.concatenate(selected)
+                    joined = device.lib.ascontiguousarray(joined)
+                chunks.append(device.adopt(joined.reshape(region.shape), "a boolean mask"))
+        return from_chunks(context, layout, chunks, x.dtype)
+
+
+def assign_where(x: DistributedArray, mask: DistributedArray, value: Any) -> None:
+    """``x = value where mask``, both broadcast to the shape of `x`: a recorded masked write."""
+    storage = x._own()
+    mask._own()
+    operand = value._arg() if not isinstance(value, np.generic) else value
+    args = (operand, mask._arg(), x._arg())
+    node = Node(x._context, ASTYPE, args, {"dtype": x.dtype}, x.shape, x.dtype, 1, dict(np.geterr()), True)
+    write(storage, x._view, node, private=1, writable=x._writable)
+
+
+def _mask_array(x: DistributedArray, mask: Any) -> DistributedArray:
+    """The mask as an array that broadcasts over the trailing axes of `x`."""
+    k = mask.ndim
+    if isinstance(mask, np.ndarray):
+        return place_like(x, mask.reshape(mask.shape + (1,) * (x.ndim - k)), range(x.ndim))
+    result: DistributedArray = mask
+    if k < x.ndim:
+        result = result._viewed(result._view_map().expand_dims(tuple(range(k, x.ndim))))
+    return result
+
+
+def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True) -> None:
+    """``x[mask] = value`` for a NumPy scalar, a host array or a distributed one. `only`: the mask is the whole key."""
+    context = x._context
+    trailing = x.shape[mask.ndim :]
+    with context.lock:
+        if not isinstance(value, np.generic):
+            if only and not trailing:
+                check_dimensions(value.ndim)
+            given = value.shape
+            while value.ndim > len(trailing) and value.shape[0] == 1:
+                value = value[0, ...]
+            if value.ndim > len(trailing) or not _fits(value.shape, trailing):
+                prepared = None if 0 in mask.shape else _prepare(x, mask, "assignment")
+                total = 0 if prepared is None else prepared.total
+                nowhere = prepared is None or 0 in (total, *trailing)
+                if nowhere and 0 in given:  # NumPy compares no shapes where nothing is assigned to nothing
+                    return
+                if not _fits(given, (total, *trailing)):
+                    _refuse(given, total, trailing, only)
+                if prepared is None or nowhere:
+                    return
+                value = _spread(x, prepared, value)
+            elif isinstance(value, np.ndarray):
+                value = place_like(x, value, range(x.ndim - value.ndim, x.ndim))
+        if x.size:
+            assign_where(x, _mask_array(x, mask), value)
+
+
+def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether a value can be assigned to this shape; leading axes of length 1 fall away."""
+    while len(shape) > len(target) and shape[0] == 1:
+        shape = shape[1:]
+    if len(shape) > len(target):
+        return False
+    return all(n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False))
+
+
+def _refuse(shape: tuple[int, ...], total: int, trailing: tuple[int, ...], only: bool) -> None:
+    if only and not trailing:
+        raise ValueError(
+            f"NumPy boolean array indexing assignment cannot assign {shape[0]} input values to the {total} output values "
+            "where the mask is true"
+        )
+    raise mismatch(shape, (total, *trailing))
+
+
+def mismatch(shape: tuple[int, ...], target: tuple[int, ...]) -> ValueError:
+    """NumPy's error for a value that does not fit an indexing result."""
+    given, wanted = (str(s).replace(" ", "") for s in (shape, target))
+    return ValueError(
+        f"shape mismatch: value array of shape {given} could not be broadcast to indexing result of shape {wanted}"
+    )
+
+
+def _spread(x: DistributedArray, prepared: _Prepared, value: Any) -> DistributedArray:
+    """One value for each True, put where the mask is True in an array shaped as `x`; zeros elsewhere."""
+    context = x._context
+    trailing = x.shape[len(prepared.work.layout.shape) :]
+    layout, parts = _result_layout(context, prepared, trailing)
+    shape = (prepared.total, *trailing)
+    if isinstance(value, np.ndarray):
+        arrays = _uploaded(context, np.broadcast_to(value, shape), layout, "values")
+    else:
+        source = value._viewed(value._view_map().broadcast_to(shape))._operand("assignment")
+        arrays = _brought(context, source, layout, "assignment")
+    grown = _grown(context, prepared.work.layout, trailing)
+    with context.reporting():
+        chunks = allocate(context, grown, x.dtype, label="values")
+        for (device_id, _), (members, _), values in zip(layout.chunks, parts, arrays, strict=True):
+            device, start = context.by_id[device_id], 0
+            for i in members:
+                chunk = chunks[i]
+                if chunk is None:
+                    continue
+                device.fill(chunk.array, 0)
+                with device.active():
+                    part = values[start : start + prepared.counts[i]]
+                    chunk.array[device.lib.nonzero(prepared.masks[i])] = part
+                start += prepared.counts[i]
+    return from_chunks(context, grown, chunks, x.dtype)

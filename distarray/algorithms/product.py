@@ -1,0 +1,212 @@
+"""Running of products: moves what a plan of ``_contract`` says is missing, and multiplies on each device.
+
+The functions in ``linalg`` say what is contracted (a :class:`~distarray.ops._contract.Problem`); everything that touches
+data is here, so that they share one path whatever the number of axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+
+from distarray.algorithms.contraction import Contraction, Job, Piece, Problem, needed, plan
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_operand, is_cupy, place
+from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.context import Context
+from distarray.devices import Chunk, Device
+from distarray.errors import UnsupportedError
+from distarray.modes import Mode
+from distarray.storage import Operand
+from distarray.transfer.execute import allocate, redistribute
+
+__all__ = ["contract", "operands", "product_dtype", "stored", "view"]
+
+
+def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
+    """The context, and the operands as arrays: distributed ones as they are, all others still on the host (or a GPU).
+
+    Raises
+    ------
+    DeviceError
+        They live in different contexts.
+    """
+    known = [item for item in (*items, out) if isinstance(item, DistributedArray)]
+    context = same_context(known)
+    arrays = [item if isinstance(item, DistributedArray) or is_cupy(item) else np.asarray(item) for item in items]
+    if not any(isinstance(array, DistributedArray) for array in arrays):
+        arrays[0] = as_operand(context, arrays[0], arrays[0].shape)
+    return context, arrays
+
+
+def product_dtype(function: Callable[..., Any], x: Any, y: Any) -> Any:
+    """The dtype that NumPy gives a product of arrays of these dtypes."""
+    product = function(np.empty(0, x.dtype), np.empty(0, y.dtype))
+    if not isinstance(product, np.generic):  # it fell back to Python objects
+        raise UnsupportedError(
+            f"{function.__name__} of dtypes {x.dtype} and {y.dtype} gives Python objects in NumPy: convert an operand, for "
+            f"instance with x.astype('float32')"
+        )
+    return product.dtype
+
+
+def view(array: Any, *, index: Any = None, transpose: Sequence[int] | None = None) -> Any:
+    """A view of an array of either kind."""
+    if isinstance(array, DistributedArray):
+        seen = array._view_map()
+        return array._viewed(seen.index(index) if transpose is None else seen.transpose(tuple(transpose)))
+    return array[index] if transpose is None else array.transpose(transpose)
+
+
+def contract(
+    context: Context,
+    name: str,
+    problem: Problem,
+    a: Any,
+    b: Any,
+    dtype: Any,
+    *,
+    conjugate: bool = False,
+    detached: bool = False,
+) -> DistributedArray:
+    """The product of two arrays, of which one at least is distributed; `conjugate` the first one's values.
+
+    Communication: none where some device holds both of whatever meets. Otherwise what is missing moves to whoever holds
+    the rest, by the cheapest way that :func:`~distarray.ops._contract.plan` finds. Host arrays are placed where they are
+    needed.
+    """
+    if 0 in problem.sizes:
+        empty = resolve_layout(context, None, problem.shape, itemsize=dtype.itemsize)
+        zeros = allocate(context, empty, dtype, label=name)
+        for chunk in zeros:
+            if chunk is not None:
+                chunk.device.fill(chunk.array, 0)
+        return from_chunks(context, empty, zeros, dtype, detached=detached)
+    with context.lock:
+        context.check()
+        first = a._operand(name) if isinstance(a, DistributedArray) else None
+        second = b._operand(name) if isinstance(b, DistributedArray) else None
+        if first is None:
+            assert second is not None
+            first = _placed(context, a, needed(problem, second.layout, False, dtype.itemsize), name)
+        if second is None:
+            second = _placed(context, b, needed(problem, first.layout, True, dtype.itemsize), name)
+        sizes = (first.dtype.itemsize, second.dtype.itemsize, dtype.itemsize)
+        key = ("contract", problem, first.layout, second.layout, sizes)
+        todo: Contraction | None = context.layouts.remembered(key)
+        if todo is None:
+            todo = cast("Contraction", context.layouts.remember(key, plan(problem, first.layout, second.layout, sizes)))
+        layout = context.layout(todo.index_map, Mode.SUM if todo.partial else Mode.REPLICA)
+        with context.reporting():
+            chunks = allocate(context, layout, dtype, label=name)
+        brought = [_bring(context, source, where, name) for source, where in zip((first, second), todo.bring)]
+        tasks = [
+            partial(_multiply, context.by_id[device], jobs, problem, (first, second), brought, chunks, dtype, conjugate)
+            for device, jobs in todo.jobs
+            if context.by_id[device].process == context.process
+        ]
+        # BLAS multiplies about as many pairs in the time a core reads 2 bytes; NumPy's own loops are ten times slower
+        weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
+        with context.guarding(name):
+            context.workers.run(tasks, todo.work * weight, blas=True)
+    return from_chunks(context, layout, chunks, dtype, detached=detached)
+
+
+def _placed(context: Context, source: Any, where: Any, name: str) -> Operand:
+    return place(context, source, context.layout(where))._operand(name)
+
+
+def _bring(context: Context, source: Operand, where: Any, name: str) -> list[Chunk | None]:
+    if where is None:
+        return []
+    return redistribute(context, source, context.layout(where), operation=name)
+
+
+def _multiply(
+    device: Device,
+    jobs: tuple[Job, ...],
+    problem: Problem,
+    sources: tuple[Operand, Operand],
+    brought: Sequence[Sequence[Chunk | None]],
+    chunks: Sequence[Chunk | None],
+    dtype: Any,
+    conjugate: bool,
+) -> None:
+    """One device's products. Partial sums for one chunk are added to it, in order."""
+    lib = device.lib
+    batch, m, k = problem.bounds
+    end = len(problem.sizes)
+    scratch: Chunk | None = None
+    with device.active():
+        for job in jobs:
+            left = _matrix(lib, _taken(job.a, sources[0], brought[0]), problem.a, (batch, m, k), dtype)
+            right = _matrix(lib, _taken(job.b, sources[1], brought[1]), problem.b, (batch, k, end), dtype, m)
+            if conjugate and dtype.kind == "c":
+                left = lib.conjugate(left)
+            chunk = chunks[job.chunk]
+            assert chunk is not None
+            shape = chunk.array.shape
+            into = chunk.array.reshape((*shape[:batch], prod(shape[batch:m]), prod(shape[m:])))
+            if not job.add:
+                lib.matmul(left, right, out=into)
+                continue
+            if scratch is None or scratch.array.shape != into.shape:
+                scratch = device.empty(into.shape, dtype, "a partial product")
+            lib.matmul(left, right, out=scratch.array)
+            lib.add(into, scratch.array, out=into)
+
+
+def _taken(piece: Piece, source: Operand, brought: Sequence[Chunk | None]) -> Any:
+    if piece.brought:
+        chunk = brought[piece.chunk]
+        assert chunk is not None
+        return chunk.array
+    array = source.arrays[piece.chunk]
+    return array if piece.key is None else array[piece.key]
+
+
+def _matrix(
+    lib: Any, array: Any, labels: tuple[int, ...], ends: tuple[int, int, int], dtype: Any, start: int | None = None
+) -> Any:
+    """An operand's part as a stack of matrices: batch axes (length 1 where it lacks the label), rows, columns.
+
+    `ends` closes the batch, row and column labels; rows begin at `start`, by default where the batch ends.
+    """
+    batch, rows, columns = ends
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    if order != list(range(len(labels))):
+        array = array.transpose(order)
+    length = dict(zip(sorted(labels), array.shape))
+    shape = tuple([length.get(label, 1) for label in range(batch)])
+    begin = batch if start is None else start
+    high = prod([length.get(label, 1) for label in range(begin, rows)])
+    wide = prod([length.get(label, 1) for label in range(rows, columns)])
+    shape = (*shape, high, wide)
+    if array.shape != shape:
+        array = array.reshape(shape)
+    if array.dtype != dtype:
+        return array.astype(dtype)
+    if dtype.kind in "fc" and not _direct(array.strides[-2:], high, wide, array.itemsize):
+        array = lib.ascontiguousarray(array)
+    return array
+
+
+def _direct(strides: tuple[int, int], rows: int, columns: int, itemsize: int) -> bool:
+    """Whether BLAS reads a matrix as it lies, one axis with unit stride and the other at least as far apart."""
+    across, along = strides
+    return (along == itemsize and across >= columns * itemsize) or (across == itemsize and along >= rows * itemsize)
+
+
+def stored(value: DistributedArray, out: Any) -> Any:
+    """`value`, or `out` with it written there, in every copy; both have been checked."""
+    if out is None:
+        return value
+    if isinstance(out, np.ndarray):
+        out[...] = value.get()
+    else:
+        out[...] = value
+    return out

@@ -1,0 +1,405 @@
+"""``ufunc.reduce`` of every binary ufunc: the engine of all reductions.
+
+It exists in one place because one rule decides them all: what a device holds of each line along the reduced axes. Where
+it holds whole lines, it reduces them and nothing moves. Where lines are split, the folds that a mode names leave partial
+results, and nothing moves yet; the other folds are carried along the line from device to device, in order.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.algorithms.folds import (
+    ASSOCIATIVE,
+    Segment,
+    WarningOnce,
+    carry,
+    chain,
+    fold_on,
+    local_reduce,
+    run_tasks,
+    ufunc_of,
+)
+from distarray.array.functions import NOTHING
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import place
+from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.writing import store
+from distarray.context import Context
+from distarray.devices import Device
+from distarray.errors import ReadOnlyError
+from distarray.fusion.demand import demand
+from distarray.fusion.expr import ASTYPE, record
+from distarray.geometry import IndexMap, Range, Region, blocks
+from distarray.layout import Layout
+from distarray.modes import Mode
+from distarray.storage import Operand
+from distarray.transfer.execute import allocate, combine, redistribute
+
+__all__ = [
+    "Reduction", "arrays_of", "check_out", "computed_in", "deliver", "fold_sources", "in_blocks", "mask_chunks",
+    "normalized", "place_operand", "reduced", "small", "whole_lines",
+]  # fmt: skip
+
+_MODES: dict[Any, Mode] = {
+    np.add: Mode.SUM, np.multiply: Mode.PROD, np.maximum: Mode.MAX, np.minimum: Mode.MIN, np.logical_or: Mode.MAX,
+    np.logical_and: Mode.MIN,
+}  # fmt: skip
+_COUNTED = (Mode.SUM, Mode.PROD)
+
+
+class Reduction(NamedTuple):
+    """One call, checked: what every device needs to know of it.
+
+    Attributes
+    ----------
+    axes : tuple of int
+        Distinct and not negative.
+    dtype : numpy.dtype
+        Of the computation and the result.
+    given : dtype or None
+        What the caller asked for.
+    initial : scalar, None or NOTHING
+    """
+
+    ufunc: np.ufunc
+    axes: tuple[int, ...]
+    keepdims: bool
+    dtype: Any
+    given: Any
+    initial: Any
+
+    @property
+    def mode(self) -> Mode | None:
+        """The mode that partial results combine in, if there is one."""
+        return _MODES.get(self.ufunc)
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The result's shape."""
+        if self.keepdims:
+            return tuple([1 if axis in self.axes else n for axis, n in enumerate(shape)])
+        return tuple([n for axis, n in enumerate(shape) if axis not in self.axes])
+
+    def project(self, region: Region) -> Region:
+        """The part of the result that a region of the operand contributes to."""
+        if self.keepdims:
+            return Region([Range(0, 1, 1) if axis in self.axes else r for axis, r in enumerate(region)])
+        return Region([r for axis, r in enumerate(region) if axis not in self.axes])
+
+    def lift(self, region: Region, shape: tuple[int, ...]) -> Region:
+        """The whole lines of an operand of `shape` that a part of the result is reduced from."""
+        rest = iter(region)
+        ranges = []
+        for axis, n in enumerate(shape):
+            if axis in self.axes:
+                ranges.append(Range.full(n))
+                if self.keepdims:
+                    next(rest)
+            else:
+                ranges.append(next(rest))
+        return Region(ranges)
+
+
+class Piece(NamedTuple):
+    """Part of one chunk of the operand that a chunk of the result is folded from; `region` in the operand's coordinates."""
+
+    chunk: int
+    region: Region
+
+
+def place_operand(context: Context, obj: Any) -> DistributedArray:
+    """A host or device array as an array of `context`."""
+    source = obj if hasattr(obj, "dtype") and hasattr(obj, "shape") else np.asarray(obj)
+    return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
+
+
+def deliver(result: DistributedArray, out: Any) -> Any:
+    """A result as NumPy returns it: in ``out=``, or as a scalar where it has no axes."""
+    if out is not None:
+        return store(result, out)
+    if not result.ndim:
+        result._detached = True
+    return result
+
+
+def small(shape: Sequence[int], dtype: Any) -> Any:
+    """An array with at most one element, to ask NumPy what it would do with one of `shape`."""
+    return np.ones([n and 1 for n in shape], dtype)
+
+
+def computed_in(ufunc: np.ufunc, dtype: Any, out: Any) -> Any:
+    """The dtype of a reduction of `dtype` into an ``out=`` of dtype `out`."""
+    return ufunc.resolve_dtypes((out, dtype, None), casting="unsafe", reduction=True)[2]
+
+
+def check_out(out: Any) -> None:
+    """Refuse what can't be written to."""
+    if not isinstance(out, (DistributedArray, np.ndarray)):
+        raise TypeError(f"output must be an array, not {type(out).__name__}: pass a DistributedArray or a NumPy array")
+    if isinstance(out, DistributedArray) and not out._writable:
+        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+
+
+def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that an accepted ``axis=`` names, ascending."""
+    if axis is None:
+        return tuple(range(ndim))
+    listed = axis if isinstance(axis, tuple) else (axis,)
+    return tuple(sorted([operator.index(i) % ndim for i in listed])) if ndim else ()
+
+
+def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
+    with context.lock:
+        context.check()
+        if not a.size:
+            return _of_nothing(context, call, a)
+        ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
+        found = _operand(call, a)
+        masks = None if where is True else mask_chunks(context, where, found.layout)
+        pieces = whole_lines(call, found.layout)
+        if pieces is not None:
+            return _fold_pieces(context, call, found, masks, pieces, None)
+        if call.mode is not None:
+            return _fold_pieces(context, call, found, masks, fold_sources(call, found.layout), call.mode)
+        if len(call.axes) == 1:
+            return _carried(context, call, found, masks)
+    return _axis_by_axis(context, call, a, where)
+
+
+def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> DistributedArray:
+    """The reduction of an array without elements: the initial value everywhere."""
+    shape = call.shape(a.shape)
+    value: Any = np.empty((), call.dtype)
+    if 0 not in shape:
+        value = np.asarray(call.ufunc.reduce(np.empty(0, a.dtype), dtype=call.given, initial=call.initial))
+        value = value.astype(call.dtype)
+    layout = resolve_layout(context, None, shape, itemsize=call.dtype.itemsize)
+    return place(context, np.broadcast_to(value, shape), layout)
+
+
+def _operand(call: Reduction, a: DistributedArray) -> Operand:
+    """The operand's chunks: as partial values where folding them and reducing them may change places."""
+    name = call.ufunc.__name__
+    found = a._operand(name, partial_ok=True)
+    layout = found.layout
+    if not layout.is_partial:
+        return found
+    same = layout.mode is call.mode and call.dtype == found.dtype
+    if same and layout.index_map.covers and layout.mode.exact_identity(found.dtype):
+        return found
+    return a._operand(name)
+
+
+def mask_chunks(context: Context, where: Any, layout: Layout) -> list[Any]:
+    """A mask, broadcast to the layout's shape, cut as its chunks are."""
+    target = context.layout(layout.index_map)
+    if isinstance(where, DistributedArray):
+        node = record(context, ASTYPE, (where._arg(),), {"dtype": np.dtype(bool)}, layout.shape)
+        chunks = demand(node, target).chunks
+    else:
+        mask = place(context, np.broadcast_to(np.asarray(where), layout.shape), target)
+        chunks = mask._own().version.chunks
+    return [None if chunk is None else chunk.array for chunk in chunks]
+
+
+# --- who reduces what -------------------------------------------------------------------------------------------------
+
+_Pieces = dict[tuple[int, Region], list[Piece]]
+"""``(device, region of the result) → what it is folded from``, on that device."""
+
+
+def whole_lines(call: Reduction, layout: Layout) -> _Pieces | None:
+    """Pieces that hold whole lines along the reduced axes and yield each element of the result; None if there are none.
+
+    Where bits may depend on the cut, each element gets one owner, except where all devices hold the same whole operand.
+    """
+    shape = layout.shape
+    if layout.is_partial and not layout.index_map.is_disjoint:
+        return None
+    sources: _Pieces = {}
+    homes: dict[int, list[Region]] = {device: [] for device in layout.devices}
+    for i, (device, region) in enumerate(layout.chunks):
+        if region.size and all(region[axis].size == shape[axis] for axis in call.axes):
+            part = call.project(region)
+            if (device, part) not in sources:
+                sources[device, part] = [Piece(i, region)]
+                homes[device].append(part)
+    index_map = IndexMap(call.shape(shape), homes)
+    if not index_map.covers:
+        return None
+    by_slices = call.mode is None and len(call.axes) < 2
+    if call.dtype.kind in "biu" or by_slices or index_map.is_disjoint or index_map.is_replicated:
+        return sources
+    owned: _Pieces = {}
+    for device in index_map.devices:
+        for chunk, part in index_map.owned(device):
+            (source,) = sources[device, index_map.chunks[chunk][1]]
+            region = call.lift(part, shape)
+            owned[device, part] = [Piece(source.chunk, region)]
+    return owned
+
+
+def fold_sources(call: Reduction, layout: Layout) -> _Pieces:
+    """Pieces that hold every value once (or, where folding twice is harmless, whole chunks)."""
+    index_map = layout.index_map
+    pieces: _Pieces = {}
+    for device in index_map.devices:
+        if layout.is_partial or call.mode not in _COUNTED:
+            held = [(i, index_map.chunks[i][1]) for i in index_map.chunk_ids(device)]
+        else:
+            held = list(index_map.owned(device))
+        for i, region in held:
+            if region.size:
+                pieces.setdefault((device, call.project(region)), []).append(Piece(i, region))
+    return pieces
+
+
+# --- folding ----------------------------------------------------------------------------------------------------------
+
+
+def _fold_pieces(
+    context: Context, call: Reduction, found: Operand, masks: Any, pieces: _Pieces, mode: Mode | None
+) -> DistributedArray:
+    """Reduce the pieces where they are; the result is in `mode`, or REPLICA."""
+    homes: dict[int, list[Region]] = {device: [] for device in found.layout.devices}
+    for device_id, part in pieces:
+        homes[device_id].append(part)
+    index_map = IndexMap(call.shape(found.shape), homes)
+    apart = mode in _COUNTED and call.initial is not NOTHING and call.initial is not None
+    start = call.initial
+    if apart and mode is not None:
+        start = None if masks is None else mode.identity(call.dtype)
+    partial_mode = None if index_map.is_disjoint else mode
+    layout = context.layout(index_map, Mode.of(partial_mode))
+    with context.reporting():
+        chunks = allocate(context, layout, call.dtype, label=call.ufunc.__name__)
+    steady = partial_mode is None and index_map.is_replicated and call.dtype.kind not in "biu"
+    tasks: dict[int, list[Callable[[], None]]] = {}
+    nbytes = 0
+    for chunk, (device_id, part) in zip(chunks, index_map.chunks, strict=True):
+        if chunk is None:
+            continue
+        operands = []
+        for piece in pieces[device_id, part]:
+            key = found.layout.chunks[piece.chunk][1].locate(piece.region).slices
+            array = found.arrays[piece.chunk][(*key, ...)]
+            mask = None if masks is None else masks[piece.chunk][(*key, ...)]
+            operands.append((array, mask))
+            nbytes += array.nbytes
+        task = partial(_fold_here, chunk.device, call, operands, chunk.array, start, steady)
+        tasks.setdefault(device_id, []).append(task)
+    for device_id in index_map.devices if apart else ():
+        for i, part in index_map.first_owned(device_id):
+            held = chunks[i]
+            if held is not None:
+                key = index_map.chunks[i][1].locate(part).slices
+                tasks[device_id].append(partial(_fold_initial, held.device, call, held.array, key, mode))
+    run_tasks(
+        context, [partial(_each, work) for work in tasks.values()], nbytes, "reduce", fallible=call.ufunc is np.power
+    )
+    return from_chunks(context, layout, chunks, call.dtype)
+
+
+def _each(tasks: Sequence[Callable[[], None]]) -> None:
+    for task in tasks:
+        task()
+
+
+def _fold_here(
+    device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any, steady: bool
+) -> None:
+    """Reduce all pieces of one chunk of the result. `steady`: in C order, so that every replica has the same bits."""
+    with device.active():
+        for turn, (array, mask) in enumerate(operands):
+            if steady and not array.flags.c_contiguous:
+                array = device.lib.ascontiguousarray(array)
+            if turn == 0:
+                local_reduce(device, call.ufunc, array, out, call.axes, call.given, start, mask)
+                continue
+            more = device.empty(out.shape, out.dtype, call.ufunc.__name__)
+            local_reduce(device, call.ufunc, array, more.array, call.axes, call.given, start, mask)
+            assert call.mode is not None
+            combine(device.lib, call.mode, out, more.array)
+
+
+def _fold_initial(device: Device, call: Reduction, out: Any, key: Any, mode: Any) -> None:
+    """Fold the initial value in, where this device is the first to hold a result."""
+    with device.active():
+        view = out[(*key, ...)]
+        combine(device.lib, mode, view, device.lib.full(view.shape, call.initial, out.dtype))
+
+
+def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> DistributedArray:
+    """A fold of which the order matters, passed along the devices of its one axis."""
+    (axis,) = call.axes
+    name = call.ufunc.__name__
+    parts = chain(found.layout.index_map, axis)
+    if parts is None:
+        found, masks = in_blocks(context, found, masks, axis, name)
+        pieces = whole_lines(call, found.layout)
+        if pieces is not None:
+            return _fold_pieces(context, call, found, masks, pieces, None)
+        parts = chain(found.layout.index_map, axis)
+        assert parts is not None
+    kept = call._replace(keepdims=True)
+    shape = kept.shape(found.shape)
+    ahead = name in ASSOCIATIVE
+    segments = [(kept.project(region), own) for region, own in parts]
+    again = call.initial if call.ufunc.identity is None else NOTHING
+
+    def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
+        array = found.arrays[segment.chunk][segment.key]
+        mask = None if masks is None else masks[segment.chunk][segment.key]
+        with device.active():
+            if before is None:
+                local_reduce(device, call.ufunc, array, after, (axis,), call.given, call.initial, mask)
+                return
+            if ahead:
+                more = device.empty(after.shape, after.dtype, name)
+                local_reduce(device, call.ufunc, array, more.array, (axis,), call.given, again, mask)
+                array, mask = more.array, None
+            fold_on(device, call.ufunc, before, array, after, axis, call.given, mask)
+
+    with WarningOnce(context, "reduce"):
+        index_map, chunks = carry(context, name, segments, shape, call.dtype, step, fallible=call.ufunc is np.power)
+    result = from_chunks(context, context.layout(index_map), chunks, call.dtype)
+    return result if call.keepdims else result._viewed(result._view_map().squeeze(axis))
+
+
+def in_blocks(
+    context: Context, found: Operand, masks: Any, axis: int, name: str, *, cut: int | None = None
+) -> tuple[Operand, Any]:
+    """The operand cut into blocks along `cut`: by default its longest axis but `axis`, or that where there is no other."""
+    shape = found.shape
+    if cut is None:
+        others = [a for a in range(len(shape)) if a != axis and shape[a] > 1]
+        cut = max(others, key=lambda other: (shape[other], -other)) if others else axis
+    target = context.layout(blocks(cut).resolve(shape, context.group.ids))
+    moved = Operand(target, arrays_of(redistribute(context, found, target, operation=name)), found.dtype)
+    if masks is not None:
+        flags = Operand(context.layout(found.layout.index_map), masks, np.dtype(bool))
+        masks = arrays_of(redistribute(context, flags, target, operation=name))
+    return moved, masks
+
+
+def arrays_of(chunks: Sequence[Any]) -> list[Any]:
+    """The arrays of chunks."""
+    return [None if chunk is None else chunk.array for chunk in chunks]
+
+
+def _axis_by_axis(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
+    """A fold over several axes in any order: one after the other; an initial value with the last."""
+    result = a
+    repeated = call.ufunc.identity is None
+    for axis in call.axes[::-1]:
+        last = axis == call.axes[0]
+        initial = call.initial if last or repeated else NOTHING
+        one = call._replace(axes=(axis,), keepdims=True, initial=initial)
+        result = reduced(context, one, result, where)
+        where = True
+    return result if call.keepdims else result._viewed(result._view_map().squeeze(call.axes))

@@ -1,0 +1,364 @@
+"""NumPy's operators and the calling of ufuncs: what turns ``x + y`` and ``np.add(x, y, out=…, where=…)`` into recorded
+expressions.
+
+:class:`DistributedArray` is the mixin that gives the array its special methods. The short way (one operator on arrays of one
+context) and the general one (any ufunc call) end in the same recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distarray.array.place import as_operand, is_foreign_array, is_masked
+from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, own_protocol
+from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import assign, check_out, store
+from distarray.errors import ReadOnlyError
+from distarray.fusion import gpu_ufuncs
+from distarray.fusion.demand import demand, write
+from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record
+from distarray.modes import Operand as ModeOperand
+from distarray.modes import preserved
+from distarray.storage import Version, operand
+from distarray.transfer.execute import allocate
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["apply", "binary", "in_place", "known", "several", "takes"]
+
+
+def apply(
+    ufunc: np.ufunc,
+    inputs: Sequence[Any],
+    out: tuple[Any, ...] | None = None,
+    where: Any = True,
+    **kwargs: Any,
+) -> Any:
+    """Call an element-wise ufunc on arrays, scalars and whatever NumPy accepts.
+
+    Communication: none where the operands have one layout; otherwise what aligns them, at the demand.
+    """
+    kwargs.pop("subok", None)
+    kwargs.pop("order", None)
+    if kwargs.get("signature") is None:
+        kwargs.pop("signature", None)
+    ours = [a for a in (*inputs, *(out or ()), where) if isinstance(a, DistributedArray)]
+    context = same_context(ours)
+    args: list[Any] = []
+    arrays: list[DistributedArray] = []
+    for item in inputs:
+        if isinstance(item, (*PYTHON_SCALARS, np.generic)):
+            args.append(item)
+            continue
+        array: DistributedArray = as_operand(context, item, None)
+        if isinstance(array, np.generic):
+            args.append(array)
+            continue
+        arrays.append(array)
+        args.append(array)
+    if out is not None and all(o is None for o in out):
+        out = None
+    shapes = [a._shape for a in arrays]
+    mask = None
+    if where is not True:
+        mask = as_operand(context, where, None)
+        if not isinstance(mask, np.generic):
+            shapes.append(mask._shape)
+    # NumPy speaks of dtypes before shapes
+    checks = dict(kwargs)
+    if out is not None:
+        for target in out:
+            if target is not None and not isinstance(target, (DistributedArray, np.ndarray)):
+                raise TypeError(f"return arrays must be of ArrayType, and out= got {type(target).__name__}")
+        dummies = tuple(None if o is None else np.empty(0, o.dtype) for o in out)
+        checks["out"] = dummies if ufunc.nout > 1 else dummies[0]
+    if mask is not None:
+        checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)
+    operands = tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args])
+    if checks != kwargs or len(set(shapes)) > 1:
+        probe(ufunc, operands, checks)
+    shape = broadcast_shape(*shapes) if shapes else ()
+    if out is not None:
+        check_out(out, shape)
+        shape = next(o.shape for o in out if o is not None)
+    if ufunc.nout > 1:
+        return _several(context, ufunc, args, out, mask, shape, kwargs)
+    if out is None and mask is None and not kwargs:
+        partial = _partial_result(context, ufunc, args)
+        if partial is not None:
+            return partial
+    target = None if out is None else out[0]
+    if mask is None:
+        node = record(context, ufunc, operands, kwargs, shape)
+    else:
+        node = _masked(context, ufunc, operands, kwargs, shape, mask, target)
+    if target is None:
+        return DistributedArray._of_node(node)
+    if forced(node):
+        demand(node)
+    return store(DistributedArray._of_node(node), target, operands)
+
+
+def _masked(
+    context: Context,
+    ufunc: np.ufunc,
+    operands: Any,
+    kwargs: dict[str, Any],
+    shape: tuple[int, ...],
+    mask: Any,
+    target: Any,
+) -> Node:
+    """A call with ``where=``: what stands where the mask is False is the target's, or zero where there is none."""
+    dtype = probe(ufunc, operands, kwargs).dtype
+    where = _plain(mask)
+    zero = np.zeros((), dtype)[()]
+    if target is None:
+        return record(context, ufunc, operands, kwargs, shape, (where, zero))
+    old = _plain(as_operand(context, target, ()))
+    if target.dtype == dtype:
+        return record(context, ufunc, operands, kwargs, shape, (where, old))
+    value = record(context, ufunc, operands, kwargs, shape, (where, zero))
+    return record(context, ASTYPE, (value,), {"dtype": target.dtype}, shape, (where, old))
+
+
+def _plain(item: Any) -> Any:
+    return item._arg() if isinstance(item, DistributedArray) else item
+
+
+def _several(
+    context: Context,
+    ufunc: np.ufunc,
+    args: Sequence[Any],
+    out: tuple[Any, ...] | None,
+    mask: Any,
+    shape: tuple[int, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Any, ...]:
+    """A ufunc of several outputs (``divmod``, ``modf``, ``frexp``): evaluated at the call, chunk by chunk.
+
+    With a mask all elements are computed, in silence, and those where it is False keep what stands in ``out=``, or are 0.
+    """
+    with np.errstate(all="ignore") if mask is not None else nullcontext():
+        results = several(context, ufunc, args, shape, kwargs)
+    targets = [None] * len(results) if out is None else out
+    for target, result in zip(targets, results, strict=True):
+        if target is not None and not np.can_cast(result.dtype, target.dtype, kwargs.get("casting", "same_kind")):
+            raise TypeError(f"Cannot cast ufunc {ufunc.__name__!r} output from {result.dtype!r} to {target.dtype!r}")
+    final = []
+    for target, result in zip(targets, results, strict=True):
+        chosen: Any = result
+        if mask is not None:
+            kept = np.zeros((), result.dtype)[()] if target is None else target
+            chosen = np.where(mask, result.astype(kept.dtype), kept)
+        final.append(chosen if target is None else store(chosen, target))
+    return tuple(final)
+
+
+def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> Any:
+    """The chunk-wise result on partial operands of one layout, where the mode table says that it is exact."""
+    layouts = []
+    covered = True
+    described = []
+    for a in args:
+        if not isinstance(a, DistributedArray):
+            described.append(ModeOperand(None, np.result_type(a), a))
+            continue
+        if a._storage is None or not a._storage.version.layout.is_partial:
+            return None
+        layout = a._storage.version.layout
+        covered = covered and layout.index_map.covers
+        described.append(ModeOperand(layout.mode, a._dtype, None))
+    mode = preserved(ufunc.__name__, tuple(described), covered=covered)
+    if mode is None:
+        return None
+    with context.lock:
+        operands: list[Any] = []
+        for a in args:
+            if isinstance(a, DistributedArray):
+                found = operand(context, a._own().version, a._view)
+                if found is None or not found.layout.is_partial:
+                    return None
+                layouts.append(found.layout)
+                operands.append(found.arrays)
+            else:
+                operands.append(a)
+        if any(lo.index_map != layouts[0].index_map for lo in layouts):
+            return None
+        dtype = probe(ufunc, tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args]), {}).dtype
+        chunks: list[Any] = []
+        for i, (device_id, region) in enumerate(layouts[0].chunks):
+            device = context.by_id[device_id]
+            if device.process != context.process:
+                chunks.append(None)
+                continue
+            chunk = device.empty(region.shape, dtype, ufunc.__name__)
+            with device.active(), np.errstate(all="ignore"):
+                call = getattr(device.lib, ufunc.__name__)
+                call(*[o[i] if isinstance(o, list) else o for o in operands], out=chunk.array)
+            chunks.append(chunk)
+        target = context.layout(layouts[0].index_map, mode)
+    version = Version(target, list(chunks), dtype)
+    return DistributedArray._of_version(context, version, detached=not target.shape)
+
+
+def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
+    """The short way of an operator: `array` is one of the operands."""
+    if left is array:
+        other = right
+    else:
+        other = left
+    kind = type(other)
+    shape = array._shape
+    if kind is type(array):
+        if other._context is not array._context:
+            same_context((array, other))
+        if other._shape != shape:
+            shape = _broadcast(ufunc, left, right)
+        storage = other._storage
+        if storage is not None and storage.version.layout.is_partial:
+            return apply(ufunc, (left, right))
+        second = other._arg()
+    elif kind in PYTHON_SCALARS or isinstance(other, np.generic):
+        second = other
+    elif known(other):
+        if isinstance(other, np.matrix) and (ufunc is np.multiply or ufunc is np.power):
+            raise TypeError(f"{ufunc.__name__} means another thing to np.matrix: pass np.asarray(m), or use @")
+        return apply(ufunc, (left, right))
+    elif takes(other):
+        return ufunc(left, right)
+    elif hasattr(kind, "__array__") and not hasattr(kind, "__array_ufunc__"):
+        converted = np.asarray(other)
+        return apply(ufunc, (left, converted) if left is array else (converted, right))
+    elif other is None or isinstance(other, (str, bytes)) or _is_opaque(other):
+        if ufunc is np.equal:  # no element is equal to these
+            return apply(np.logical_and, (array, False))
+        return apply(np.logical_or, (array, True)) if ufunc is np.not_equal else NotImplemented
+    else:
+        return NotImplemented
+    context = array._context
+    context.check()
+    storage = array._storage
+    if storage is not None and storage.version.layout.is_partial:
+        return apply(ufunc, (left, right))
+    first = array._arg()
+    node = record(context, ufunc, (first, second) if left is array else (second, first), {}, shape)
+    return DistributedArray._of_node(node)
+
+
+def _broadcast(ufunc: np.ufunc, left: Any, right: Any) -> tuple[int, ...]:
+    """The operands' common shape; where there is none, NumPy's error, of dtypes before that of shapes."""
+    try:
+        return broadcast_shape(left._shape, right._shape)
+    except ValueError:
+        probe(ufunc, (left._arg(), right._arg()), {})
+        raise
+
+
+def known(other: Any) -> bool:
+    """Whether an object is an operand by itself: an array of ours or NumPy's or CuPy's, a scalar, nested lists."""
+    if isinstance(other, np.ndarray):
+        return type(other) is np.ndarray or not own_protocol(type(other))
+    if isinstance(other, (np.generic, DistributedArray, *PYTHON_SCALARS, list, tuple)):
+        return True
+    return is_foreign_array(other)
+
+
+def _is_opaque(other: Any) -> bool:
+    """Whether an object knows no equality but identity, and is no array to NumPy."""
+    equality: Any = type(other).__eq__
+    arrays = ("__array__", "__array_interface__", "__array_struct__", "__array_ufunc__")
+    return equality is object.__eq__ and not any(hasattr(type(other), name) for name in arrays)
+
+
+def takes(other: Any) -> bool:
+    """Whether an operator goes on to the ufunc, by NEP 13: with known operands, and those with a protocol of their own."""
+    return known(other) or getattr(type(other), "__array_ufunc__", None) is not None
+
+
+def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
+    """``array op= other``."""
+    if array._detached:
+        return apply(ufunc, (array, other))
+    if not known(other):
+        return ufunc(array, other, out=array) if takes(other) else NotImplemented
+    if not array._writable:
+        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; write to x.copy()")
+    context = array._context
+    if isinstance(other, (*PYTHON_SCALARS, np.generic)):
+        second: Any = other
+    else:
+        second = as_operand(context, other, None if is_masked(other) else array._shape)
+        if isinstance(second, DistributedArray):
+            same_context((array, second))
+            shape = second._shape
+            if shape != array._shape:
+                probe(ufunc, (array._arg(), _plain(second)), {"out": np.empty(0, array._dtype)})
+            if shape != array._shape and broadcast_shape(array._shape, shape) != array._shape:
+                raise ValueError(
+                    f"non-broadcastable output operand with shape {array._shape} doesn't match the broadcast shape "
+                    f"{broadcast_shape(array._shape, shape)}"
+                )
+    first = array._arg()
+    argument = _plain(second)
+    probe(ufunc, (first, argument), {"out": np.empty(0, array._dtype)})
+    node = record(context, ufunc, (first, argument), {}, array._shape)
+    if type(first) is Node:
+        if node.dtype != array._dtype:
+            node = record(context, ASTYPE, (node,), {"dtype": array._dtype}, array._shape)
+        fresh = DistributedArray._of_node(node)
+        array._node, array._storage = fresh._node, fresh._storage
+        return array
+    assert isinstance(first, Leaf)
+    if (
+        node.ufunc is np.power and node.dtype.kind in "iu"
+    ):  # it stops where it fails: nothing is written before that is known
+        assign(array, array._view_map(), DistributedArray._of_node(node))
+        return array
+    private = 1 + (type(argument) is Leaf and argument.version is first.version and argument.view == first.view)
+    write(array._own(), array._view, node, private=private)
+    return array
+
+
+def several(
+    context: Context, ufunc: np.ufunc, args: Sequence[Any], shape: tuple[int, ...], kwargs: dict[str, Any]
+) -> list[DistributedArray]:
+    """A ufunc of several outputs, computed at the call on aligned chunks."""
+    operands = tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args])
+    dtypes = [r.dtype for r in probe(ufunc, operands, kwargs)]
+    arrays = [a for a in args if isinstance(a, DistributedArray)]
+    # an expression of all operands decides the layout, and brings every operand there
+    lead = max(arrays, key=lambda a: a.size)
+    if lead.shape == shape:
+        layout = context.layout(lead._operand(ufunc.__name__).layout.index_map)
+    else:
+        grown = record(context, ASTYPE, (lead._arg(),), {"dtype": lead.dtype}, shape)
+        layout = demand(grown).layout
+    local: list[Any] = []
+    for a in args:
+        if not isinstance(a, DistributedArray):
+            local.append(a)
+            continue
+        node = record(context, ASTYPE, (a._arg(),), {"dtype": a.dtype}, shape)
+        version = demand(node, layout)
+        local.append([None if c is None else c.array for c in version.chunks])
+    with context.reporting():
+        outputs = [allocate(context, layout, dtype, label=ufunc.__name__) for dtype in dtypes]
+    with context.guarding(ufunc.__name__):
+        for i, chunks in enumerate(zip(*outputs, strict=True)):
+            if chunks[0] is None:
+                continue
+            device = chunks[0].device
+            with device.active():
+                function = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
+                function(
+                    *[a[i] if isinstance(a, list) else a for a in local], out=tuple(c.array for c in chunks), **kwargs
+                )
+    return [
+        from_chunks(context, layout, chunks, dtype, detached=not shape)
+        for chunks, dtype in zip(outputs, dtypes, strict=True)
+    ]

@@ -1,0 +1,133 @@
+"""From objects to arrays: what host, GPU and nested values become when they are operands or are placed in a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from distarray.array.agreement import compare_host
+from distarray.array.dtypes import check_dtype
+from distarray.array.layouts import resolve_layout
+from distarray.array.shapes import PYTHON_SCALARS
+from distarray.array.state import DistributedArray, from_chunks
+from distarray.context import Context
+from distarray.devices import Chunk, from_dlpack
+from distarray.layout import Layout
+from distarray.modes import Mode
+from distarray.transfer.execute import gather_to_host
+
+
+def host_or_device_array(obj: Any, dtype: Any) -> Any:
+    """A NumPy or CuPy array of an object's values; no copy where it is one already."""
+    if is_cupy(obj):
+        return obj if dtype is None else obj.astype(dtype, copy=False)
+    if not isinstance(obj, (np.ndarray, np.generic, list, tuple, *PYTHON_SCALARS)) and not hasattr(obj, "__array__"):
+        if hasattr(obj, "__dlpack__"):
+            obj = from_dlpack(obj)
+            if is_cupy(obj):
+                return obj if dtype is None else obj.astype(dtype, copy=False)
+        elif not isinstance(obj, Sequence):
+            raise TypeError(
+                f"can't make an array of {type(obj).__name__}: pass numbers, nested lists, a NumPy or CuPy array, or an "
+                f"object with __dlpack__"
+            )
+    if isinstance(obj, (list, tuple)):
+        obj = _nested(obj)
+    array = np.asarray(obj, dtype=None if dtype is None else check_dtype(dtype))
+    check_dtype(array.dtype)
+    return array
+
+
+def _nested(obj: Any) -> Any:
+    """Lists with distributed scalars in them, as lists of NumPy values."""
+    if isinstance(obj, (list, tuple)):
+        return [_nested(item) for item in obj]
+    return obj.get() if isinstance(obj, DistributedArray) else obj
+
+
+def is_cupy(obj: Any) -> bool:
+    """Whether an object is a CuPy array, without importing CuPy."""
+    return type(obj).__module__.partition(".")[0] == "cupy" and hasattr(obj, "data") and hasattr(obj, "shape")
+
+
+def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
+    """Copy a NumPy or CuPy array's values into a layout: each chunk its part; partial modes keep each value once."""
+    index_map, mode, dtype = layout.index_map, layout.mode, source.dtype
+    if context.debug and context.communicator is not None:
+        compare_host(context, source if isinstance(source, np.ndarray) else source.get())
+    on_gpu = not isinstance(source, np.ndarray)
+    if on_gpu and context.kind == "host":
+        source, on_gpu = source.get(), False
+    chunks: list[Chunk | None] = []
+    single = mode in (Mode.SUM, Mode.PROD) and not index_map.is_disjoint
+    with context.reporting():
+        for device_id, region in layout.chunks:
+            device = context.by_id[device_id]
+            if device.process != context.process:
+                chunks.append(None)
+            elif single:
+                chunks.append(device.full(region.shape, dtype, mode.identity(dtype)))
+            elif on_gpu:
+                chunks.append(device.from_foreign(source[region.key]))
+            else:
+                chunks.append(device.from_host(source[region.key]))
+        if single:
+            for device_id in layout.devices:
+                for chunk_id, part in index_map.first_owned(device_id):
+                    chunk = chunks[chunk_id]
+                    if chunk is None:
+                        continue
+                    piece = (
+                        chunk.device.from_foreign(source[part.key])
+                        if on_gpu
+                        else chunk.device.from_host(source[part.key])
+                    )
+                    key = layout.chunks[chunk_id][1].locate(part).key
+                    chunk.device.copy(chunk.array[key], piece.array, chunk.device)
+    return from_chunks(context, layout, chunks, dtype)
+
+
+def as_operand(context: Context, obj: Any, shape: tuple[int, ...] | None) -> Any:
+    """An operand of an operation: arrays of this context as they are, 0-d host arrays as NumPy scalars, others placed.
+
+    `shape`, where given, says that the result must be an array (0-d ones too).
+    """
+    if isinstance(obj, DistributedArray):
+        return obj
+    if isinstance(obj, np.generic) and shape is None:
+        return obj
+    if shape is None and is_masked(obj):
+        raise TypeError("a masked array loses its mask as an operand of a distributed array: pass m.filled(value)")
+    source = host_or_device_array(obj, None)
+    if shape is None and source.ndim == 0 and isinstance(source, np.ndarray):
+        return source[()]
+    return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
+
+
+def is_masked(obj: Any) -> bool:
+    """Whether an object is a masked array with masked elements."""
+    plain = type(obj) is np.ndarray or not isinstance(obj, np.ndarray)
+    return not plain and isinstance(obj, np.ma.MaskedArray) and bool(np.ma.is_masked(obj))
+
+
+def is_foreign_array(obj: Any) -> bool:
+    """Whether an object is an array that operators take and copy: CuPy's."""
+    return is_cupy(obj)
+
+
+def host_values(array: DistributedArray) -> Any:
+    """The values of a distributed index array, fetched once: all processes must agree on them."""
+    return gather_to_host(array._context, array._operand("an index array"))
+
+
+def host_nested(item: Any) -> Any:
+    if isinstance(item, (list, tuple)):
+        return [host_nested(i) for i in item]
+    return host_values(item) if isinstance(item, DistributedArray) else item
+
+
+def nested(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Nested lists that are assigned to elements of `dtype`: each number is converted as NumPy does, or refused."""
+    return np.asarray(host_nested(value), dtype)

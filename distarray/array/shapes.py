@@ -1,0 +1,34 @@
+"""Shapes that broadcast, and which objects are operands as they stand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+PYTHON_SCALARS = (bool, int, float, complex)
+
+
+def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that `shapes` broadcast to, with NumPy's error."""
+    first = shapes[0]
+    if all(s == first for s in shapes[1:]):
+        return first
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        listed = " ".join(str(s).replace(" ", "") for s in shapes)
+        raise ValueError(f"operands could not be broadcast together with shapes {listed}") from None
+
+
+def own_protocol(kind: type) -> bool:
+    """Whether a subclass of NumPy's array (with units, say) has NumPy ask it before anything is computed."""
+    return issubclass(kind, np.ndarray) and (
+        kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
+        or kind.__array_function__ is not np.ndarray.__array_function__
+    )
+
+
+def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    try:
+        return broadcast_shape(shape, target) == target
+    except ValueError:
+        return False

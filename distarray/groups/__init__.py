@@ -1,0 +1,1 @@
+"""The process groups of cupyx, beside the distributed array: collectives on arrays that exist."""

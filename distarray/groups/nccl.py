@@ -1,0 +1,375 @@
+"""Backend "nccl": the process group on arrays of a GPU, and what its arrays become for NCCL.
+
+NCCL knows no bool, 16-bit integers or complex numbers. They move as bytes or as twice the real numbers; bool reduces as
+bytes of 0 and 1 with maximum for *or* and minimum for *and*, 16-bit integers in 32 bits, whose low half is the 16-bit
+result, and complex sums are sums of their parts.
+
+A call with nothing unusual about it, CuPy arrays of a type that NCCL knows, has a short way of its own in `all_reduce`:
+it costs little more than NCCL's own function.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.comm.base import Signature
+from distarray.comm.deadlines import collective_timeout
+from distarray.comm.nccl.binding import OP, TYPE, Calls, find_binding
+from distarray.comm.nccl.communicator import NcclCommunicator
+from distarray.groups import buffers
+from distarray.groups.base import ProcessGroup
+from distarray.groups.buffers import View
+from distarray.groups.mpi_calls import MpiWire, connect_mpi
+from distarray.rendezvous.control import StoreControl, store_control
+
+__all__ = ["NcclEngine", "NcclGroup", "stream_address"]
+
+WIDE = {"int16": "int32", "uint16": "uint32"}
+PARTS = {"complex64": "float32", "complex128": "float64"}
+
+
+class Plan(NamedTuple):
+    """How NCCL reduces a data type: its number, numbers an element, the operation, and a type to convert to first."""
+
+    type: int
+    factor: int
+    op: int
+    wide: str
+
+
+def plan_of(dtype: np.dtype[Any], op: str) -> Plan:
+    name = dtype.name
+    if name == "bool":
+        return Plan(TYPE["uint8"], 1, OP["max" if op in ("sum", "max") else "min"], "")
+    if name in WIDE:
+        return Plan(TYPE[WIDE[name]], 1, OP[op], WIDE[name])
+    if name in PARTS:
+        return Plan(TYPE[PARTS[name]], 2, OP[op], "")
+    return Plan(TYPE[name], 1, OP[op], "")
+
+
+def stream_address(stream: Any) -> int:
+    """A stream's address: CuPy's and cuda.core's streams, PyTorch's, or the number itself."""
+    if isinstance(stream, int):
+        return stream
+    for attribute in ("ptr", "cuda_stream", "handle"):
+        if hasattr(stream, attribute):
+            return int(getattr(stream, attribute))
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    raise TypeError(
+        f"stream is a {type(stream).__name__}; a CUDA stream is needed, such as cupy.cuda.Stream(), or None"
+    )
+
+
+class NcclEngine(ProcessGroup):
+    """The dense collectives on NCCL, for a communicator over processes and for one of `init_all` alike."""
+
+    device: int
+    calls: Calls
+
+    def _prepare(self, calls: Calls, device: int) -> None:
+        import cupy
+
+        self._cupy: Any = cupy
+        self._ndarray: Any = cupy.ndarray
+        self._stream: Callable[[], Any] = cupy.cuda.get_current_stream
+        self.calls = calls
+        self.device = device
+        self._plans: dict[tuple[np.dtype[Any], str], Plan] = {}
+
+    @abc.abstractmethod
+    def _call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
+        """Make an NCCL call, with what watches over it."""
+
+    def _later(self, finish: Callable[[], None]) -> None:
+        """Do something once the call just made is queued."""
+        finish()
+
+    # ---- collectives
+
+    def _view(self, value: Any, name: str, write: bool, stream: Any) -> View:
+        if isinstance(value, self._ndarray):
+            return buffers.as_view(buffers.device_array(value, name, self.device, write=write), name)
+        with self._on(self._address_of(stream)):  # DLPack orders the owner's stream with the current one
+            return buffers.as_view(buffers.device_array(value, name, self.device, write=write), name)
+
+    def _all_reduce(self, src: View, dst: View, op: str, stream: Any) -> None:
+        plan, where = self._plan(src.dtype, op), self._address_of(stream)
+        source, target, finish = self._widened(plan, src.flat, dst.flat, where)
+        p, q, n = source.data.ptr, target.data.ptr, source.size * plan.factor
+        self._call(
+            lambda: self.calls.all_reduce(p, q, n, plan.type, plan.op, where),
+            self._key("all_reduce", n),
+            where,
+            "all_reduce",
+        )
+        self._finish(finish)
+
+    def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Any) -> None:
+        plan, where = self._plan(src.dtype, op), self._address_of(stream)
+        source, target, finish = self._widened(plan, src.flat, None if dst is None else dst.flat, where)
+        p, n = source.data.ptr, source.size * plan.factor
+        q = p if target is None else target.data.ptr
+        key = self._key("reduce", n, root)
+        self._call(lambda: self.calls.reduce(p, q, n, plan.type, plan.op, root, where), key, where, "reduce")
+        self._finish(finish)
+
+    def _broadcast(self, view: View, root: int, stream: Any) -> None:
+        where, p, n = self._address_of(stream), view.array.data.ptr, view.array.nbytes
+        byte = TYPE["uint8"]
+        self._call(
+            lambda: self.calls.broadcast(p, p, n, byte, root, where),
+            self._key("broadcast", n, root),
+            where,
+            "broadcast",
+        )
+
+    def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Any) -> None:
+        plan, where = self._plan(src.dtype, op), self._address_of(stream)
+        source, target, finish = self._widened(plan, src.flat[: count * self.size], dst.flat[:count], where)
+        p, q, n = source.data.ptr, target.data.ptr, count * plan.factor
+        key = self._key("reduce_scatter", n)
+        self._call(lambda: self.calls.reduce_scatter(p, q, n, plan.type, plan.op, where), key, where, "reduce_scatter")
+        self._finish(finish)
+
+    def _all_gather(self, src: View, dst: View, count: int, stream: Any) -> None:
+        where, n = self._address_of(stream), count * src.dtype.itemsize
+        p, q, byte = src.array.data.ptr, dst.array.data.ptr, TYPE["uint8"]
+        self._call(lambda: self.calls.all_gather(p, q, n, byte, where), self._key("all_gather", n), where, "all_gather")
+
+    def _send(self, view: View, peer: int, stream: Any) -> None:
+        self._messages([(peer, view.array.data.ptr, view.array.nbytes)], [], self._address_of(stream), "send")
+
+    def _recv(self, view: View, peer: int, stream: Any) -> None:
+        self._messages([], [(peer, view.array.data.ptr, view.array.nbytes)], self._address_of(stream), "recv")
+
+    def _exchange(
+        self,
+        sends: Sequence[tuple[int, Any]],
+        receives: Sequence[tuple[int, Any]],
+        operation: str,
+        stream: Any,
+        part: View | None = None,
+        root: int = -1,
+    ) -> None:
+        where = self._address_of(stream)
+        inner = [array for peer, array in sends if peer == self.rank]
+        with self._on(where):
+            for target, source in zip((array for peer, array in receives if peer == self.rank), inner):
+                target[...] = source
+        outgoing = [(peer, array.data.ptr, array.nbytes) for peer, array in sends if peer != self.rank and array.nbytes]
+        incoming = [
+            (peer, array.data.ptr, array.nbytes) for peer, array in receives if peer != self.rank and array.nbytes
+        ]
+        if outgoing or incoming:
+            self._messages(outgoing, incoming, where, operation)
+
+    @abc.abstractmethod
+    def _messages(
+        self,
+        sends: Sequence[tuple[int, int, int]],
+        receives: Sequence[tuple[int, int, int]],
+        stream: int,
+        operation: str,
+    ) -> None:
+        """One round of messages, each (peer, address, bytes)."""
+
+    def _address(self, array: Any) -> int:
+        return int(array.data.ptr)
+
+    def _libraries(self) -> tuple[Any, Any]:
+        import cupyx.scipy.sparse
+
+        return self._cupy, cupyx.scipy.sparse
+
+    # ---- helpers
+
+    def _plan(self, dtype: np.dtype[Any], op: str) -> Plan:
+        plan = self._plans.get((dtype, op))
+        if plan is None:
+            # NCCL averages one rank's data wrongly where the count is odd (2.28.9 left the last elements 0)
+            plan = self._plans[dtype, op] = plan_of(dtype, "sum" if op == "avg" and self.size == 1 else op)
+        return plan
+
+    def _key(self, *facts: Any) -> tuple[Any, ...]:
+        """Calls with one key use the connections of one another: NCCL's algorithm depends on the size."""
+        return tuple(fact.bit_length() if i == 1 else fact for i, fact in enumerate(facts))
+
+    def _address_of(self, stream: Any) -> int:
+        return int(self._stream().ptr) if stream is None else stream_address(stream)
+
+    def _on(self, stream: int) -> AbstractContextManager[Any]:
+        """A block in which this GPU and a stream are current."""
+        return _On(self._cupy, self.device, stream)
+
+    def _widened(self, plan: Plan, source: Any, target: Any, stream: int) -> tuple[Any, Any, Callable[[], None] | None]:
+        """The arrays that NCCL gets, and how the result comes into `target` where they are others."""
+        if not plan.wide:
+            return source, target, None
+        with self._on(stream):
+            wide = source.astype(plan.wide)
+            if target is None:
+                return wide, None, None
+            result = self._cupy.empty(target.size, plan.wide)
+
+        def finish() -> None:
+            with self._on(stream):
+                target[...] = result.astype(target.dtype)  # wraps, as sums and products in 16 bits do
+
+        return wide, result, finish
+
+    def _finish(self, finish: Callable[[], None] | None) -> None:
+        if finish is not None:
+            self._later(finish)
+
+
+def _external(cupy: Any, address: int) -> Any:
+    """A stream made elsewhere; newer CuPy takes any object that speaks the CUDA stream protocol."""
+    if not hasattr(cupy.cuda.Stream, "from_external"):
+        return cupy.cuda.ExternalStream(address)
+    return cupy.cuda.Stream.from_external(_Address(address))
+
+
+class _Address:
+    """A stream's address, in the CUDA stream protocol."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._address
+
+
+class _On:
+    def __init__(self, cupy: Any, device: int, stream: int) -> None:
+        self._device = cupy.cuda.Device(device)
+        self._stream = cupy.cuda.Stream.null if stream == 0 else _external(cupy, stream)
+
+    def __enter__(self) -> None:
+        self._device.__enter__()
+        try:
+            self._stream.__enter__()
+        except BaseException:
+            self._device.__exit__()
+            raise
+
+    def __exit__(self, *error: Any) -> None:
+        try:
+            self._stream.__exit__(*error)
+        finally:
+            self._device.__exit__(*error)
+
+
+class NcclGroup(NcclEngine):
+    """A process group on the GPU that is current when it is made; see `ProcessGroup`.
+
+    Attributes
+    ----------
+    device : int
+        The GPU.
+    communicator : NcclCommunicator
+        What carries it; ``communicator.wait(stream)`` waits on the host with the deadline.
+    """
+
+    def __init__(self, n_devices: int, rank: int, host: str, port: int, *, use_mpi: bool) -> None:
+        find_binding()
+        deadline = collective_timeout()
+        control: StoreControl | MpiWire
+        if use_mpi:
+            control = connect_mpi(n_devices, rank, deadline)
+        else:
+            control = store_control(n_devices, rank, host, port, deadline)
+        try:
+            self.communicator = NcclCommunicator(control)
+        except BaseException as error:
+            if not isinstance(error, Exception):  # an interrupt: wait for nobody
+                control.report(error)
+                control.abort(f"{type(error).__name__}: {error}")
+            control.close()  # the others have the same error, or were told of it
+            raise
+        self._control = control
+        self.rank, self.size = rank, n_devices
+        self.deadline = deadline
+        self._prepare(self.communicator.calls, self.communicator.device)
+        self._met = self.communicator._met
+        self._get_device: Callable[[], int] = self._cupy.cuda.runtime.getDevice
+
+    def all_reduce(self, in_array: Any, out_array: Any, op: str = "sum", stream: Any = None) -> None:
+        if type(in_array) is type(out_array) is self._ndarray and not self.communicator._broken:
+            dtype = in_array.dtype
+            plan = self._plans.get((dtype, op))
+            src, dst = in_array.data, out_array.data
+            if (
+                plan is not None
+                and not plan.wide
+                and out_array.dtype == dtype
+                and in_array.shape == out_array.shape
+                and in_array._c_contiguous
+                and out_array._c_contiguous
+                and src.device_id == dst.device_id == self.device
+            ):
+                n = in_array.size * plan.factor
+                p, q = src.ptr, dst.ptr
+                if (
+                    n
+                    and (self.size == 1 or ("all_reduce", n.bit_length()) in self._met)
+                    and (p == q or abs(p - q) >= in_array.nbytes)
+                ):
+                    where = self._stream().ptr if stream is None else stream_address(stream)
+                    if self._get_device() == self.device:
+                        try:
+                            self.calls.all_reduce(p, q, n, plan.type, plan.op, where)
+                        except self.communicator.binding.errors as error:
+                            raise self.communicator._lost(f"'all_reduce' failed in NCCL: {error}") from error
+                        return
+        super().all_reduce(in_array, out_array, op, stream)
+
+    def barrier(self) -> None:
+        self._usable()
+        self._control.barrier(Signature("barrier"))
+
+    def stop(self) -> None:
+        self.communicator.close()
+
+    def _abandon(self, error: BaseException) -> None:
+        self._control.report(error)
+        self.communicator.abort(f"this process left with {type(error).__name__}: {error}")
+
+    def _call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
+        self._usable()
+        if not key[1]:  # no elements, on any process
+            return
+        communicator = self.communicator
+        communicator.sequence += 1
+        call = communicator.record.begin(communicator.sequence, "collective", Signature(operation))
+        communicator.call(issue, key, stream, operation)
+        call.finish("queued")
+
+    def _messages(
+        self,
+        sends: Sequence[tuple[int, int, int]],
+        receives: Sequence[tuple[int, int, int]],
+        stream: int,
+        operation: str,
+    ) -> None:
+        self._usable()
+        communicator = self.communicator
+        communicator.sequence += 1
+        call = communicator.record.begin(communicator.sequence, "messages", Signature(operation))
+        communicator.point_to_point(sends, receives, stream, operation)
+        call.finish("queued")
+
+    def _post(self, peer: int, payload: bytes) -> None:
+        self._control.post(peer, payload)
+
+    def _fetch(self, peer: int) -> bytes:
+        return self._control.fetch(peer)
+
+    def _usable(self) -> None:
+        self.communicator._usable()

@@ -1,0 +1,156 @@
+"""Eigenvalues and eigenvectors: ``eigh`` and ``eigvalsh`` of Hermitian matrices, ``eig`` and ``eigvals`` of all others."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
+from distarray.linalg.matrices import arrays, common, each, real, square
+
+__all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
+
+EigResult: Any = type(np.linalg.eig(np.eye(1)))
+EighResult: Any = type(np.linalg.eigh(np.eye(1)))
+
+
+@implements(np.linalg.eigh)
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues, ascending, and eigenvectors of Hermitian matrices, as ``numpy.linalg.eigh``.
+
+    Parameters
+    ----------
+    a : DistributedArray
+        Matrices (..., n, n).
+    UPLO : {"L", "U"}
+        Which triangle is read.
+
+    Returns
+    -------
+    EighResult
+        Eigenvalues (..., n), real, and eigenvectors (..., n, n), one a column.
+
+    Raises
+    ------
+    ValueError
+        Another UPLO.
+    LinAlgError
+        `a` has fewer than two axes, is not square, or the iteration does not converge (NaN, inf).
+
+    Notes
+    -----
+    Communication: none for stacks that are split over the batch.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray(np.diag([3.0, 1.0]), layout=da.blocks(0))
+    ...     np.linalg.eigh(x).eigenvalues.get().tolist()
+    [1.0, 3.0]
+    """
+    x, UPLO = _hermitian(a, UPLO)
+    n = x.shape[-1]
+    outputs = [((n,), real(x.dtype)), ((n, n), x.dtype)]
+    return EighResult(*each("eigh", [x], partial(_eigh, UPLO=UPLO), outputs, [2], fallible=True))
+
+
+@implements(np.linalg.eigvalsh)
+def eigvalsh(a: Any, UPLO: str = "L") -> DistributedArray:
+    """Eigenvalues of Hermitian matrices, ascending, as ``numpy.linalg.eigvalsh``. See :func:`eigh`.
+
+    Notes
+    -----
+    Communication: as for :func:`eigh`.
+    """
+    x, UPLO = _hermitian(a, UPLO)
+    outputs = [(x.shape[-1:], real(x.dtype))]
+    return each("eigvalsh", [x], partial(_eigvalsh, UPLO=UPLO), outputs, [2], fallible=True)[0]
+
+
+def _hermitian(a: Any, UPLO: str) -> tuple[DistributedArray, str]:
+    UPLO = UPLO.upper()
+    if UPLO not in ("L", "U"):
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    _, (x,) = arrays(a)
+    square(x)
+    (x,) = common(x)
+    return x, UPLO
+
+
+def _eigh(device: Any, a: Any, *, UPLO: str) -> Any:
+    with device.lapack.raising():
+        return tuple(device.lib.linalg.eigh(a, UPLO=UPLO))
+
+
+def _eigvalsh(device: Any, a: Any, *, UPLO: str) -> Any:
+    with device.lapack.raising():
+        return device.lib.linalg.eigvalsh(a, UPLO=UPLO)
+
+
+@implements(np.linalg.eig)
+def eig(a: Any) -> Any:
+    """Eigenvalues and right eigenvectors of square matrices, as ``numpy.linalg.eig``.
+
+    Parameters
+    ----------
+    a : DistributedArray
+        Matrices (..., n, n).
+
+    Returns
+    -------
+    EigResult
+        Eigenvalues (..., n) and eigenvectors (..., n, n), one a column; real where `a` is real and so are all eigenvalues
+        of all matrices, else complex.
+
+    Raises
+    ------
+    LinAlgError
+        `a` has fewer than two axes, is not square, has NaN or inf, or the iteration does not converge.
+
+    Notes
+    -----
+    Communication: every matrix is gathered on one device, whatever its size, which ``no_implicit_communication`` refuses;
+    none for stacks that are split over the batch. Then one small round, for the dtype that all processes return.
+    """
+    x, dtype = _general(a)
+    n = x.shape[-1]
+    values, vectors, parts = each(
+        "eig", [x], _eig, [((n,), dtype), ((n, n), dtype), ((), np.dtype(bool))], [2], fallible=True
+    )
+    if x.dtype.kind != "c" and not bool(np.any(parts)):
+        return EigResult(values.real.copy(), vectors.real.copy())
+    return EigResult(values, vectors)
+
+
+@implements(np.linalg.eigvals)
+def eigvals(a: Any) -> Any:
+    """Eigenvalues of square matrices, as ``numpy.linalg.eigvals``. See :func:`eig`, also for what is communicated."""
+    x, dtype = _general(a)
+    n = x.shape[-1]
+    values, parts = each("eigvals", [x], _eigvals, [((n,), dtype), ((), np.dtype(bool))], [2], fallible=True)
+    if x.dtype.kind != "c" and not bool(np.any(parts)):
+        return values.real.copy()
+    return values
+
+
+def _general(a: Any) -> tuple[DistributedArray, Any]:
+    _, (x,) = arrays(a)
+    square(x)
+    (x,) = common(x)
+    return x, np.result_type(x.dtype, np.complex64)
+
+
+def _eig(device: Any, a: Any) -> Any:
+    with device.lapack.raising():
+        values, vectors = device.lib.linalg.eig(a)
+    return values, vectors, (values.imag != 0).any(axis=-1)
+
+
+def _eigvals(device: Any, a: Any) -> Any:
+    with device.lapack.raising():
+        values = device.lib.linalg.eigvals(a)
+    return values, (values.imag != 0).any(axis=-1)

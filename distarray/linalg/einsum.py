@@ -1,0 +1,301 @@
+"""Sums of products by labels: ``einsum``, ``einsum_path`` and ``multi_dot``.
+
+An expression is contracted two operands at a time, in the order that opt_einsum finds cheapest, and each pair is one
+contraction of ``algorithms``, cut over the devices as the labels lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.algorithms.contraction import Problem
+from distarray.algorithms.product import contract, operands, stored, view
+from distarray.array.functions import implements
+from distarray.array.place import as_operand
+from distarray.array.state import DistributedArray
+from distarray.context import Context
+from distarray.linalg.diagonals import diagonal
+from distarray.linalg.matrices import Linear
+
+__all__ = ["einsum", "einsum_path", "multi_dot"]
+
+
+class _Term(NamedTuple):
+    """An operand and the label of each of its axes."""
+
+    array: Any
+    labels: str
+
+
+@implements(np.einsum)
+def einsum(
+    *args: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False
+) -> Any:
+    """Einstein's summation, as ``numpy.einsum``.
+
+    Parameters
+    ----------
+    *args
+        Subscripts such as ``"ij,jk->ik"`` and then the operands, one at least a DistributedArray; or operands and lists of
+        integer labels in turn.
+    out : DistributedArray or ndarray, optional
+    dtype, casting
+        The dtype to compute in, default that of the operands together, and what casts it may need.
+    optimize : bool, str, sequence
+        The order of contraction: "greedy", "optimal", another strategy of opt_einsum, or a path of
+        :func:`einsum_path`. False and True leave the choice to opt_einsum.
+
+    Returns
+    -------
+    DistributedArray
+        Never a view. In SUM mode where the last sum runs over a split axis.
+
+    Raises
+    ------
+    ValueError
+        Subscripts and shapes do not fit.
+    TypeError
+        The dtype needs a cast that `casting` forbids.
+
+    Notes
+    -----
+    Communication: for each pair that of :func:`matmul`. Labels are never brought together by a reshape.
+
+    References
+    ----------
+    D. G. A. Smith and J. Gray, "opt_einsum", Journal of Open Source Software 3(26), 2018.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray(np.arange(6).reshape(2, 3), layout=da.blocks(0))
+    ...     np.einsum("ij,kj->ik", x, x).get().tolist()
+    [[5, 14], [14, 50]]
+    """
+    inputs, output, arrays = _parsed(args)
+    context, found = operands(*arrays, out=out)
+    target = np.result_type(*[a.dtype for a in found]) if dtype is None else np.dtype(dtype)
+    if len(found) == 1 and out is None and set(inputs[0]) == set(output):
+        target = found[0].dtype  # NumPy returns a view here, whatever the dtype asked for
+    for array in found:
+        if not np.can_cast(array.dtype, target, casting):  # type: ignore[arg-type]
+            raise TypeError(
+                f"Iterator operand could not be cast from {array.dtype!r} to {target!r} according to the rule {casting!r}: "
+                f"pass casting='unsafe', or another dtype"
+            )
+    terms = _terms(found, inputs, target)
+    sizes = {label: n for term in terms for label, n in zip(term.labels, term.array.shape)}
+    missing = sorted(set(output) - set(sizes))
+    if missing:
+        raise ValueError(
+            f"einstein sum subscripts string included output subscript {missing[0]!r} which never appeared"
+        )
+    for chosen in _path(terms, output, sizes, optimize):
+        picked = [terms[i] for i in chosen]
+        terms = [term for i, term in enumerate(terms) if i not in chosen]
+        term = picked[0]
+        for i, other in enumerate(picked[1:], 2):
+            later = {*output, *"".join(t.labels for t in [*terms, *picked[i:]])}
+            term = _contracted(context, term, other, later, sizes, target)
+        terms.append(_summed(term, {*output, *"".join(t.labels for t in terms)}))
+    (term,) = terms
+    value = term.array
+    if term.labels != output:
+        value = view(value, transpose=[term.labels.index(label) for label in output])
+    if len(found) == 1:
+        value = np.copy(value)
+    value._detached = not output
+    return stored(value, out)
+
+
+def _parsed(args: Sequence[Any]) -> tuple[list[str], str, list[Any]]:
+    """The labels of the operands and of the result, and the operands."""
+    from opt_einsum.parser import parse_einsum_input
+
+    if len(args) < 2:
+        raise ValueError("must provide at least an operand and a subscripts list to einsum")
+    if isinstance(args[0], str):
+        wrong = [c for c in args[0] if not (c.isalpha() or c in " .,->")]
+        if wrong:
+            raise ValueError(
+                f"invalid subscript {wrong[0]!r} in einstein sum subscripts string, subscripts must be letters"
+            )
+    given = [a if isinstance(a, (str, DistributedArray)) or not _is_operand(args, i) else _array(a)
+             for i, a in enumerate(args)]  # fmt: skip
+    inputs, output, arrays = parse_einsum_input(given)
+    labels = inputs.split(",")
+    if len(labels) != len(arrays):
+        raise ValueError(
+            f"more operands provided to einstein sum function than specified in the subscripts string, or fewer: "
+            f"{len(arrays)} operands for {inputs!r}"
+        )
+    return labels, output, list(arrays)
+
+
+def _is_operand(args: Sequence[Any], i: int) -> bool:
+    return isinstance(args[0], str) or (i % 2 == 0 and i < len(args) - len(args) % 2)
+
+
+def _array(a: Any) -> Any:
+    return a if hasattr(a, "shape") and hasattr(a, "dtype") else np.asarray(a)
+
+
+def _terms(found: Sequence[Any], inputs: Sequence[str], dtype: Any) -> list[_Term]:
+    """The operands with labels that differ within each, and of one length everywhere."""
+    sizes: dict[str, int] = {}
+    for array, labels in zip(found, inputs):
+        if len(labels) != len(array.shape):
+            raise ValueError(
+                f"einstein sum subscripts string contains {len(labels)} subscripts {labels!r} for an operand of "
+                f"{len(array.shape)} axes: name each axis"
+            )
+        for label, n in zip(labels, array.shape):
+            known = sizes.setdefault(label, n)
+            if known != n and 1 not in (known, n):
+                raise ValueError(
+                    f"operands could not be broadcast together with remapped shapes: label {label!r} has lengths {known} "
+                    f"and {n}; give its axes one length"
+                )
+            sizes[label] = n if known == 1 else known
+    terms = []
+    for array, labels in zip(found, inputs):
+        dropped = [array.shape[i] == 1 and sizes[label] != 1 for i, label in enumerate(labels)]
+        if any(dropped):
+            array = view(array, index=(*[0 if gone else slice(None) for gone in dropped], ...))
+            labels = "".join(label for label, gone in zip(labels, dropped) if not gone)
+        for label in dict.fromkeys(labels):
+            while labels.count(label) > 1:
+                first = labels.index(label)
+                second = labels.index(label, first + 1)
+                array = diagonal(array, 0, first, second) if isinstance(array, DistributedArray) else np.diagonal(
+                    array, 0, first, second)  # fmt: skip
+                labels = labels[:first] + labels[first + 1 : second] + labels[second + 1 :] + label
+        terms.append(_Term(array if array.dtype == dtype else array.astype(dtype), labels))
+    return terms
+
+
+def _path(terms: Sequence[_Term], output: str, sizes: dict[str, int], optimize: Any) -> list[tuple[int, ...]]:
+    """Which terms are contracted, step by step; a step's result goes to the end."""
+    from opt_einsum import contract_path
+
+    if len(terms) == 1:
+        return [(0,)]
+    strategy: Any = optimize
+    if optimize is True or optimize is False or optimize is None:
+        strategy = "auto"
+    elif not isinstance(optimize, str) and len(optimize):
+        if optimize[0] == "einsum_path":
+            strategy = [tuple(step) for step in optimize[1:]]
+        elif isinstance(optimize[0], str):
+            strategy = optimize[0]
+    text = ",".join(term.labels for term in terms)
+    shapes = [tuple(sizes[label] for label in term.labels) for term in terms]
+    path, _ = contract_path(f"{text}->{output}", *shapes, shapes=True, optimize=strategy)
+    return [tuple(step) for step in path]
+
+
+def _summed(term: _Term, later: set[str]) -> _Term:
+    """The term without the labels that nothing needs any more."""
+    axes = tuple(i for i, label in enumerate(term.labels) if label not in later)
+    if not axes:
+        return term
+    total = np.sum(term.array, axis=axes, dtype=term.array.dtype)
+    return _Term(total, "".join(label for label in term.labels if label in later))
+
+
+def _contracted(
+    context: Context, first: _Term, second: _Term, later: set[str], sizes: dict[str, int], dtype: Any
+) -> _Term:
+    """The sum of products of two terms over the labels that nothing needs later."""
+    a, b = _summed(first, later | {*second.labels}), _summed(second, later | {*first.labels})
+    both = [label for label in a.labels if label in b.labels]
+    batch = [label for label in both if label in later]
+    m = [label for label in a.labels if label not in both]
+    k = [label for label in both if label not in later]
+    n = [label for label in b.labels if label not in both]
+    number = {label: i for i, label in enumerate([*batch, *m, *k, *n])}
+    problem = Problem(
+        tuple(sizes[label] for label in number),
+        (len(batch), len(m), len(k), len(n)),
+        tuple(number[label] for label in a.labels),
+        tuple(number[label] for label in b.labels),
+    )
+    left, right = a.array, b.array
+    if not isinstance(left, DistributedArray) and not isinstance(right, DistributedArray):
+        left = as_operand(context, left, left.shape)
+    return _Term(contract(context, "einsum", problem, left, right, dtype), "".join([*batch, *m, *n]))
+
+
+@implements(np.einsum_path)
+def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+    """The order in which :func:`einsum` would contract, as ``numpy.einsum_path``: from shapes alone. Communication: none.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.ones((4, 4))
+    ...     np.einsum_path("ij,jk,kl->il", x, x, x)[0]
+    ['einsum_path', (0, 1), (0, 1)]
+    """
+    zero = np.zeros(())
+    shapes: Any = [np.broadcast_to(zero, a.shape) if isinstance(a, DistributedArray) else a for a in args]
+    find: Any = np.einsum_path
+    return find(*shapes, optimize=optimize, einsum_call=einsum_call)
+
+
+@implements(np.linalg.multi_dot)
+def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
+    """Product of two or more matrices in the cheapest order, as ``numpy.linalg.multi_dot``.
+
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        Of two axes; the first may be a row and the last a column, of one.
+    out : DistributedArray or ndarray, optional
+
+    Raises
+    ------
+    ValueError
+        Fewer than two arrays, or shapes that are not aligned.
+    LinAlgError
+        An array has another number of axes.
+
+    Notes
+    -----
+    Communication: that of the products (:func:`matmul`), in an order chosen by their multiplications.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.ones((3, 3))
+    ...     np.linalg.multi_dot([x, x, np.ones(3)]).get().tolist()
+    [9.0, 9.0, 9.0]
+    """
+    if len(arrays) < 2:
+        raise ValueError(f"Expecting at least two arrays, and got {len(arrays)}.")
+    from opt_einsum import get_symbol
+
+    given = [_array(a) for a in arrays]
+    labels = []
+    for i, array in enumerate(given):
+        own = [get_symbol(i), get_symbol(i + 1)]
+        ndim = len(array.shape)
+        if ndim == 1 and i in (0, len(given) - 1):
+            own = own[1:] if i == 0 else own[:1]
+        elif ndim != 2:
+            raise Linear(f"{ndim}-dimensional array given. Array must be two-dimensional")
+        labels.append("".join(own))
+    for i in range(len(given) - 1):
+        if given[i].shape[-1] != given[i + 1].shape[0]:
+            raise ValueError(
+                f"shapes {given[i].shape} and {given[i + 1].shape} not aligned: {given[i].shape[-1]} != "
+                f"{given[i + 1].shape[0]}"
+            )
+    ends = (labels[0][:-1] if len(labels[0]) > 1 else "", labels[-1][-1] if len(labels[-1]) > 1 else "")
+    return einsum(f"{','.join(labels)}->{''.join(ends)}", *given, out=out, casting="unsafe", optimize="dp")

@@ -1,0 +1,120 @@
+"""What the functions of linear algebra ask of their arguments, as NumPy asks it, and the choice between the ways to work.
+
+NumPy's exceptions for shapes and dtypes are raised here, before anything moves. Stacks of matrices, and matrices that
+one device does faster, go to ``algorithms.stacks``; larger ones to the distributed factorizations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from distarray.algorithms import stacks
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_operand
+from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.context import Context
+
+__all__ = ["Linear", "arrays", "common", "each", "is_spread", "matrix", "real", "square"]
+
+Linear = np.linalg.LinAlgError
+
+
+def arrays(*items: Any) -> tuple[Context, list[Any]]:
+    """The context, and the items as distributed arrays of it; host arrays are placed in the default layout."""
+    context = same_context([item for item in items if isinstance(item, DistributedArray)])
+    found = []
+    for item in items:
+        if not isinstance(item, DistributedArray):
+            item = as_operand(context, item, np.shape(item))
+        found.append(item)
+    return context, found
+
+
+def common(*found: DistributedArray) -> list[Any]:
+    """The arrays in the one dtype that ``numpy.linalg`` computes them in.
+
+    Raises
+    ------
+    TypeError
+        float16, which LAPACK does not know.
+    """
+    single, is_complex = True, False
+    for x in found:
+        kind, name = x.dtype.kind, x.dtype.name
+        if kind in "fc" and name != "bfloat16":
+            if name not in ("float32", "float64", "complex64", "complex128"):
+                raise TypeError(f"array type {name} is unsupported in linalg: convert it with x.astype('float32')")
+            single = single and name in ("float32", "complex64")
+            is_complex = is_complex or kind == "c"
+        else:
+            single = False
+    dtype = np.dtype(("complex64" if single else "complex128") if is_complex else ("float32" if single else "float64"))
+    return [x if x.dtype == dtype else x.astype(dtype) for x in found]
+
+
+def matrix(x: DistributedArray) -> None:
+    """Refuse what is no matrix and no stack of matrices."""
+    if x.ndim < 2:
+        raise Linear(f"{x.ndim}-dimensional array given. Array must be at least two-dimensional: pass x[None, :]")
+
+
+def square(x: DistributedArray) -> None:
+    """Refuse what is no square matrix and no stack of them."""
+    matrix(x)
+    if x.shape[-1] != x.shape[-2]:
+        raise Linear(f"Last 2 dimensions of the array must be square, and they are {x.shape[-2:]}")
+
+
+def real(dtype: Any) -> np.dtype[Any]:
+    """The dtype of absolute values."""
+    return np.empty(0, dtype).real.dtype
+
+
+def is_spread(x: DistributedArray, bound: int) -> bool:
+    """Whether a matrix is worked on by all its devices: larger than `bound` and not on one of them already."""
+    context = x._context
+    if x.ndim != 2 or min(x.shape) <= (bound if context.WHOLE is None else context.WHOLE):
+        return False
+    return len({device for device, region in x.layout.chunks if region.size}) > 1
+
+
+def each(
+    name: str,
+    operands: Sequence[DistributedArray],
+    function: Callable[..., Any],
+    outputs: Sequence[tuple[tuple[int, ...], Any]],
+    cores: Sequence[int],
+    *,
+    fallible: bool = False,
+) -> list[DistributedArray]:
+    """`function` of the matrices of a stack, each on one device.
+
+    Parameters
+    ----------
+    operands : sequence of DistributedArray
+        Of one batch shape.
+    function : callable
+        Of an array library and the operands' chunks; returns an array or a tuple of them.
+    outputs : sequence of (shape, dtype)
+        Of the results, without the batch.
+    cores : sequence of int
+        How many of each operand's last axes make one matrix (or vector).
+    fallible : bool
+        Whether it may raise LinAlgError, which all processes then raise.
+    """
+    context = operands[0]._context
+    batch = operands[0].shape[: operands[0].ndim - cores[0]]
+    with context.lock:
+        context.check()
+        found = [x._operand(name) for x in operands]
+        moved, results = stacks.apply(context, name, found, function, outputs, cores, fallible=fallible)
+        done = []
+        for (layout, chunks), (core, dtype) in zip(results, outputs):
+            if moved and not batch:
+                final = resolve_layout(context, None, core, itemsize=np.dtype(dtype).itemsize)
+                chunks, layout = stacks.sent(context, name, layout, chunks, dtype, final), final
+            done.append(from_chunks(context, layout, chunks, dtype, detached=not (*batch, *core)))
+    return done

@@ -1,0 +1,198 @@
+"""Names of ``numpy.linalg`` that are not new products: norms, which are element-wise operations and reductions, the
+standard's forms of products that ``numpy`` itself has, and ``matrix_transpose``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from distarray.algorithms.product import operands
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
+from distarray.linalg.decompositions import svdvals
+from distarray.linalg.products import outer, tensordot, vdot, vecdot
+from distarray.ops.convert import asarray
+
+__all__ = ["matrix_norm", "matrix_transpose", "norm", "vector_norm"]
+
+Axes = tuple[int, ...]
+
+
+@implements(np.linalg.outer)
+def _outer(x1: Any, x2: Any, /) -> Any:
+    """The standard's outer product, of 1-D arrays only."""
+    _, (a, b) = operands(x1, x2)
+    if a.ndim != 1 or b.ndim != 1:
+        raise ValueError(
+            f"Input arrays must be one-dimensional, but they are x1.ndim={a.ndim} and x2.ndim={b.ndim}: use numpy.outer, "
+            f"which flattens them"
+        )
+    return outer(a, b)
+
+
+@implements(np.linalg.vecdot)
+def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    return vecdot(x1, x2, axis=axis)
+
+
+@implements(np.linalg.tensordot)
+def _tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    return tensordot(x1, x2, axes)
+
+
+@implements(np.linalg.matrix_transpose)
+def matrix_transpose(x: Any, /) -> Any:
+    """The array with its last two axes exchanged: a view. Communication: none.
+
+    Raises
+    ------
+    ValueError
+        The array has fewer than two axes.
+    """
+    return asarray(x).mT
+
+
+@implements(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Norm of a vector or matrix, or of many, as ``numpy.linalg.norm``.
+
+    Parameters
+    ----------
+    x : DistributedArray
+        Integers, booleans and bfloat16 are converted to float64.
+    ord : number, "fro" or None
+        For vectors any number; for matrices None, "fro", "nuc", 1, -1, 2, -2, inf or -inf.
+    axis : int or pair of int, optional
+        Default: a vector norm of a 1-D array, a matrix norm of a 2-D one; with ``ord=None`` the 2-norm of the flattened
+        array of any shape.
+    keepdims : bool
+
+    Raises
+    ------
+    ValueError
+        `ord` does not exist for vectors, or for matrices; or there are neither one nor two axes.
+
+    Notes
+    -----
+    Communication: that of a sum (or maximum) along the axes; partial results are left to be folded. The orders 2, -2 and
+    "nuc" of matrices: that of :func:`svdvals`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray(np.array([3.0, 4.0]), layout=da.blocks(0))
+    ...     float(np.linalg.norm(x))
+    5.0
+    """
+    x = _inexact(x)
+    if axis is None:
+        if ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1):
+            value = np.sqrt(np.absolute(vdot(x, x)))
+            return np.reshape(value, (1,) * x.ndim) if keepdims else _scalar(value)
+        axes = tuple(range(x.ndim))
+    else:
+        axes = _axes(axis, x.ndim)
+    if len(axes) == 1:
+        if isinstance(ord, str):
+            raise ValueError(f"Invalid norm order {ord!r} for vectors: pass a number")
+        return _scalar(_of_vectors(x, 2 if ord is None else ord, axes, keepdims))
+    if len(axes) == 2:
+        return _scalar(_of_matrices(x, ord, axes, keepdims))
+    raise ValueError(f"Improper number of dimensions to norm: {len(axes)} axes; pass axis= with one or two")
+
+
+@implements(np.linalg.vector_norm)
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """Norms of vectors, as ``numpy.linalg.vector_norm``: over all axes, one, or a tuple of them taken as one.
+
+    Raises
+    ------
+    ValueError
+        `ord` is not a number.
+
+    Notes
+    -----
+    Communication: that of a sum (or maximum) along the axes.
+    """
+    if ord is None or isinstance(ord, str):
+        raise ValueError(f"Invalid norm order {ord!r} for vectors: pass a number")
+    x = _inexact(x)
+    axes = tuple(range(x.ndim)) if axis is None else _axes(axis, x.ndim)
+    return _scalar(_of_vectors(x, ord, axes, keepdims))
+
+
+@implements(np.linalg.matrix_norm)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``. See :func:`norm`.
+
+    Notes
+    -----
+    Communication: that of a sum (or maximum) along the axes.
+    """
+    return norm(x, ord, (-2, -1), keepdims)
+
+
+def _inexact(x: Any) -> DistributedArray:
+    """`x` with floating values."""
+    placed = asarray(x)
+    return placed if placed.dtype.kind in "fc" else asarray(placed, dtype=np.float64)
+
+
+def _axes(axis: Any, ndim: int) -> Axes:
+    try:
+        return np.lib.array_utils.normalize_axis_tuple(axis, ndim)
+    except TypeError:
+        raise TypeError(f"'axis' must be None, an integer or a tuple of integers, and is {axis!r}") from None
+    except ValueError as error:
+        raise (
+            type(error)(*error.args)
+            if isinstance(error, np.exceptions.AxisError)
+            else ValueError(f"Duplicate axes given: {axis}")
+        ) from None
+
+
+def _scalar(value: Any) -> Any:
+    """A 0-d norm is a value of its own, as NumPy's scalars are."""
+    if not value.ndim:
+        value._detached = True
+    return value
+
+
+def _of_vectors(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
+    size = np.absolute(x)
+    if ord == np.inf:
+        return np.max(size, axis=axes, keepdims=keepdims, initial=0)
+    if ord == -np.inf:
+        return np.min(size, axis=axes, keepdims=keepdims)
+    if ord == 0:
+        return np.sum((x != 0).astype(size.dtype), axis=axes, keepdims=keepdims)
+    if ord == 1:
+        return np.sum(size, axis=axes, keepdims=keepdims)
+    if ord == 2:
+        return np.sqrt(np.sum(np.square(size), axis=axes, keepdims=keepdims))
+    total = np.sum(size**ord, axis=axes, keepdims=keepdims)
+    return total ** np.reciprocal(ord, dtype=total.dtype)
+
+
+def _of_matrices(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
+    rows, columns = axes
+    if ord is None or ord in ("f", "fro"):
+        return _of_vectors(x, 2, axes, keepdims)
+    if ord in (2, -2, "nuc"):
+        values = svdvals(x.transpose((*[axis for axis in range(x.ndim) if axis not in axes], rows, columns)))
+        if ord == "nuc":
+            found = np.sum(values, axis=-1)
+        else:
+            found = np.max(values, axis=-1, initial=0) if ord == 2 else np.min(values, axis=-1)
+        return np.expand_dims(found, (min(rows, columns), max(rows, columns))) if keepdims else found
+    if ord not in (1, -1, np.inf, -np.inf):
+        raise ValueError(f"Invalid norm order {ord!r} for matrices: pass None, 'fro', 'nuc', 1, -1, 2, -2, inf or -inf")
+    inner, last = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = np.sum(np.absolute(x), axis=inner, keepdims=True)
+    found = np.max(sums, axis=last, keepdims=True, initial=0) if ord > 0 else np.min(sums, axis=last, keepdims=True)
+    if keepdims:
+        return found
+    return found[tuple(0 if axis in axes else slice(None) for axis in range(x.ndim))]

@@ -1,0 +1,499 @@
+"""Products of arrays: ``matmul`` and ``@``, dot, inner, outer, vdot, vecdot, matvec, vecmat, tensordot.
+
+Each function checks shapes and dtypes as NumPy does and says which axes meet; one contraction (``_product``) does the
+rest, for any layouts and any number of axes. Results of which the summed axis is split over devices are left in SUM
+mode, so that nothing is folded before it is needed; partial sums of float16 are folded in float16.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from distarray.algorithms.contraction import Problem
+from distarray.algorithms.product import contract, operands, product_dtype, stored, view
+from distarray.array.functions import implements
+from distarray.array.shapes import broadcast_shape
+from distarray.array.state import DistributedArray
+from distarray.errors import ReadOnlyError, UnsupportedError
+
+__all__ = ["dot", "inner", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
+
+_CORES: dict[np.ufunc, tuple[str, str]] = {
+    np.matmul: ("mk", "kn"), np.vecdot: ("k", "k"), np.matvec: ("mk", "k"), np.vecmat: ("k", "kn")
+}  # fmt: skip
+
+
+@implements(np.matmul, np.linalg.matmul)
+def matmul(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: Any = None,
+    subok: bool = True,
+    signature: Any = None,
+    axes: Any = None,
+    axis: Any = None,
+) -> Any:
+    """Matrix product of two arrays, as ``numpy.matmul`` and ``@``.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Host arrays are placed as ``asarray`` places them. A 1-D operand is a row (first) or column (second); leading axes
+        broadcast.
+    out : DistributedArray or ndarray, optional
+        Where the result is written, in every copy. It may overlap the operands.
+    casting, dtype, signature
+        As for NumPy's ufuncs.
+
+    Returns
+    -------
+    DistributedArray
+        REPLICA where each element is summed by one device; SUM, with partial sums of each element on several devices,
+        where the summed axis is split over them.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit, in NumPy's words.
+    UnsupportedError
+        ``axes=`` was passed.
+
+    Notes
+    -----
+    Communication: none for rows @ replicated, replicated @ columns, columns @ rows (cut alike), ``X.T @ X``, equally split
+    batches, and whatever else meets on some device. Else the cheapest is chosen by bytes: to move to each device what its
+    part of one operand meets of the other (rows @ rows of square matrices gathers the second), or to sum partial results
+    later (rows @ rows where the summed axis is long and the result small). Partial operands are folded first.
+    Results depend on the layouts by rounding only; products of replicated operands with a small result (64 KiB) are
+    computed on every device, larger ones are shared.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray(np.arange(8.0).reshape(4, 2), layout=da.blocks(0))
+    ...     with da.no_implicit_communication():
+    ...         gram = x.T @ x
+    ...     gram.mode, gram.get().tolist()
+    (SUM, [[56.0, 68.0], [68.0, 84.0]])
+    """
+    return _gufunc(np.matmul, x1, x2, out, casting, dtype, signature, axes, axis)
+
+
+@implements(np.vecdot)
+def vecdot(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: Any = None,
+    subok: bool = True,
+    signature: Any = None,
+    axes: Any = None,
+    axis: int = -1,
+    keepdims: bool = False,
+) -> Any:
+    """Dot products of vectors along an axis, the first operand conjugated, as ``numpy.vecdot``.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Host arrays are placed as ``asarray`` places them. The axes that remain are broadcast.
+    axis : int
+        The axis of the vectors, counted in each operand.
+    out, casting, dtype, signature
+        As for :func:`matmul`.
+
+    Returns
+    -------
+    DistributedArray
+        In SUM mode where the vectors are split over devices.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit.
+    UnsupportedError
+        ``axes=`` or ``keepdims=`` was passed.
+
+    Notes
+    -----
+    Communication: as for :func:`matmul`; none where the operands have one layout.
+    """
+    if keepdims:
+        raise UnsupportedError("vecdot takes no keepdims=: use numpy.expand_dims on the result")
+    return _gufunc(np.vecdot, x1, x2, out, casting, dtype, signature, axes, axis)
+
+
+@implements(np.matvec)
+def matvec(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: Any = None,
+    subok: bool = True,
+    signature: Any = None,
+    axes: Any = None,
+    axis: Any = None,
+) -> Any:
+    """Products of matrices and vectors, as ``numpy.matvec``. Parameters, and communication, as for :func:`matmul`."""
+    return _gufunc(np.matvec, x1, x2, out, casting, dtype, signature, axes, axis)
+
+
+@implements(np.vecmat)
+def vecmat(
+    x1: Any,
+    x2: Any,
+    /,
+    out: Any = None,
+    *,
+    casting: str = "same_kind",
+    order: str = "K",
+    dtype: Any = None,
+    subok: bool = True,
+    signature: Any = None,
+    axes: Any = None,
+    axis: Any = None,
+) -> Any:
+    """Products of vectors, conjugated, and matrices, as ``numpy.vecmat``. Parameters, and communication, as for
+    :func:`matmul`.
+    """
+    return _gufunc(np.vecmat, x1, x2, out, casting, dtype, signature, axes, axis)
+
+
+def _gufunc(
+    ufunc: np.ufunc, x1: Any, x2: Any, out: Any, casting: str, dtype: Any, signature: Any, axes: Any, axis: Any
+) -> Any:
+    name = ufunc.__name__
+    if isinstance(out, tuple):
+        (out,) = out
+    if axes is not None or (axis is not None and ufunc is not np.vecdot):
+        raise UnsupportedError(f"{name} takes no axes= or axis=: move the axes first, with numpy.moveaxis")
+    context, (a, b) = operands(x1, x2, out=out)
+    if axis not in (None, -1) and a.ndim and b.ndim:
+        a, b = _to_last(a, axis), _to_last(b, axis)
+    key = ("product", ufunc, a.shape, b.shape, a.dtype, b.dtype, casting, dtype, signature)
+    known = context.layouts.remembered(key)
+    if known is None:
+        known = context.layouts.remember(key, _described(ufunc, a, b, casting, dtype, signature))
+    problem, keys, result = known
+    if out is not None:
+        _check_out(ufunc, out, a.shape, b.shape, problem, result, casting)
+    a, b = (array if key is None else view(array, index=key) for array, key in zip((a, b), keys))
+    conjugate = ufunc in (np.vecdot, np.vecmat)
+    value = contract(context, name, problem, a, b, result, conjugate=conjugate, detached=not problem.shape)
+    return stored(value, out)
+
+
+def _described(
+    ufunc: np.ufunc, a: Any, b: Any, casting: str, dtype: Any, signature: Any
+) -> tuple[Problem, tuple[Any, Any], Any]:
+    """What is contracted, the indices that drop broadcast axes, and the result's dtype."""
+    cores = _CORES[ufunc]
+    short = [core.replace(own, "") for core, own in zip(cores, "mn")]
+    wanted = [s if ufunc is np.matmul and x.ndim == 1 else core for x, core, s in zip((a, b), cores, short)]
+    problem, keys = _matching(ufunc, a.shape, b.shape, *wanted)
+    kwargs: dict[str, Any] = {"casting": casting}
+    if dtype is not None:
+        kwargs["dtype"] = dtype
+    if signature is not None:
+        kwargs["signature"] = signature
+    empties = [np.empty((0,) * len(core), array.dtype) for core, array in zip(cores, (a, b))]
+    return problem, keys, ufunc(*empties, **kwargs).dtype
+
+
+def _to_last(array: Any, axis: Any) -> Any:
+    ndim = array.ndim
+    axis = operator.index(axis)
+    if not -ndim <= axis < ndim:
+        raise np.exceptions.AxisError(axis, ndim)
+    order = [i for i in range(ndim) if i != axis % ndim]
+    return view(array, transpose=(*order, axis % ndim))
+
+
+def _matching(
+    ufunc: np.ufunc, a: tuple[int, ...], b: tuple[int, ...], first: str, second: str
+) -> tuple[Problem, tuple[Any, Any]]:
+    """The problem of two shapes with the core axes `first` and `second`, and for each operand the index that drops the
+    batch axes along which it is broadcast (or None).
+    """
+    if len(a) < len(first) or len(b) < len(second):
+        raise _numpys_error(ufunc, a, b)
+    sizes = dict(zip(first, a[len(a) - len(first) :]))
+    for core, size in zip(second, b[len(b) - len(second) :]):
+        if sizes.setdefault(core, size) != size:
+            raise _numpys_error(ufunc, a, b)
+    batches = (a[: len(a) - len(first)], b[: len(b) - len(second)])
+    try:
+        batch = np.broadcast_shapes(*batches)
+    except ValueError:
+        raise _numpys_error(ufunc, a, b) from None
+    present = [core for core in "mkn" if core in sizes]
+    number = {core: len(batch) + i for i, core in enumerate(present)}
+    labels: list[tuple[int, ...]] = []
+    keys: list[Any] = []
+    for own, core in zip(batches, (first, second)):
+        lead = len(batch) - len(own)
+        dropped = [size == 1 and batch[lead + i] != 1 for i, size in enumerate(own)]
+        kept = [lead + i for i, gone in enumerate(dropped) if not gone]
+        labels.append((*kept, *(number[c] for c in core)))
+        keys.append((*(0 if gone else slice(None) for gone in dropped), ...) if any(dropped) else None)
+    counts = (len(batch), int("m" in sizes), 1, int("n" in sizes))
+    problem = Problem((*batch, *(sizes[core] for core in present)), counts, labels[0], labels[1])
+    return problem, (keys[0], keys[1])
+
+
+def _numpys_error(function: Callable[..., Any], a: tuple[int, ...], b: tuple[int, ...]) -> Exception:
+    """What NumPy raises for operands of these shapes, which it refuses before it computes anything."""
+    zero = np.zeros(())
+    try:
+        function(np.broadcast_to(zero, a), np.broadcast_to(zero, b))
+    except Exception as error:
+        return error
+    raise AssertionError(f"{function.__name__} of shapes {a} and {b} is refused here and not by NumPy")
+
+
+def _check_out(
+    ufunc: np.ufunc, out: Any, a: tuple[int, ...], b: tuple[int, ...], problem: Problem, dtype: Any, casting: Any
+) -> None:
+    """Refuse an ``out=`` that the result does not fit."""
+    if not isinstance(out, (DistributedArray, np.ndarray)):
+        raise TypeError(f"return arrays must be of ArrayType, and out= of {ufunc.__name__} got {type(out).__name__}")
+    if not np.can_cast(dtype, out.dtype, casting):
+        raise TypeError(
+            f"Cannot cast ufunc {ufunc.__name__!r} output from {dtype!r} to {out.dtype!r} with casting rule {casting!r}: "
+            f"pass an out= of dtype {dtype}"
+        )
+    batch, end = problem.counts[0], len(out.shape) - len(problem.shape) + problem.counts[0]
+    fits = end >= batch and out.shape[end:] == problem.shape[batch:]
+    if not fits or broadcast_shape(out.shape[:end], problem.shape[:batch]) != out.shape[:end]:
+        raise ValueError(
+            f"{ufunc.__name__}: out= has shape {out.shape}, and the product of shapes {a} and {b} has shape "
+            f"{problem.shape}: pass an array of that shape"
+        )
+    if isinstance(out, DistributedArray) and not out.writable:
+        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+
+
+@implements(np.dot)
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """Dot product, as ``numpy.dot``: over the last axis of `a` and the last but one (or only) of `b`.
+
+    Parameters
+    ----------
+    a, b : array_like
+        Host arrays are placed as ``asarray`` places them. With a 0-d operand it is ``multiply``.
+    out : DistributedArray or ndarray, optional
+        Of exactly the result's shape and dtype.
+
+    Raises
+    ------
+    ValueError
+        The shapes are not aligned, in NumPy's words, or `out` does not fit.
+
+    Notes
+    -----
+    Communication: as for :func:`matmul`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=3, kind="host"):
+    ...     x = da.asarray(np.arange(6.0), layout=da.blocks(0))
+    ...     float(x.dot(x))
+    55.0
+    """
+    context, (x, y) = operands(a, b, out=out)
+    if not x.ndim or not y.ndim:
+        left, right = (array if isinstance(array, DistributedArray) or array.ndim else array[()] for array in (x, y))
+        value = np.multiply(left, right)
+        assert isinstance(value, DistributedArray)
+        value._detached = not value.ndim
+    else:
+        over = (x.ndim - 1,), (max(y.ndim - 2, 0),)
+        if x.shape[-1] != y.shape[over[1][0]]:
+            raise _numpys_error(np.dot, x.shape, y.shape)
+        dtype = product_dtype(np.dot, x, y)
+        if out is not None:
+            _check_exact(out, (*x.shape[:-1], *y.shape[:-2], *(y.shape[-1:] if y.ndim > 1 else ())), dtype)
+        value = _tensor(context, "dot", x, y, *over, dtype)
+        value._detached = not value.ndim
+    if out is not None:
+        _check_exact(out, value.shape, value.dtype)
+    return stored(value, out)
+
+
+def _check_exact(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    if not isinstance(out, (DistributedArray, np.ndarray)):
+        raise TypeError(f"'out' must be an array, and dot got {type(out).__name__}")
+    if out.shape != shape or out.dtype != dtype:
+        raise ValueError(
+            f"output array is not acceptable (must have the right datatype and shape): it has dtype {out.dtype} and shape "
+            f"{out.shape}, and the result has {dtype} and {shape}; pass distarray.empty({shape}, dtype={str(dtype)!r})"
+        )
+    if isinstance(out, DistributedArray) and not out.writable:
+        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+
+
+def _tensor(
+    context: Any,
+    name: str,
+    a: Any,
+    b: Any,
+    over_a: Sequence[int],
+    over_b: Sequence[int],
+    dtype: Any,
+    conjugate: bool = False,
+) -> DistributedArray:
+    """The sum over pairs of axes, those that remain of `a` before those of `b`."""
+    rest_a = [axis for axis in range(a.ndim) if axis not in over_a]
+    rest_b = [axis for axis in range(b.ndim) if axis not in over_b]
+    m, k = len(rest_a), len(over_a)
+    first, second = [0] * a.ndim, [0] * b.ndim
+    for labels, axes, begin in ((first, rest_a, 0), (first, over_a, m), (second, over_b, m), (second, rest_b, m + k)):
+        for i, axis in enumerate(axes):
+            labels[axis] = begin + i
+    sizes = (*(a.shape[i] for i in rest_a), *(a.shape[i] for i in over_a), *(b.shape[i] for i in rest_b))
+    problem = Problem(sizes, (0, m, k, len(rest_b)), tuple(first), tuple(second))
+    return contract(context, name, problem, a, b, dtype, conjugate=conjugate)
+
+
+@implements(np.inner)
+def inner(a: Any, b: Any, /) -> Any:
+    """Inner product, as ``numpy.inner``: over the last axes of both; with a 0-d operand it is ``multiply``.
+
+    Raises
+    ------
+    ValueError
+        The last axes differ in length.
+
+    Notes
+    -----
+    Communication: as for :func:`matmul`.
+    """
+    context, (x, y) = operands(a, b)
+    if not x.ndim or not y.ndim:
+        return dot(x, y)
+    if x.shape[-1] != y.shape[-1]:
+        raise _numpys_error(np.inner, x.shape, y.shape)
+    dtype = product_dtype(np.inner, x, y)
+    value = _tensor(context, "inner", x, y, (x.ndim - 1,), (y.ndim - 1,), dtype)
+    value._detached = not value.ndim
+    return value
+
+
+@implements(np.vdot)
+def vdot(a: Any, b: Any, /) -> Any:
+    """Dot product of two flattened arrays, the first conjugated, as ``numpy.vdot``.
+
+    Raises
+    ------
+    ValueError
+        The sizes differ.
+
+    Notes
+    -----
+    Communication: none where the operands have one layout; the result is then a partial sum on each device. Operands of
+    different shapes are flattened first.
+    """
+    context, (x, y) = operands(a, b)
+    if x.size != y.size:
+        raise _numpys_error(np.vdot, x.shape, y.shape)
+    if x.shape != y.shape:
+        x, y = np.reshape(x, (-1,)), np.reshape(y, (-1,))
+    dtype = product_dtype(np.vdot, x, y)
+    axes = tuple(range(x.ndim))
+    value = _tensor(context, "vdot", x, y, axes, axes, dtype, conjugate=True)
+    value._detached = True
+    return value
+
+
+@implements(np.outer)
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """Outer product of two flattened arrays, as ``numpy.outer``.
+
+    Notes
+    -----
+    Communication: that of ``numpy.multiply(a[:, None], b[None, :])``; recorded, so at the demand.
+    """
+    _, (x, y) = operands(a, b, out=out)
+    x, y = (array if array.ndim == 1 else np.reshape(array, (-1,)) for array in (x, y))
+    left, right = view(x, index=(slice(None), None)), view(y, index=(None, slice(None)))
+    return np.multiply(left, right, out=out)
+
+
+@implements(np.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """Sum of products over pairs of axes, as ``numpy.tensordot``.
+
+    Parameters
+    ----------
+    a, b : array_like
+        Host arrays are placed as ``asarray`` places them.
+    axes : int or pair of int or pair of sequences of int
+        The last and first so many axes, or the axes of `a` and those of `b`.
+
+    Raises
+    ------
+    ValueError
+        The axes differ in number or length, or one is named twice.
+
+    Notes
+    -----
+    Communication: as for :func:`matmul`. Nothing is reshaped: the axes are cut as they lie.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray(np.arange(24).reshape(2, 3, 4), layout=da.blocks(1))
+    ...     np.tensordot(x, x, axes=([1, 2], [1, 2])).get().tolist()
+    [[506, 1298], [1298, 3818]]
+    """
+    context, (x, y) = operands(a, b)
+    over = _axis_pairs(axes)
+    pairs: list[list[int]] = []
+    for array, chosen in zip((x, y), over):
+        for axis in chosen:
+            if not -array.ndim <= axis < array.ndim:
+                raise IndexError(
+                    f"tensordot: axis {axis} is out of range for an operand of {array.ndim} axes: pass axes from "
+                    f"{-array.ndim} to {array.ndim - 1}"
+                )
+        pairs.append([axis % array.ndim for axis in chosen])
+        if len(set(pairs[-1])) != len(chosen):
+            raise ValueError("duplicate axes are not allowed in tensordot")
+    if [x.shape[i] for i in pairs[0]] != [y.shape[i] for i in pairs[1]]:
+        raise ValueError(
+            f"shape-mismatch for sum: axes {over[0]} of shape {x.shape} and axes {over[1]} of shape {y.shape} must pair "
+            f"axes of equal length"
+        )
+    dtype = product_dtype(np.dot, x, y)
+    return _tensor(context, "tensordot", x, y, pairs[0], pairs[1], dtype)
+
+
+def _axis_pairs(axes: Any) -> tuple[list[int], list[int]]:
+    if not np.iterable(axes):
+        count = operator.index(axes)
+        return list(range(-count, 0)), list(range(count))
+    first, second = axes
+    return (
+        [operator.index(axis) for axis in (first if np.iterable(first) else [first])],
+        [operator.index(axis) for axis in (second if np.iterable(second) else [second])],
+    )

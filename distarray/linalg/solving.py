@@ -1,0 +1,528 @@
+"""Systems of equations and what follows from factorizations: ``solve``, ``inv``, ``det``, ``slogdet``, ``lstsq``, ``pinv``,
+``matrix_rank``, ``matrix_power``, ``cond``, ``tensorsolve``, ``tensorinv``.
+"""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
+from distarray.linalg.decompositions import svd
+from distarray.linalg.matrices import Linear, arrays, common, each, matrix, real, square
+from distarray.linalg.norms import norm
+
+__all__ = [
+    "cond", "det", "inv", "lstsq", "matrix_power", "matrix_rank", "pinv", "slogdet", "solve", "tensorinv", "tensorsolve",
+]  # fmt: skip
+
+SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
+
+
+@implements(np.linalg.solve)
+def solve(a: Any, b: Any) -> DistributedArray:
+    """Solve ``a @ x = b``, as ``numpy.linalg.solve``, by LU with partial pivoting.
+
+    Parameters
+    ----------
+    a : array_like
+        Matrices (..., n, n).
+    b : array_like
+        One vector (n,), or right-hand sides (..., n, k). Batches broadcast.
+
+    Returns
+    -------
+    DistributedArray
+        (..., n) or (..., n, k), in the dtype that both are computed in.
+
+    Raises
+    ------
+    LinAlgError
+        `a` has fewer than two axes, is not square, or is singular: on all processes.
+    ValueError
+        The shapes do not fit.
+
+    Notes
+    -----
+    Communication: none for stacks that are split over the batch.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray(np.array([[2.0, 0.0], [0.0, 4.0]]), layout=da.blocks(0))
+    ...     np.linalg.solve(x, np.array([2.0, 2.0])).get().tolist()
+    [1.0, 0.5]
+    """
+    _, (x, y) = arrays(a, b)
+    square(x)
+    if not y.ndim:
+        raise ValueError("solve: b must have an axis at least, and has shape (): pass a vector or a matrix")
+    x, y = common(x, y)
+    n = x.shape[-1]
+    is_vector = y.ndim == 1
+    if y.shape[0 if is_vector else -2] != n:
+        raise ValueError(
+            f"solve: Input operand 1 has a mismatch in its core dimension 0: a has shape {x.shape} and b {y.shape}; pass b "
+            f"of shape ({n},) or (..., {n}, k)"
+        )
+    rest = () if is_vector else y.shape[-1:]
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[: y.ndim - 1 - len(rest)])
+    x, y = _broadcast(x, (*batch, n, n)), _broadcast(y, (*batch, n, *rest))
+    core = (n, *rest)
+    return each("solve", [x, y], _solve if rest or not batch else _solve_one, [(core, x.dtype)], [2, len(core)],
+                fallible=True)[0]  # fmt: skip
+
+
+def _broadcast(x: DistributedArray, shape: tuple[int, ...]) -> Any:
+    return x if x.shape == shape else np.broadcast_to(x, shape)
+
+
+def _solve(device: Any, a: Any, b: Any) -> Any:
+    with device.lapack.raising():
+        return device.lib.linalg.solve(a, b)
+
+
+def _solve_one(device: Any, a: Any, b: Any) -> Any:
+    with device.lapack.raising():
+        return device.lib.linalg.solve(a, b[..., None])[..., 0]
+
+
+@implements(np.linalg.inv)
+def inv(a: Any) -> DistributedArray:
+    """Inverse of square matrices, as ``numpy.linalg.inv``.
+
+    Parameters
+    ----------
+    a : DistributedArray
+        Matrices (..., n, n).
+
+    Raises
+    ------
+    LinAlgError
+        `a` has fewer than two axes, is not square, or is singular: on all processes.
+
+    Notes
+    -----
+    Communication: none for stacks that are split over the batch.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     np.linalg.inv(da.asarray(np.diag([2.0, 4.0]))).get().tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    _, (x,) = arrays(a)
+    square(x)
+    (x,) = common(x)
+    return each("inv", [x], _inv, [(x.shape[-2:], x.dtype)], [2], fallible=True)[0]
+
+
+def _inv(device: Any, a: Any) -> Any:
+    with device.lapack.raising():
+        return device.lib.linalg.inv(a)
+
+
+@implements(np.linalg.slogdet)
+def slogdet(a: Any) -> Any:
+    """Sign and logarithm of the absolute value of the determinant, as ``numpy.linalg.slogdet``.
+
+    Parameters
+    ----------
+    a : DistributedArray
+        Matrices (..., n, n).
+
+    Returns
+    -------
+    SlogdetResult
+        sign (...,) in the dtype of `a` (a number on the unit circle where it is complex) and logabsdet (...,), real. Of a
+        singular matrix they are 0 and -inf.
+
+    Raises
+    ------
+    LinAlgError
+        `a` has fewer than two axes, or is not square.
+
+    Notes
+    -----
+    Communication: none for stacks that are split over the batch.
+    """
+    _, (x,) = arrays(a)
+    square(x)
+    (x,) = common(x)
+    return SlogdetResult(*each("slogdet", [x], _slogdet, [((), x.dtype), ((), real(x.dtype))], [2]))
+
+
+def _slogdet(device: Any, a: Any) -> Any:
+    return tuple(device.lib.linalg.slogdet(a))
+
+
+@implements(np.linalg.det)
+def det(a: Any) -> DistributedArray:
+    """Determinant of square matrices, as ``numpy.linalg.det``: from the factors of LU. See :func:`slogdet`.
+
+    Raises
+    ------
+    LinAlgError
+        `a` has fewer than two axes, or is not square.
+
+    Notes
+    -----
+    Communication: as for :func:`slogdet`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     round(float(np.linalg.det(da.asarray(np.diag([2.0, 4.0])))))
+    8
+    """
+    _, (x,) = arrays(a)
+    square(x)
+    (x,) = common(x)
+    return each("det", [x], _det, [((), x.dtype)], [2])[0]
+
+
+def _det(device: Any, a: Any) -> Any:
+    return device.lib.linalg.det(a)
+
+
+@implements(np.linalg.lstsq)
+def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, int, Any]:
+    """Least-squares solution of ``a @ x = b`` of least norm, as ``numpy.linalg.lstsq``.
+
+    Parameters
+    ----------
+    a : array_like
+        (m, n).
+    b : array_like
+        (m,) or (m, k).
+    rcond : float, optional
+        Singular values of at most `rcond` times the largest count as zero; a negative one: the machine's precision.
+        Default: precision times max(m, n).
+
+    Returns
+    -------
+    x : DistributedArray
+        (n,) or (n, k).
+    residuals : DistributedArray
+        Sums of squares (k,), or (1,); of shape (0,) where the rank is less than n or m is at most n.
+    rank : int
+    s : DistributedArray
+        Singular values (min(m, n),).
+
+    Raises
+    ------
+    LinAlgError
+        An operand has another number of axes, the rows differ in number, or the iteration does not converge.
+
+    Notes
+    -----
+    Communication: that of :func:`svd`, of the products of its factors with `b`, and the rank in one small round.
+    """
+    _, (x, y) = arrays(a, b)
+    is_vector = y.ndim == 1
+    for found in (x, y[:, None] if is_vector else y):
+        if found.ndim != 2:
+            raise Linear(f"{found.ndim}-dimensional array given. Array must be two-dimensional")
+    m, n = x.shape
+    if y.shape[0] != m:
+        raise Linear(f"Incompatible dimensions: a has {m} rows and b has {y.shape[0]}; pass as many of both")
+    x, y = common(x, y)
+    dtype = x.dtype
+    if is_vector:
+        y = y[:, None]
+    if dtype.name in ("float32", "complex64"):  # NumPy solves these in double precision: the rank depends on it
+        x, y = (v.astype(np.result_type(v.dtype, np.float64)) for v in (x, y))
+    eps = np.finfo(x.dtype).eps
+    limit = eps * max(m, n) if rcond is None else float(rcond)
+    if limit < 0:
+        limit = float(eps)
+    if not m or not n:
+        u_y, s = np.zeros_like(x, shape=(min(m, n), y.shape[1])), np.zeros_like(x, real(x.dtype), shape=(0,))
+        solution, rank = np.zeros_like(x, shape=(n, y.shape[1])), 0
+    else:
+        u, s, vh = svd(x, full_matrices=False)
+        kept = s > limit * s[:1]
+        inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
+        u_y = np.conjugate(u.mT) @ y
+        solution = np.conjugate(vh.mT) @ (inverse[:, None] * u_y)
+        rank = int(np.count_nonzero(kept))
+    if rank == n and m > n:
+        rest = np.square(np.absolute(y - x @ solution))
+        residuals = np.sum(rest, axis=0)
+    else:
+        residuals = np.zeros_like(x, real(x.dtype), shape=(0,))
+    if is_vector:
+        solution = solution[:, 0]
+    if dtype != x.dtype:
+        solution, residuals, s = solution.astype(dtype), residuals.astype(real(dtype)), s.astype(real(dtype))
+    return solution, residuals, rank, s
+
+
+_NOT_SET: Any = np._NoValue
+
+
+@implements(np.linalg.pinv)
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT_SET) -> Any:
+    """Pseudo-inverse of matrices, as ``numpy.linalg.pinv``.
+
+    Parameters
+    ----------
+    a : DistributedArray
+        Matrices (..., m, n).
+    rcond, rtol : float or array_like, optional
+        Singular values of at most this times the largest count as zero; one number, or one for each matrix. Default 1e-15;
+        ``rtol=None``: precision times max(m, n).
+    hermitian : bool
+
+    Returns
+    -------
+    DistributedArray
+        (..., n, m).
+
+    Raises
+    ------
+    LinAlgError
+        `a` has fewer than two axes, or the iteration does not converge.
+    ValueError
+        Both `rcond` and `rtol` are given.
+
+    Notes
+    -----
+    Communication: that of :func:`svd` and of a product.
+    """
+    _, (x,) = arrays(a)
+    matrix(x)
+    if rcond is None:
+        rcond = 1e-15 if rtol is _NOT_SET else rtol
+    elif rtol is not _NOT_SET:
+        raise ValueError("`rtol` and `rcond` can't be both set: pass rtol=")
+    (x,) = common(x)
+    m, n = x.shape[-2:]
+    if rcond is None:
+        rcond = max(m, n) * np.finfo(x.dtype).eps
+    if not x.size:
+        return np.zeros_like(x, shape=(*x.shape[:-2], n, m))
+    u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
+    large = s > np.asarray(rcond)[..., None] * np.max(s, axis=-1, keepdims=True)
+    inverse = np.where(large, 1 / np.where(large, s, 1), 0)
+    return np.conjugate(vh.mT) @ (inverse[..., None] * np.conjugate(u.mT))
+
+
+@implements(np.linalg.matrix_rank)
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """Rank of matrices by their singular values, as ``numpy.linalg.matrix_rank``.
+
+    Parameters
+    ----------
+    A : DistributedArray
+        Matrices (..., m, n); of fewer than two axes: 1 where any element differs from zero.
+    tol : float or array_like, optional
+        Singular values above it are counted.
+    hermitian : bool
+    rtol : float or array_like, optional
+        Relative to the largest; default max(m, n) times the precision.
+
+    Returns
+    -------
+    DistributedArray
+        int64, (...,).
+
+    Raises
+    ------
+    ValueError
+        Both `tol` and `rtol` are given.
+    LinAlgError
+        The iteration does not converge.
+
+    Notes
+    -----
+    Communication: that of :func:`svdvals`.
+    """
+    if rtol is not None and tol is not None:
+        raise ValueError("`tol` and `rtol` can't be both set: pass one")
+    _, (x,) = arrays(A)
+    if x.ndim < 2:
+        return int(bool(np.any(x != 0)))
+    s = svd(x, compute_uv=False, hermitian=hermitian)
+    if tol is None:
+        if rtol is None:
+            rtol = max(x.shape[-2:]) * np.finfo(s.dtype).eps
+        else:
+            rtol = np.asarray(rtol)[..., None]
+        tol = np.max(s, axis=-1, keepdims=True, initial=0) * rtol
+    else:
+        tol = np.asarray(tol)[..., None]
+    return np.count_nonzero(s > tol, axis=-1)
+
+
+@implements(np.linalg.matrix_power)
+def matrix_power(a: Any, n: Any) -> Any:
+    """Square matrices to an integer power, as ``numpy.linalg.matrix_power``, by repeated squaring.
+
+    Raises
+    ------
+    LinAlgError
+        `a` has fewer than two axes, is not square, or is singular and `n` negative.
+    TypeError
+        `n` is no integer.
+
+    Notes
+    -----
+    Communication: that of about ``2 log2(n)`` products (:func:`matmul`), after :func:`inv` where `n` is negative.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     np.linalg.matrix_power(da.asarray(np.array([[1, 1], [0, 1]])), 5).get().tolist()
+    [[1, 5], [0, 1]]
+    """
+    _, (x,) = arrays(a)
+    square(x)
+    try:
+        n = operator.index(n)
+    except TypeError as error:
+        raise TypeError(f"exponent must be an integer, and is {n!r}") from error
+    if n == 0:
+        identity = np.zeros_like(x)
+        identity[...] = np.eye(x.shape[-1], dtype=x.dtype)
+        return identity
+    if n < 0:
+        x, n = inv(x), -n
+    power: Any = x
+    result: Any = None
+    while True:
+        n, odd = divmod(n, 2)
+        if odd:
+            result = power if result is None else result @ power
+        if not n:
+            return np.copy(result) if result is a else result
+        power = power @ power
+
+
+@implements(np.linalg.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    """Condition number of matrices, as ``numpy.linalg.cond``.
+
+    Parameters
+    ----------
+    x : DistributedArray
+        Matrices (..., m, n); square where `p` is not None, 2 or -2.
+    p : {None, 1, -1, 2, -2, inf, -inf, "fro", "nuc"}
+        The norm; None is 2.
+
+    Raises
+    ------
+    LinAlgError
+        `x` is empty, has fewer than two axes, or is not square where it must be.
+    ValueError
+        There is no such norm.
+
+    Notes
+    -----
+    Communication: that of :func:`svdvals`, or of :func:`inv` and two norms.
+    """
+    _, (x,) = arrays(x)
+    if x.size == 0 and prod(x.shape[-2:]) == 0:
+        raise Linear("cond is not defined on empty arrays: pass a matrix with elements")
+    found: Any
+    with np.errstate(all="ignore"):
+        if p is None or p in (2, -2):
+            s = svd(x, compute_uv=False)
+            found = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+        else:
+            square(x)
+            (x,) = common(x)
+            found = norm(x, p, (-2, -1)) * norm(_inverse_or_nan(x), p, (-2, -1))
+        found = np.where(np.isnan(found) & ~np.any(np.isnan(x), axis=(-2, -1)), np.inf, found).astype(found.dtype)
+    if not found.ndim:
+        found._detached = True
+    return found
+
+
+def _inverse_or_nan(x: DistributedArray) -> Any:
+    """Inverses, with NaN in place of those of singular matrices."""
+    if x.ndim > 2:
+        return each("cond", [x], _inv_or_nan, [(x.shape[-2:], x.dtype)], [2])[0]
+    try:
+        return inv(x)
+    except Linear:
+        return np.full_like(x, np.nan)
+
+
+def _inv_or_nan(device: Any, a: Any) -> Any:
+    lib = device.lib
+    found = lib.empty(a.shape, a.dtype)
+    for index in np.ndindex(a.shape[:-2]):
+        try:
+            found[index] = _inv(device, a[index])
+        except Linear:
+            found[index] = np.nan
+    return found
+
+
+@implements(np.linalg.tensorinv)
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """Inverse of an array seen as a matrix of its first `ind` and its other axes, as ``numpy.linalg.tensorinv``.
+
+    Raises
+    ------
+    LinAlgError
+        The matrix is not square, or singular.
+    ValueError
+        `ind` is not positive.
+
+    Notes
+    -----
+    Communication: that of :func:`inv` and of the reshapes.
+    """
+    _, (x,) = arrays(a)
+    if ind <= 0:
+        raise ValueError(f"Invalid ind argument: it is {ind!r}; pass how many axes, one at least")
+    shape = x.shape
+    found = inv(np.reshape(x, (prod(shape[ind:]), -1)))
+    return np.reshape(found, (*shape[ind:], *shape[:ind]))
+
+
+@implements(np.linalg.tensorsolve)
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """Solve ``tensordot(a, x, x.ndim) = b``, as ``numpy.linalg.tensorsolve``.
+
+    Parameters
+    ----------
+    a, b : array_like
+        The axes of `a` are those of `b` and then those of the result.
+    axes : sequence of int, optional
+        Axes of `a` to move to its end first.
+
+    Raises
+    ------
+    LinAlgError
+        The axes do not make a square matrix, or it is singular.
+
+    Notes
+    -----
+    Communication: that of :func:`solve` and of the reshapes.
+    """
+    _, (x, y) = arrays(a, b)
+    if axes is not None:
+        order = list(range(x.ndim))
+        for axis in axes:
+            order.remove(axis)
+            order.insert(x.ndim, axis)
+        x = np.transpose(x, order)
+    shape = x.shape[y.ndim - x.ndim :]
+    size = prod(shape)
+    if x.size != size**2:
+        raise Linear(
+            f"Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim]): a has shape "
+            f"{x.shape} and b {y.shape}"
+        )
+    return np.reshape(solve(np.reshape(x, (size, size)), np.reshape(y, (-1,))), shape)

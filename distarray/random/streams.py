@@ -1,0 +1,117 @@
+"""Random values in blocks that depend on nothing but their place in the array.
+
+An array is flat, in C order, and cut into blocks of a fixed length, whoever holds them. Each block of each call is a
+stream of its own of a counter-based generator (Philox: J. K. Salmon et al., Parallel random numbers: as easy as 1, 2, 3,
+SC 2011): one word of the counter is the number of the call, one that of the block, and the draws count in the other two.
+So every device computes what it holds, and the same seed gives the same array on 1 device and on 64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.algorithms.held import run_by_device
+from distarray.context import Context
+from distarray.devices import Chunk, Device
+from distarray.geometry import IndexMap, Range, Region
+from distarray.geometry.reshape import reshape_region
+from distarray.layout import Layout
+
+__all__ = ["BLOCK", "Draw", "Stream", "aligned", "fill", "flat_intervals"]
+
+BLOCK = 2**14
+"""Values a block: the start of a stream costs as much as some hundred values."""
+
+Draw = Callable[[np.random.Generator, int, int], Any]
+"""``draw(generator, start, stop)``: the values at the flat places [start, stop), of which `start` begins a block."""
+
+
+class Stream(NamedTuple):
+    """The streams of one call: the generator's key, and how many calls came before."""
+
+    key: tuple[int, int]
+    call: int
+
+    def block(self, number: int) -> np.random.Generator:
+        """The generator of a block."""
+        counter = np.array([0, 0, number, self.call], np.uint64)
+        return np.random.Generator(np.random.Philox(key=np.array(self.key, np.uint64), counter=counter))
+
+
+def flat_intervals(layout: Layout, items: tuple[int, ...], tail: tuple[int, ...]) -> list[range] | None:
+    """For each chunk the flat interval of items that it holds; None where one is no interval.
+
+    An item is one value, or an array of shape `tail` that is drawn at once.
+    """
+    size = math.prod(items)
+    found = []
+    for _, region in layout.chunks:
+        if not region.size:
+            found.append(range(0))
+            continue
+        run = reshape_region(region, layout.shape, (size, *tail))
+        if run is None or run[0].step != 1 or run.shape[1:] != tail:
+            return None
+        found.append(range(run[0].start, run[0].stop))
+    return found
+
+
+def aligned(context: Context, devices: Sequence[int], size: int, tail: tuple[int, ...]) -> Layout:
+    """`size` items in whole blocks, shared evenly by the devices."""
+    blocks = -(-size // BLOCK)
+    cuts = [min(size, blocks * i // len(devices) * BLOCK) for i in range(len(devices) + 1)]
+    rest = tuple(Region.full(tail))
+    homes = {d: [Region((Range.of(a, 1, b - a), *rest))] for d, a, b in zip(devices, cuts, cuts[1:], strict=False)}
+    return context.layout(IndexMap((size, *tail), homes))
+
+
+def fill(
+    context: Context,
+    stream: Stream,
+    layout: Layout,
+    places: Sequence[range],
+    tail: tuple[int, ...],
+    dtype: Any,
+    draw: Draw,
+) -> list[Chunk | None]:
+    """The chunks of a layout, each drawn where it lies."""
+    chunks: list[Chunk | None] = [None] * len(layout.chunks)
+    tasks = []
+    nbytes = 0
+    for i, (device_id, region) in enumerate(layout.chunks):
+        device = context.by_id[device_id]
+        if device.process == context.process:
+            tasks.append((device_id, partial(_fill, device, chunks, i, region, stream, places[i], tail, dtype, draw)))
+            nbytes += 8 * region.size * np.dtype(dtype).itemsize  # a value costs more than a copy
+    run_by_device(context, tasks, nbytes)
+    return chunks
+
+
+def _fill(
+    device: Device,
+    chunks: list[Chunk | None],
+    i: int,
+    region: Region,
+    stream: Stream,
+    place: range,
+    tail: tuple[int, ...],
+    dtype: Any,
+    draw: Draw,
+) -> None:
+    host = device.kind == "host"
+    chunk = device.empty(region.shape, dtype, "random") if host else None
+    values = np.empty((len(place), *tail), dtype) if chunk is None else chunk.array.reshape(len(place), *tail)
+    for number in range(place.start // BLOCK, -(-place.stop // BLOCK)):
+        first = number * BLOCK
+        stop = min(first + BLOCK, place.stop)
+        drawn = draw(
+            stream.block(number), first, stop
+        )  # what comes later in the block does not change what comes before
+        start = max(first, place.start)
+        values[start - place.start : stop - place.start] = drawn[start - first :]
+    chunks[i] = device.from_host(values.reshape(region.shape)) if chunk is None else chunk

@@ -1,0 +1,99 @@
+"""Who asks for a whole array on the host: a line of the user's, or code of NumPy or another library behind their back.
+
+NumPy turns any array into its own by ``__array__``, from ``np.asarray(x)`` as from ``np.r_[x, x]``. The calling frame tells
+them apart: a library's frame never asks for the user, and in the user's own frame the bytecode says which function is
+called. Frames are looked at only where implicit communication is forbidden.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+from types import CodeType, FrameType
+
+from distarray.errors import ImplicitCommunicationError
+from distarray.transfer.ledger import watching
+
+__all__ = ["called_name", "ensure_asked"]
+
+_ASKING = {"__array__", "__dlpack__", "array", "asanyarray", "asarray", "from_dlpack", "to_numpy"}
+"""Functions and methods that say by their name that an array comes to the host."""
+
+_LIBRARIES = {"matplotlib", "numpy", "pandas", "scipy", "torch"}
+
+
+_CALLS = ("CALL", "PRECALL")
+"""Python 3.11 makes a call in either, once it knows what is called."""
+
+
+def ensure_asked(frame: FrameType, nbytes: int) -> None:
+    """Refuse to bring an array to the host inside ``no_implicit_communication()``, unless the user's own line asked.
+
+    Parameters
+    ----------
+    frame
+        Of what called for the host's array.
+    nbytes
+        Of the array.
+
+    Raises
+    ------
+    ImplicitCommunicationError
+        Before anything moves.
+    """
+    watch = watching.get()
+    if watch is None or not watch.forbidden:
+        return
+    module = str(frame.f_globals.get("__name__", ""))
+    root = module.partition(".")[0]
+    if root == "distarray":
+        return
+    if root in _LIBRARIES or _is_installed(frame.f_code):
+        who = f"{module}.{frame.f_code.co_name}"
+    else:
+        name = called_name(frame)
+        if name in _ASKING:
+            return
+        who = "an operation" if name is None else f"{name}()"
+    raise ImplicitCommunicationError(
+        f"{who} asks for all {nbytes} bytes of a distributed array on the host, inside no_implicit_communication(). Pass it "
+        f"x.get() if that is meant, or run it outside the block."
+    )
+
+
+def called_name(frame: FrameType) -> str | None:
+    """The name of the function that a frame is calling, "asarray" for ``np.asarray(x)`` whatever it was imported as; None
+    where the frame calls none, but stores or computes.
+
+    The instructions that load the function begin where the call begins in the source, and end before it does.
+    """
+    code, at = frame.f_code, frame.f_lasti
+    places = list(code.co_positions())
+    if at // 2 >= len(places):
+        return None
+    call = places[at // 2]
+    loaded = None
+    calls = False
+    for instruction in dis.get_instructions(code):
+        if instruction.offset > at:
+            break
+        calls = instruction.opname.startswith(_CALLS)  # of the last one: `at` may lie in the cache that follows it
+        place = instruction.positions
+        if place is None or not instruction.opname.startswith("LOAD_") or not isinstance(instruction.argval, str):
+            continue
+        begins = (place.lineno, place.col_offset) == (call[0], call[2])
+        if begins and (place.end_lineno, place.end_col_offset) != (call[1], call[3]):
+            loaded = instruction
+    if not calls or loaded is None:
+        return None
+    name = str(loaded.argval)
+    if "ATTR" in loaded.opname or "METHOD" in loaded.opname:
+        return name
+    found = frame.f_locals.get(name, frame.f_globals.get(name))
+    return str(getattr(found, "__name__", name))
+
+
+def _is_installed(code: CodeType) -> bool:
+    """Whether code lies where packages are installed, and so is no line of the user's."""
+    parts = code.co_filename.split(os.sep)
+    return "site-packages" in parts or "dist-packages" in parts

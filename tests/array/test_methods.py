@@ -1,0 +1,60 @@
+"""The array's methods: real signatures and docstrings, the same for people and for type checkers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import distarray as da
+
+PACKAGE = Path(da.__file__).parent
+#: What Python or NumPy calls, and nobody by name: type checkers need not see it.
+CALLED_BY_NAME_BY_NOBODY = set(
+    """_only __array_ufunc__ __array_function__ __array_namespace__ __repr__ __str__ __format__ __copy__ __deepcopy__
+    __reduce__ __dlpack__ __dlpack_device__""".split()
+)
+
+
+def definitions(file: str, name: str) -> dict[str, str]:
+    """Method → its arguments, of a class, wherever in its body they stand."""
+    tree = ast.parse((PACKAGE / file).read_text())
+    (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    bodies = [found.body, *[node.body for node in found.body if isinstance(node, ast.If)]]
+    return {f.name: ast.unparse(f.args) for body in bodies for f in body if isinstance(f, ast.FunctionDef)}
+
+
+def test_type_checkers_see_the_methods_that_there_are() -> None:
+    declared = definitions("array/state.py", "DistributedArray")
+    defined = {**definitions("array/operators.py", "Operators"), **definitions("distributed_array.py", "Methods")}
+    assert not defined.keys() - declared.keys() - CALLED_BY_NAME_BY_NOBODY
+    assert {name: declared[name] for name in defined if name in declared} == {
+        name: arguments for name, arguments in defined.items() if name in declared
+    }
+
+
+@pytest.mark.parametrize("name", [n for n in dir(da.DistributedArray) if not n.startswith("_")])
+def test_what_is_public_says_what_it_does(name: str) -> None:
+    found = inspect.getattr_static(da.DistributedArray, name)
+    function = found.fget if isinstance(found, property) else found
+    assert function.__qualname__ == f"DistributedArray.{name}"
+    assert inspect.getdoc(function) or name in ("shape", "dtype", "ndim", "size", "itemsize", "device"), name
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in dir(np.ndarray) if not n.startswith("_") and hasattr(da.DistributedArray, n)]
+)
+def test_methods_take_numpys_arguments(name: str) -> None:
+    """By their names and in their order; what NumPy hands on as ``**kwargs`` stands behind them."""
+    if not callable(getattr(np.ndarray, name)):
+        return
+    ours = [p for p in inspect.signature(getattr(da.DistributedArray, name)).parameters if p != "self"]
+    numpys = [
+        p.name
+        for p in inspect.signature(getattr(np.ndarray, name)).parameters.values()
+        if p.kind is not p.VAR_KEYWORD and p.name != "self"
+    ]
+    assert ours[: len(numpys)] == numpys

@@ -1,0 +1,112 @@
+"""Where an array says that it is: ``device``, ``to_device``, ``device=`` and DLPack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat
+import numpy as np
+import pytest
+
+import distarray as da
+
+HOST = np.arange(12.0).reshape(3, 4)
+
+
+@pytest.mark.parametrize("device", [0, 3, [1], [0, 2], [2, 0], (1, 3), [0, 1, 2, 3]])
+def test_device_is_where_the_array_went(device: Any, four: Any) -> None:
+    for layout in (None, da.blocks(0), da.replicated()):
+        x = da.asarray(HOST, layout=layout)
+        y = x.to_device(device)
+        assert y.device == device
+        assert set(y.devices) == set(y.device.ids)
+        assert y.to_device(y.device) is y
+        assert y.to_device(x.device).device == x.device
+        np.testing.assert_array_equal(y.get(), HOST)
+        for made in (da.zeros(3, device=device), da.zeros((400, 4), device=y.device), da.asarray(HOST, device=device),
+                     da.zeros_like(x, device=device), da.zeros_like(y)):  # fmt: skip
+            assert made.device == device
+            assert made.device == y.device
+            assert hash(made.device) == hash(y.device)
+
+
+def test_other_devices_are_not_equal(four: Any) -> None:
+    x, y = da.zeros(4, device=[1]), da.zeros(4, device=[0])
+    assert x.device != y.device
+    assert x.to_device(da.zeros(4).device).device == four.group != x.device
+    assert x.device == 1 == x[1:].device == x.device
+    assert x.device == [1]
+    assert x.device != [1, 2]
+    assert x.device != "cpu"
+    assert len({x.device, y.device, da.ones(3, device=1).device}) == 2
+    with da.init(devices=4, kind="host"):
+        assert da.zeros(4, device=[1]).device != x.device
+    assert da.zeros(8, layout={0: slice(0, 4), 2: slice(4, 8)}).device == [0, 2]
+
+
+def test_a_recorded_expression_says_where_it_will_be(four: Any) -> None:
+    whole, some = da.asarray(HOST, layout=da.blocks(0)), da.asarray(HOST, device=[1, 2], layout=da.blocks(0))
+    for e in (whole + 1, some * 2, whole + some, some + whole, some[1:] + some[:-1], np.sqrt(some) + HOST):
+        said = e.device
+        assert e._node is not None  # nothing was evaluated
+        assert said == list(e.devices)
+        assert e.device == said
+    partial = da.distributed_array(HOST[0], {0: slice(0, 3), 1: slice(2, 4)}, "sum")
+    e = np.sqrt(partial)
+    assert e.device == list(e.devices) == [0, 1]
+
+
+def test_to_the_host(four: Any) -> None:
+    x = da.asarray(HOST, layout=da.blocks(0))
+    for host in (x.to_device("cpu"), array_api_compat.to_device(x, "cpu")):
+        assert type(host) is np.ndarray
+        assert host.device == "cpu"
+        np.testing.assert_array_equal(host, HOST)
+    assert array_api_compat.device(x) == x.device
+    assert array_api_compat.to_device(x, [1]).device == [1]
+    with pytest.raises(da.DeviceError):
+        x.to_device("gpu")
+
+
+def test_what_the_namespace_says_is_true(four: Any) -> None:
+    info = da.__array_namespace_info__()
+    assert info.default_device() == da.zeros(3).device
+    for device in info.devices():
+        assert da.zeros(3, device=device).device == device
+    assert da.zeros(3, device=2).device in info.devices()
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i2", "c8", "?"])
+def test_dlpack_without_a_copy(dtype: str, four: Any) -> None:
+    """The one chunk that holds the whole array is handed out live."""
+    host = HOST.astype(dtype)
+    x = da.asarray(host, device=[2])
+    y = x + x  # recorded before, and reads the values of before
+    live = np.from_dlpack(x, copy=False)
+    live[0, 0] = 0
+    live[1, 1] = 1
+    assert x.get()[1, 1] == 1
+    x[2, 2] = 0
+    assert live[2, 2] == 0
+    np.testing.assert_array_equal(y.get(), host + host)
+    column = np.from_dlpack(x[:, 1], copy=False)
+    assert np.shares_memory(column, live)
+    assert x.__dlpack_device__() == (1, 0)
+    copied = np.from_dlpack(x)
+    assert not np.shares_memory(copied, live)
+
+
+def test_dlpack_of_copies_and_parts(four: Any) -> None:
+    replicated = np.from_dlpack(da.asarray(HOST, layout=da.replicated()), copy=False)
+    np.testing.assert_array_equal(replicated, HOST)
+    assert not replicated.flags.writeable  # the other copies would not follow
+    parts = da.asarray(HOST, layout=da.blocks(0))
+    with pytest.raises(BufferError, match="copy=None"):
+        np.from_dlpack(parts, copy=False)
+    with pytest.raises(BufferError, match="copy=None"):
+        parts.__dlpack__(dl_device=(2, 0))
+    np.testing.assert_array_equal(np.from_dlpack(parts, copy=True), HOST)
+    np.testing.assert_array_equal(np.from_dlpack(parts[:1], copy=False), HOST[:1])
+    partial = da.asarray(HOST, layout=da.replicated()).change_mode("sum")
+    with pytest.raises(BufferError):
+        np.from_dlpack(partial, copy=False)

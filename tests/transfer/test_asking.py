@@ -1,0 +1,174 @@
+"""Who asks for a whole array on the host: counted always; refused inside ``no_implicit_communication()`` unless the user's
+own line asked. The lines of this file are a user's."""
+
+from __future__ import annotations
+
+import copy
+import random
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy as renamed
+import pytest
+from numpy import asarray as other_name
+
+import distarray as da
+
+HOST = np.arange(12.0).reshape(3, 4)
+
+
+class Holder:
+    lib = np
+
+
+def local_function(x: Any) -> Any:
+    function = np.asarray
+    return function(x)
+
+
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "asarray": lambda x: np.asarray(x),
+    "another module name": lambda x: renamed.asarray(x),
+    "another function name": lambda x: other_name(x),
+    "an attribute": lambda x: Holder.lib.asanyarray(x),
+    "a local": local_function,
+    "keywords": lambda x: np.array(x, dtype="f4", copy=True),
+    "starred": lambda x: np.asarray(*[x]),
+    "within a call": lambda x: np.sort(np.asarray(x)).sum(),
+    "an attribute of the result": lambda x: np.asarray(x).sum(),
+    "several lines": lambda x: np.asarray(
+        x,
+        dtype=float,
+    ),
+    "a comprehension": lambda x: [np.asarray(row) for row in x],
+    "nested": lambda x: np.array([x[0], x[1]]),
+    "exec": lambda x: exec("import numpy\ny = numpy.asarray(x)", {"x": x}),
+    "the method": lambda x: x.__array__(),
+    "from_dlpack": lambda x: np.from_dlpack(x),
+    "to_numpy": lambda x: x.to_numpy(),
+    "get": lambda x: x.get(),
+    "to_device": lambda x: x.to_device("cpu"),
+    "tolist": lambda x: x.tolist(),
+    "scalars": lambda x: (float(x[0, 0]), int(x[0, 1]), bool(x[0, 2]), complex(x[1, 1]), x[1, 2].item(), x.item(3)),
+    "text": lambda x: f"{x}{x!r}{x[0, 0]:.2f}" + str(x) + np.array2string(x),
+}
+
+UNASKED: dict[str, Callable[[Any], Any]] = {
+    "r_": lambda x: np.r_[x, x],
+    "c_": lambda x: np.c_[x, x],
+    "ascontiguousarray": lambda x: np.ascontiguousarray(x),
+    "asfortranarray": lambda x: np.asfortranarray(x),
+    "asarray_chkfinite": lambda x: np.asarray_chkfinite(x),
+    "permutation": lambda x: np.random.default_rng(0).permutation(x),
+    "the old permutation": lambda x: np.random.permutation(x),
+    "normal": lambda x: np.random.default_rng(0).normal(x),
+    "choice": lambda x: np.random.default_rng(0).choice(x),
+    "a host array's item": lambda x: np.zeros((3, 4)).__setitem__(..., x),
+    "testing": lambda x: np.testing.assert_array_equal(x, HOST),
+}
+
+
+def store(x: Any) -> None:
+    host = np.zeros((3, 4))
+    host[:] = x
+
+
+UNASKED["an assignment"] = store
+
+
+@pytest.mark.parametrize("layout", [da.blocks(0), da.replicated()])
+@pytest.mark.parametrize("name", ASKED)
+def test_what_the_user_asks_for_comes(name: str, layout: Any, four: Any) -> None:
+    x = da.asarray(HOST, layout=layout)
+    with da.ledger() as log, da.no_implicit_communication():
+        ASKED[name](x)
+    assert log.bytes_to_host > 0
+    assert "to the host" in repr(log)
+
+
+@pytest.mark.parametrize("layout", [da.blocks(0), da.replicated()])
+@pytest.mark.parametrize("name", UNASKED)
+def test_what_other_code_asks_for_counts_and_can_be_refused(name: str, layout: Any, four: Any) -> None:
+    x = da.asarray(HOST, layout=layout)
+    with da.ledger() as log:
+        UNASKED[name](x)
+    assert log.bytes_to_host >= x.nbytes
+    with (
+        da.ledger() as log,
+        da.no_implicit_communication(),
+        pytest.raises(da.ImplicitCommunicationError, match=r"x\.get\(\)"),
+    ):
+        UNASKED[name](x)
+    assert log.bytes_to_host == 0
+
+
+def test_a_line_that_ran_often_is_seen_as_before(four: Any) -> None:
+    """Python rewrites the instructions of code that runs often."""
+    x = da.zeros(3)
+
+    def asks() -> Any:
+        return np.asarray(x)
+
+    def does_not() -> Any:
+        return np.ascontiguousarray(x)
+
+    for _ in range(100):
+        asks()
+        does_not()
+    with da.no_implicit_communication():
+        for _ in range(3):
+            asks()
+            with pytest.raises(da.ImplicitCommunicationError, match=r"^ascontiguousarray\(\)"):
+                does_not()
+
+
+def test_the_message_names_who_asked(four: Any) -> None:
+    x = da.asarray(HOST)
+    with da.no_implicit_communication():
+        with pytest.raises(da.ImplicitCommunicationError, match=r"^permutation\(\) asks for all 96 bytes"):
+            np.random.default_rng(0).permutation(x)
+        with pytest.raises(da.ImplicitCommunicationError, match=r"^numpy\.lib"):
+            np.r_[x, x]
+
+
+SHUFFLES = [
+    np.random.default_rng(0).shuffle,
+    np.random.RandomState(0).shuffle,
+    random.Random(0).shuffle,
+]
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x.T, lambda x: x + 0])
+def test_shuffles_that_would_lose_rows_are_refused(shuffle: Any, view: Any, four: Any) -> None:
+    for layout in (da.blocks(0), da.replicated()):
+        x = view(da.asarray(HOST, layout=layout))
+        before = x.get()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with pytest.raises(da.UnsupportedError, match=r"x\[\.\.\.\] = x\[rng\.permutation\(len\(x\)\)\]"):
+                shuffle(x)
+        np.testing.assert_array_equal(x.get(), before)
+
+
+def test_the_shuffle_that_the_message_names(four: Any) -> None:
+    x = da.asarray(HOST, layout=da.blocks(0))
+    rng, same = np.random.default_rng(3), np.random.default_rng(3)
+    x[...] = x[rng.permutation(len(x))]
+    np.testing.assert_array_equal(x.get(), HOST[same.permutation(3)])
+    x[0] = x[1]  # through views, as NumPy does
+    assert x[0].tolist() == x[1].tolist()
+    copied = copy.deepcopy(x)
+    copied[0], copied[2] = copied[2].copy(), copied[0].copy()
+    assert copied[0].tolist() == x[2].tolist()
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+def test_shuffles_of_one_axis_work(shuffle: Any, four: Any) -> None:
+    x = da.arange(7, layout=da.blocks(0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shuffle(x)
+    assert sorted(x.tolist()) == list(range(7))
