@@ -13,6 +13,7 @@ from pathlib import Path
 
 import distarray as da
 from distarray.fft import frequencies, transforms
+from distarray.groups import join
 from distarray.linalg import decompositions, diagonals, eigen, einsum, norms, products, solving
 from distarray.ops import (
     choosing,
@@ -48,6 +49,7 @@ CHAPTERS = {
     "Indexing": [taking],
     "Chunks": [chunks],
     "Data types": [info],
+    "Process groups, beside the arrays": [join],
 }
 
 

@@ -103,6 +103,11 @@ class Contraction(NamedTuple):
     jobs: tuple[tuple[int, tuple[Job, ...]], ...]
     work: int
 
+    @property
+    def added(self) -> bool:
+        """Whether elements of the result are sums of products that are formed apart."""
+        return self.partial or any(job.add for _, jobs in self.jobs for job in jobs)
+
 
 def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]) -> Contraction:
     """The cheapest of these ways to cut a product of two REPLICA operands without an empty axis:

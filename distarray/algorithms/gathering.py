@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.kernels import selections
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -130,6 +131,10 @@ def upload(device: Device, index: Index) -> Index:
 def take(lib: Any, array: Any, index: Index) -> Any:
     """``array[index]`` for integer arrays of one shape along the leading axes."""
     if len(index) == 1:
+        if lib is not np:
+            out = lib.empty((index[0].size, *array.shape[1:]), array.dtype)
+            if selections.take_rows(lib, array, index[0], out):
+                return out
         return lib.take(array, index[0], axis=0)
     return array[index]
 
@@ -217,13 +222,10 @@ def fetch(
                 partial(_fill, context, source, axes, request, pieces, parts, out)
             )
     with context.reporting():
-        context.workers.run([partial(_each, tasks) for tasks in work.values()], sum(o.array.nbytes for o in outs if o))
+        context.workers.run(
+            [partial(in_turn, tasks) for tasks in work.values()], sum(o.array.nbytes for o in outs if o)
+        )
     return outs
-
-
-def _each(tasks: Sequence[Any]) -> None:
-    for task in tasks:
-        task()
 
 
 def _exchange(
@@ -297,6 +299,8 @@ def _fill(
                 # in range already; "raise" would copy twice
                 np.take(held, index[0], axis=0, out=out.array, mode="clip")
                 continue
+            if whole and len(index) == 1 and device is sender and _taken(device, held, index, out.array):
+                continue
             packed = _packed(sender, held, index)
         if whole:
             device.copy(out.array, packed, sender)
@@ -307,6 +311,14 @@ def _fill(
             packed = near.array
         with device.active():
             out.array[(*upload(device, (places,)), *request.rest.locate(piece.part).slices)] = packed
+
+
+def _taken(device: Device, held: Any, index: Index, out: Any) -> bool:
+    """Rows of a GPU array straight into place, where a kernel takes them so."""
+    if device.kind == "host":
+        return False
+    with device.active():
+        return selections.take_rows(device.lib, held, upload(device, index)[0], out)
 
 
 def split_target(

@@ -6,6 +6,7 @@ The class holds the state, what metadata answers, and placement. Its operators (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,7 +18,7 @@ from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.context import current
 from distarray.devices import Chunk
-from distarray.errors import DeviceError
+from distarray.errors import DeviceError, UnsupportedError
 from distarray.fusion.demand import demand, expression_devices
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, record
 from distarray.geometry import ViewMap
@@ -61,8 +62,8 @@ class DistributedArray:
     _writable: bool
     _detached: bool
 
-    def __init__(self) -> None:
-        raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is left to do: see ``__new__`` in ``array/scalars.py``."""
 
     # --- making one ---------------------------------------------------------------------------------------------------
 
@@ -162,10 +163,7 @@ class DistributedArray:
 
     @property
     def size(self) -> int:
-        size = 1
-        for n in self._shape:
-            size *= n
-        return size
+        return math.prod(self._shape)
 
     @property
     def itemsize(self) -> int:
@@ -300,8 +298,41 @@ class DistributedArray:
                     chunks[device].append(array)
             return {d: own for d, own in chunks.items() if self._context.by_id[d].process == self._context.process}
 
-    def get(self) -> Any:
-        """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder."""
+    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
+        """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder.
+
+        Parameters
+        ----------
+        stream
+            None: devices order their own work.
+        order : str
+            Memory order of the result, C or F; A is C.
+        out : numpy.ndarray, optional
+            Filled and returned instead: of this array's shape and dtype.
+        blocking : bool
+            Accepted for CuPy's sake: the values are there on return.
+
+        Raises
+        ------
+        ValueError
+            `order` is none of C, F and A; the shape of `out` is another, or it is read-only.
+        TypeError
+            `out` is no NumPy array, or of another dtype; or a `stream` was passed.
+        """
+        if stream is not None:
+            raise UnsupportedError("get takes no stream: devices order their own work; pass stream=None")
+        if order not in ("C", "F", "A"):
+            raise ValueError(f"order must be one of 'C', 'F' or 'A', and is {order!r}: pass order='C'")
+        if out is not None:
+            _check_host(out, self._shape, self._dtype)
+        value = self._value()
+        if out is not None:
+            out[...] = value
+            return out
+        return np.asfortranarray(value) if order == "F" and self.ndim else value
+
+    def _value(self) -> Any:
+        """The global value on the host, in C order."""
         with self._context.lock:
             self._context.check()
             storage = self._own()
@@ -402,6 +433,7 @@ class DistributedArray:
         def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray: ...
         def item(self, *args: Any) -> Any: ...
         def tolist(self) -> Any: ...
+        def to_numpy(self, dtype: Any = None) -> Any: ...
         def __bool__(self) -> bool: ...
         def __int__(self) -> int: ...
         def __float__(self) -> float: ...
@@ -441,8 +473,11 @@ class DistributedArray:
             max: ArrayLike | None = None,
             out: Any = None,
             *,
+            where: ArrayLike = True,
             casting: str = "same_kind",
             dtype: DTypeLike = None,
+            order: str = "K",
+            subok: bool = True,
         ) -> Any: ...
         def round(self, decimals: int = 0, out: Any = None) -> Any: ...
         def dot(self, other: ArrayLike, /, out: Any = None) -> Any: ...
@@ -525,6 +560,18 @@ class DistributedArray:
         def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
         def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
         def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
+
+
+def _check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    """Refuse an ``out=`` that can't take the value of an array."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out= must be a numpy.ndarray, and is a {type(out).__name__}: pass np.empty(x.shape, x.dtype)")
+    if out.dtype != dtype:
+        raise TypeError(f"out= has dtype {out.dtype}, and the array has {dtype}: pass np.empty(x.shape, x.dtype)")
+    if out.shape != shape:
+        raise ValueError(f"out= has shape {out.shape}, and the array has {shape}: pass np.empty(x.shape, x.dtype)")
+    if not out.flags.writeable:
+        raise ValueError("out= is read-only: pass np.empty(x.shape, x.dtype)")
 
 
 def array_methods(methods: type[DistributedArray]) -> None:

@@ -7,6 +7,7 @@ several views (a stencil) share what they fetch: only the elements that a device
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -187,7 +188,7 @@ def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Seque
         if lifted not in pool:
             pool.append(lifted)
     if not candidates:
-        grown = all(_size(leaf.view.shape) < _size(shape) for leaf in leaves)
+        grown = all(math.prod(leaf.view.shape) < math.prod(shape) for leaf in leaves)
         if replicated and not (grown and nbytes > context.SMALL):
             return context.layout(replicated[0])
         candidates.append(blocks(0).resolve(shape, context.group.ids))
@@ -227,13 +228,6 @@ def _middle(shape: tuple[int, ...], candidates: Sequence[IndexMap]) -> IndexMap 
         regions[device].append(Region(axes))
     middle = IndexMap(shape, regions)
     return middle if middle.covers and middle.is_disjoint else None
-
-
-def _size(shape: Sequence[int]) -> int:
-    size = 1
-    for n in shape:
-        size *= n
-    return size
 
 
 def _lift_map(context: Context, leaf: _Leaf, shape: tuple[int, ...]) -> IndexMap | None:

@@ -6,7 +6,7 @@ axis only one running slice passes from each device to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,22 +23,15 @@ from distarray.algorithms.folds import (
     run_tasks,
     ufunc_of,
 )
-from distarray.algorithms.reduction import (
-    arrays_of,
-    check_out,
-    computed_in,
-    deliver,
-    in_blocks,
-    normalized,
-    place_operand,
-    small,
-)
+from distarray.algorithms.reduction import arrays_of, computed_in, in_blocks, normalized, place_operand, small
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import check_out, deliver, single
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.kernels import scans as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.convert import asarray
 from distarray.ops.reshaping import reshape
@@ -59,8 +52,7 @@ class _Scan(NamedTuple):
 
 def _start(array: Any, out: Any) -> tuple[Context, DistributedArray, Any]:
     """The context, the operand and the target of a ufunc's method."""
-    if isinstance(out, tuple):
-        (out,) = out
+    out = single(out)
     known = [item for item in (array, out) if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(array)._context
     return context, array if isinstance(array, DistributedArray) else place_operand(context, array), out
@@ -143,7 +135,7 @@ def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> Dis
             nbytes += array.nbytes
     run_tasks(
         context,
-        [partial(_each, work) for work in tasks.values()],
+        [partial(in_turn, work) for work in tasks.values()],
         nbytes,
         "accumulate",
         fallible=call.ufunc is np.power,
@@ -200,6 +192,8 @@ def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any,
         wanted = item_dtype(call.ufunc, call.dtype, array.dtype, call.given)
         scans = {"add": "cumsum", "multiply": "cumprod"}
         if wanted == call.dtype and (device.kind == "host" or call.ufunc.__name__ in scans):
+            if device.kind != "host" and kernels.scan(lib, call.ufunc.__name__, array, out, axis, before):
+                return
             # a GPU multiplies blocks first, which may overflow halves where no product from the start does
             halves = device.kind != "host" and call.dtype == np.float16
             work = np.dtype(np.float32) if halves else call.dtype
@@ -220,11 +214,6 @@ def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any,
             key = (*head, slice(i, i + 1))
             value = array[key].astype(call.dtype) if value is None else ufunc(value, later[key]).astype(call.dtype)
             out[key] = value
-
-
-def _each(tasks: Sequence[Callable[[], None]]) -> None:
-    for task in tasks:
-        task()
 
 
 # --- cumulative functions -----------------------------------------------------------------------------------------------
@@ -373,8 +362,10 @@ def _after_initial(context: Context, call: _Scan, scan: DistributedArray, shape:
 # --- reduceat -----------------------------------------------------------------------------------------------------------
 
 
-def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
-    """``ufunc.reduceat(array, indices, axis, dtype, out)`` for any binary ufunc.
+def reduceat(
+    ufunc: np.ufunc, array: Any, index: Any, /, axis: Any = 0, dtype: Any = None, out: Any = None, indices: Any = None
+) -> Any:
+    """``ufunc.reduceat(array, indices, axis, dtype, out)`` for any binary ufunc. NumPy passes ``indices=`` twice.
 
     Notes
     -----
@@ -382,8 +373,7 @@ def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: Any = 0, dtype: An
     that it lacks for them move to it.
     """
     context, a, out = _start(array, out)
-    if isinstance(indices, DistributedArray):
-        indices = indices.get()
+    indices = index.get() if isinstance(index, DistributedArray) else index
     places = indices if isinstance(indices, np.ndarray) else np.array(indices, np.intp)
     zeros = np.zeros([n and 1 for n in places.shape], places.dtype)
     np.add.reduceat(np.ones([1] * a.ndim), zeros, axis=axis)
@@ -437,7 +427,11 @@ def _reduced_at(
         tasks.setdefault(device_id, []).append(task)
     nbytes = sum([array.nbytes for array in found.arrays if array is not None])
     run_tasks(
-        context, [partial(_each, work) for work in tasks.values()], nbytes, "reduceat", fallible=call.ufunc is np.power
+        context,
+        [partial(in_turn, work) for work in tasks.values()],
+        nbytes,
+        "reduceat",
+        fallible=call.ufunc is np.power,
     )
     return from_chunks(context, layout, chunks, call.dtype)
 

@@ -15,11 +15,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.reduction import check_out, deliver
 from distarray.array.agreement import gathered
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import check_out, deliver
 from distarray.context import Context, current
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
