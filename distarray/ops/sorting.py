@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.lookup import look_up
-from distarray.algorithms.reduction import deliver, small
+from distarray.algorithms.reduction import small
 from distarray.algorithms.sorting import sort_along
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_operand, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import deliver
 from distarray.errors import ReadOnlyError
 from distarray.ops.convert import asarray, astype
 from distarray.ops.reshaping import ravel
