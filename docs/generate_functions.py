@@ -21,10 +21,13 @@ from distarray.ops import (
     convert,
     coordinates,
     creation,
+<<<<<<< HEAD
     differences,
+=======
+    data_types,
+>>>>>>> main
     elementwise,
     explain,
-    info,
     joining,
     manipulation,
     reductions,
@@ -48,7 +51,7 @@ CHAPTERS = {
     "Shape and joining": [manipulation, reshaping, joining],
     "Indexing": [taking],
     "Chunks": [chunks],
-    "Data types": [info],
+    "Data types": [data_types],
     "Process groups, beside the arrays": [join],
 }
 
