@@ -24,11 +24,8 @@ from distarray.ops import (
     chunks,
     coordinates,
     creation,
-<<<<<<< HEAD
-    differences,
-=======
     data_types,
->>>>>>> main
+    differences,
     elementwise,
     indexing,
     joining,
@@ -49,12 +46,9 @@ from distarray.ops.chunks import *
 from distarray.ops.convert import asarray, astype, copy, distributed_array
 from distarray.ops.coordinates import *
 from distarray.ops.creation import *
-<<<<<<< HEAD
-from distarray.ops.differences import *
-=======
 from distarray.ops.data_types import *
 from distarray.ops.data_types import __array_api_version__, __array_namespace_info__
->>>>>>> main
+from distarray.ops.differences import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
 from distarray.ops.joining import *
@@ -75,13 +69,8 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-<<<<<<< HEAD
-    choosing, chunks, coordinates, creation, differences, elementwise, info, joining, products, manipulation, reductions, reshaping,
-    processes, scans, searching, sets, sorting, taking,
-=======
-    choosing, chunks, coordinates, creation, data_types, elementwise, joining, products, manipulation, reductions, reshaping,
-    processes, scans, searching, taking,
->>>>>>> main
+    choosing, chunks, coordinates, creation, data_types, differences, elementwise, joining, products, manipulation, reductions,
+    reshaping, processes, scans, searching, sets, sorting, taking,
 )  # fmt: skip
 
 __all__ = [

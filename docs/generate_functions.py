@@ -21,11 +21,8 @@ from distarray.ops import (
     convert,
     coordinates,
     creation,
-<<<<<<< HEAD
-    differences,
-=======
     data_types,
->>>>>>> main
+    differences,
     elementwise,
     explain,
     joining,
