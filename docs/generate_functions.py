@@ -22,6 +22,7 @@ from distarray.ops import (
     coordinates,
     creation,
     data_types,
+    differences,
     elementwise,
     explain,
     joining,
@@ -30,6 +31,8 @@ from distarray.ops import (
     reshaping,
     scans,
     searching,
+    sets,
+    sorting,
     taking,
 )
 
@@ -37,8 +40,8 @@ CHAPTERS = {
     "Conversion and layout": [convert, explain],
     "Creation": [creation, coordinates],
     "Element-wise": [elementwise, choosing],
-    "Reductions and scans": [reductions, scans],
-    "Searching": [searching],
+    "Reductions and scans": [reductions, scans, differences],
+    "Sorting, searching and sets": [sorting, searching, sets],
     "Products and norms": [products, einsum, diagonals, norms],
     "Linear algebra": [decompositions, solving, eigen],
     "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
