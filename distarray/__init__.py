@@ -27,6 +27,7 @@ from distarray.ops import (
     coordinates,
     creation,
     data_types,
+    differences,
     elementwise,
     indexing,
     joining,
@@ -38,6 +39,8 @@ from distarray.ops import (
     reshaping,
     scans,
     searching,
+    sets,
+    sorting,
     taking,
     ufuncs,
 )
@@ -50,6 +53,7 @@ from distarray.ops.coordinates import *
 from distarray.ops.creation import *
 from distarray.ops.data_types import *
 from distarray.ops.data_types import __array_api_version__, __array_namespace_info__
+from distarray.ops.differences import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
 from distarray.ops.joining import *
@@ -59,6 +63,8 @@ from distarray.ops.reductions import *
 from distarray.ops.reshaping import *
 from distarray.ops.scans import *
 from distarray.ops.searching import *
+from distarray.ops.sets import *
+from distarray.ops.sorting import *
 from distarray.ops.taking import *
 from distarray.transfer.ledger import Ledger, Move
 
@@ -68,8 +74,8 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, elementwise, joining, manipulation,
-    processes, products, reductions, reshaping, scans, searching, taking,
+    choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, elementwise, joining,
+    manipulation, processes, products, reductions, reshaping, scans, searching, sets, sorting, taking,
 )  # fmt: skip
 
 __all__ = [

@@ -36,6 +36,7 @@ from distarray.ops import (
     reshaping,
     scans,
     searching,
+    sorting,
     taking,
     ufuncs,
 )
@@ -173,6 +174,44 @@ class Methods(DistributedArray):
     def nonzero(self) -> tuple[DistributedArray, ...]:
         """Positions of the elements that are not zero, one array for each axis; see :func:`distarray.nonzero`."""
         return searching.nonzero(self)
+
+    def sort(
+        self,
+        axis: int = -1,
+        kind: str | None = None,
+        order: Any = None,
+        *,
+        stable: bool | None = None,
+        descending: bool = False,
+    ) -> None:
+        """Sort in place along an axis, stably; see :func:`distarray.sort`."""
+        sorting.sort_in_place(self, axis, kind, order, stable=stable, descending=descending)
+
+    def argsort(
+        self,
+        axis: int | None = -1,
+        kind: str | None = None,
+        order: Any = None,
+        *,
+        stable: bool | None = None,
+        descending: bool = False,
+    ) -> DistributedArray:
+        """The positions that sort the array along an axis; see :func:`distarray.argsort`."""
+        return sorting.argsort(self, axis, kind, order, stable=stable, descending=descending)
+
+    def partition(self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        """Put the elements at `kth` in their places, in place; see :func:`distarray.partition`."""
+        sorting.partition_in_place(self, kth, axis, kind, order)
+
+    def argpartition(
+        self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    ) -> DistributedArray:
+        """Positions that partition the array along an axis; see :func:`distarray.argpartition`."""
+        return sorting.argpartition(self, kth, axis, kind, order)
+
+    def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray:
+        """Where values belong in the array, which is sorted; see :func:`distarray.searchsorted`."""
+        return sorting.searchsorted(self, v, side, sorter)
 
     # --- to Python ----------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from distarray.ops import (
     coordinates,
     creation,
     data_types,
+    differences,
     elementwise,
     explain,
     joining,
@@ -32,6 +33,8 @@ from distarray.ops import (
     reshaping,
     scans,
     searching,
+    sets,
+    sorting,
     taking,
 )
 
@@ -39,8 +42,8 @@ CHAPTERS = {
     "Conversion and layout": [convert, explain],
     "Creation": [creation, coordinates],
     "Element-wise": [elementwise, choosing, complex_numbers, comparing],
-    "Reductions and scans": [reductions, scans],
-    "Searching": [searching],
+    "Reductions and scans": [reductions, scans, differences],
+    "Sorting, searching and sets": [sorting, searching, sets],
     "Products and norms": [products, einsum, diagonals, norms],
     "Linear algebra": [decompositions, solving, eigen],
     "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
