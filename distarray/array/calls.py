@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.array.aliases import Shape
-from distarray.array.place import as_operand, is_foreign_array, is_masked
+from distarray.array.place import as_array, as_operand, is_foreign_array, is_masked
 from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import assign, check_outputs, check_writable, store
@@ -50,7 +50,7 @@ def apply(
     args = [_argument(context, item) for item in inputs]
     if out is not None and all(o is None for o in out):
         out = None
-    mask = None if where is True else as_operand(context, as_mask(where), None)
+    mask = None if where is True else as_operand(context, as_mask(where))
     operands = tuple([_plain(a) for a in args])
     shape = _checked_shape(ufunc, operands, args, out, mask, kwargs)
     if ufunc.nout > 1:
@@ -73,7 +73,7 @@ def apply(
 
 def _argument(context: Context, item: Any) -> Any:
     """An input as a scalar or an array of the context."""
-    return item if isinstance(item, (*PYTHON_SCALARS, np.generic)) else as_operand(context, item, None)
+    return item if isinstance(item, (*PYTHON_SCALARS, np.generic)) else as_operand(context, item)
 
 
 def _checked_shape(
@@ -119,7 +119,7 @@ def _masked(
     zero = np.zeros((), dtype)[()]
     if target is None:
         return record(context, ufunc, operands, kwargs, shape, (where, zero))
-    old = _plain(as_operand(context, target, ()))
+    old = _plain(as_array(context, target))
     if target.dtype == dtype:
         return record(context, ufunc, operands, kwargs, shape, (where, old))
     value = record(context, ufunc, operands, kwargs, shape, (where, zero))
@@ -291,7 +291,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     if isinstance(other, (*PYTHON_SCALARS, np.generic)):
         second: Any = other
     else:
-        second = as_operand(context, other, None if is_masked(other) else array._shape)
+        second = as_operand(context, other) if is_masked(other) else as_array(context, other)
         if isinstance(second, DistributedArray):
             same_context((array, second))
             shape = second._shape
@@ -313,9 +313,8 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
         array._node, array._storage = fresh._node, fresh._storage
         return array
     assert isinstance(first, Leaf)
-    if (
-        node.ufunc is np.power and node.dtype.kind in "iu"
-    ):  # it stops where it fails: nothing is written before that is known
+    if node.ufunc is np.power and node.dtype.kind in "iu":
+        # a negative exponent raises in the middle of a chunk: the value is computed before anything is written
         assign(array, array._view_map(), DistributedArray._of_node(node))
         return array
     private = 1 + (type(argument) is Leaf and argument.version is first.version and argument.view == first.view)

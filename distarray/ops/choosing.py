@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array.functions import implements
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, as_mask
 from distarray.array.state import DistributedArray
 from distarray.context import Context
@@ -64,7 +64,7 @@ def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
     dtype = chosen[0].dtype
     first, second = (c if isinstance(v, PYTHON_SCALARS) else v for v, c in zip((first, second), chosen, strict=True))
     if not any(isinstance(v, DistributedArray) for v in (mask, first, second)):
-        mask = as_operand(context, np.asarray(mask), ())
+        mask = as_array(context, np.asarray(mask))
     node = _chosen(context, mask, first, second, dtype, shape_of((mask, first, second)))
     return DistributedArray._of_node(node)
 
@@ -188,7 +188,7 @@ def clip(
     if (min is not None and a_min is not None) or (max is not None and a_max is not None):
         raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     low, high = (a_min if min is None else min), (a_max if max is None else max)
-    x = as_operand(context_of((a, low, high)), a, ())
+    x = as_array(context_of((a, low, high)), a)
     kwargs: dict[str, Any] = {} if dtype is None else {"dtype": np.dtype(dtype)}
     if casting != "same_kind":
         kwargs["casting"] = casting
@@ -221,7 +221,7 @@ _ROUND_INTEGERS = _Rounding()
 @implements(np.round, np.around)
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """Elements rounded to a number of decimals, halves to even; recorded like a ufunc. Communication: none."""
-    x = as_operand(context_of((a,)), a, ())
+    x = as_array(context_of((a,)), a)
     function = _ROUND_INTEGERS if x.dtype.kind in "iu" else np.around
     return into(recorded(function, (x, operator.index(decimals))), out)
 

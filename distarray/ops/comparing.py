@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.functions import implements
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
@@ -46,7 +46,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
         if equal_nan:
             result = result | (np.isnan(x) & np.isnan(y))
     if not isinstance(result, DistributedArray):
-        result = as_operand(context, result, ())
+        result = as_array(context, result)
     return deliver(result, None)
 
 
@@ -84,7 +84,7 @@ def _pair(a1: Any, a2: Any) -> tuple[DistributedArray, DistributedArray] | None:
     """Two arrays to compare; None where one of the objects is no array of numbers."""
     context = context_of((a1, a2))
     try:
-        return as_operand(context, a1, ()), as_operand(context, a2, ())
+        return as_array(context, a1), as_array(context, a2)
     except (TypeError, ValueError):
         return None
 

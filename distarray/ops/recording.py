@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.place import as_operand
+from distarray.array.place import as_array, as_operand
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, same_context
 from distarray.array.writing import check_writable, deliver, overwrite, single
@@ -24,7 +24,7 @@ def context_of(values: Sequence[Any]) -> Context:
 
 def arguments_of(context: Context, values: Sequence[Any]) -> list[Any]:
     """Operands of an expression: arrays of the context, scalars as they are."""
-    return [v if v is None or isinstance(v, PYTHON_SCALARS) else as_operand(context, v, None) for v in values]
+    return [v if v is None or isinstance(v, PYTHON_SCALARS) else as_operand(context, v) for v in values]
 
 
 def shape_of(arguments: Sequence[Any]) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ def recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> Distributed
     context = context_of(values)
     arguments = arguments_of(context, values)
     if not any(isinstance(a, DistributedArray) for a in arguments):
-        arguments[0] = as_operand(context, arguments[0], ())
+        arguments[0] = as_array(context, arguments[0])
     node = record(context, function, tuple([plain(a) for a in arguments]), kwargs, shape_of(arguments))
     result: DistributedArray = deliver(DistributedArray._of_node(node), None)
     return result
