@@ -329,7 +329,8 @@ class Methods(DistributedArray):
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``; see :func:`distarray.reshape`."""
         if len(shape) == 1 and not isinstance(shape[0], int):
             return reshaping.reshape(self, shape[0], order, copy=copy)
-        return reshaping.reshape(self, shape, order, copy=copy)
+        lengths: Any = shape
+        return reshaping.reshape(self, lengths, order, copy=copy)
 
     def ravel(self, order: str = "C") -> DistributedArray:
         """The elements in one axis; see :func:`distarray.ravel`."""
