@@ -24,9 +24,9 @@ from distarray.ops import (
     chunks,
     coordinates,
     creation,
+    data_types,
     elementwise,
     indexing,
-    info,
     joining,
     manipulation,
     printing,
@@ -43,10 +43,10 @@ from distarray.ops.chunks import *
 from distarray.ops.convert import asarray, astype, copy, distributed_array
 from distarray.ops.coordinates import *
 from distarray.ops.creation import *
+from distarray.ops.data_types import *
+from distarray.ops.data_types import __array_api_version__, __array_namespace_info__
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
-from distarray.ops.info import *
-from distarray.ops.info import __array_api_version__, __array_namespace_info__
 from distarray.ops.joining import *
 from distarray.ops.manipulation import *
 from distarray.ops.processes import *
@@ -63,7 +63,7 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    choosing, chunks, coordinates, creation, elementwise, info, joining, products, manipulation, reductions, reshaping,
+    choosing, chunks, coordinates, creation, data_types, elementwise, joining, products, manipulation, reductions, reshaping,
     processes, scans, searching, taking,
 )  # fmt: skip
 

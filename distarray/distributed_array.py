@@ -26,8 +26,8 @@ from distarray.linalg import diagonals, products
 from distarray.ops import (
     choosing,
     convert,
+    data_types,
     indexing,
-    info,
     joining,
     manipulation,
     printing,
@@ -77,7 +77,7 @@ class Methods(DistributedArray):
             current_context.reset(token)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return info.namespace(api_version)
+        return data_types.namespace(api_version)
 
     def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
         if copy is False:

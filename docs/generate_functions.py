@@ -21,9 +21,9 @@ from distarray.ops import (
     convert,
     coordinates,
     creation,
+    data_types,
     elementwise,
     explain,
-    info,
     joining,
     manipulation,
     reductions,
@@ -45,7 +45,7 @@ CHAPTERS = {
     "Shape and joining": [manipulation, reshaping, joining],
     "Indexing": [taking],
     "Chunks": [chunks],
-    "Data types": [info],
+    "Data types": [data_types],
     "Process groups, beside the arrays": [join],
 }
 

@@ -35,7 +35,7 @@ class Request(NamedTuple):
     rest: Region
 
 
-class Piece(NamedTuple):
+class Portion(NamedTuple):
     """Part of a request: positions `places` of it, for `part` of the other axes, out of the source's chunk `giver`."""
 
     places: Any
@@ -159,7 +159,7 @@ def _groups(context: Context, layout: Layout, axes: tuple[int, ...]) -> _Groups:
     return found  # type: ignore[no-any-return]
 
 
-def _pieces(context: Context, layout: Layout, axes: tuple[int, ...], request: Request, turn: int) -> list[Piece]:
+def _pieces(context: Context, layout: Layout, axes: tuple[int, ...], request: Request, turn: int) -> list[Portion]:
     """Where each element of a request comes from: the device's own chunks first, else its share of the holders."""
     chunks = layout.chunks
     others = rest_axes(len(layout.shape), axes)
@@ -168,7 +168,7 @@ def _pieces(context: Context, layout: Layout, axes: tuple[int, ...], request: Re
         region = chunks[own][1]
         whole = all(region[a].size == layout.shape[a] for a in axes)
         if whole and project(region, others).covers(request.rest):
-            return [Piece(everything, request.rest, own)]
+            return [Portion(everything, request.rest, own)]
     groups = _groups(context, layout, axes)
     found: dict[tuple[Region, int], list[Any]] = {}
     for i, positions in Order(request.indices).select(groups.boxes):
@@ -178,7 +178,7 @@ def _pieces(context: Context, layout: Layout, axes: tuple[int, ...], request: Re
                 continue
             giver = next((h for h in holders if chunks[h][0] == request.device), holders[turn % len(holders)])
             found.setdefault((part, giver), []).append(positions)
-    return [Piece(p[0] if len(p) == 1 else np.concatenate(p), part, giver) for (part, giver), p in found.items()]
+    return [Portion(p[0] if len(p) == 1 else np.concatenate(p), part, giver) for (part, giver), p in found.items()]
 
 
 def fetch(
@@ -233,7 +233,7 @@ def _exchange(
     source: Operand,
     axes: tuple[int, ...],
     requests: Sequence[Request],
-    plans: Sequence[Sequence[Piece]],
+    plans: Sequence[Sequence[Portion]],
     operation: str,
 ) -> dict[tuple[int, int], Any]:
     """Exchange between processes what the requests need: (request, piece number) → the elements that arrived."""
@@ -262,7 +262,7 @@ def _exchange(
 
 
 def _given(
-    context: Context, source: Operand, axes: tuple[int, ...], request: Request, piece: Piece
+    context: Context, source: Operand, axes: tuple[int, ...], request: Request, piece: Portion
 ) -> tuple[Device, Any, Index]:
     """Who gives a piece, its data with the indexed axes first and cut along the others, and the positions in it."""
     others = rest_axes(len(source.layout.shape), axes)
@@ -282,7 +282,7 @@ def _fill(
     source: Operand,
     axes: tuple[int, ...],
     request: Request,
-    pieces: Sequence[Piece],
+    pieces: Sequence[Portion],
     parts: Sequence[Any],
     out: Chunk,
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.contraction import Contraction, Job, Piece, Problem, needed, plan
+from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, needed, plan
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_operand, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
@@ -134,7 +134,7 @@ def _bring(context: Context, source: Operand, where: Any, name: str) -> list[Chu
 
 def _multiply(
     device: Device,
-    jobs: tuple[Job, ...],
+    jobs: tuple[LocalProduct, ...],
     problem: Problem,
     sources: tuple[Operand, Operand],
     brought: Sequence[Sequence[Chunk | None]],
@@ -166,7 +166,7 @@ def _multiply(
             lib.add(into, scratch.array, out=into)
 
 
-def _taken(piece: Piece, source: Operand, brought: Sequence[Chunk | None]) -> Any:
+def _taken(piece: Factor, source: Operand, brought: Sequence[Chunk | None]) -> Any:
     if piece.brought:
         chunk = brought[piece.chunk]
         assert chunk is not None

@@ -279,7 +279,7 @@ def fold_sources(call: Reduction, layout: Layout) -> _Pieces:
 # --- folding ----------------------------------------------------------------------------------------------------------
 
 
-class _Plan(NamedTuple):
+class _Course(NamedTuple):
     """Who folds what, for every call of one kind.
 
     Attributes
@@ -300,7 +300,7 @@ class _Plan(NamedTuple):
     steady: bool
 
 
-def _planned(context: Context, call: Reduction, layout: Layout) -> _Plan | None:
+def _planned(context: Context, call: Reduction, layout: Layout) -> _Course | None:
     """The plan of a call, kept for others of its kind; None where values have to be passed on along the axis."""
     exact = call.dtype.kind in "biu"
     key = ("fold", call.axes, call.keepdims, call.mode, exact, layout)
@@ -313,7 +313,7 @@ def _planned(context: Context, call: Reduction, layout: Layout) -> _Plan | None:
     return found[0]  # type: ignore[no-any-return]
 
 
-def _plan(context: Context, call: Reduction, operand: Layout, pieces: _Pieces, mode: Mode | None) -> _Plan:
+def _plan(context: Context, call: Reduction, operand: Layout, pieces: _Pieces, mode: Mode | None) -> _Course:
     homes: dict[int, list[Region]] = {device: [] for device in operand.devices}
     for device_id, part in pieces:
         homes[device_id].append(part)
@@ -328,10 +328,10 @@ def _plan(context: Context, call: Reduction, operand: Layout, pieces: _Pieces, m
         sources.append(tuple(own))
     alone = len(homes) == 1
     steady = partial_mode is None and index_map.is_replicated and not alone and call.dtype.kind not in "biu"
-    return _Plan(context.layout(index_map, Mode.of(partial_mode)), mode, tuple(sources), steady)
+    return _Course(context.layout(index_map, Mode.of(partial_mode)), mode, tuple(sources), steady)
 
 
-def _fold(context: Context, call: Reduction, found: Operand, masks: Any, plan: _Plan) -> DistributedArray:
+def _fold(context: Context, call: Reduction, found: Operand, masks: Any, plan: _Course) -> DistributedArray:
     """Reduce the pieces where they are; the result is in the plan's mode, or REPLICA."""
     layout, mode = plan.layout, plan.mode
     index_map = layout.index_map

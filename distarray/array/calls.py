@@ -20,8 +20,7 @@ from distarray.array.writing import assign, check_outputs, check_writable, store
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.demand import demand, write
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record
-from distarray.modes import Operand as ModeOperand
-from distarray.modes import preserved
+from distarray.modes import ModeOperand, preserved
 from distarray.storage import Version, operand
 from distarray.transfer.execute import allocate
 

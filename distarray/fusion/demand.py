@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from distarray.devices import Chunk, in_turn
 from distarray.errors import ReadOnlyError
-from distarray.fusion.align import Alignment, Cell, align
+from distarray.fusion.align import Alignment, Tile, align
 from distarray.fusion.evaluate import evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible, is_loud
-from distarray.fusion.program import Program, Step
+from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout, follow
 from distarray.storage import Storage, Version, duplicate, share
@@ -96,7 +96,7 @@ class _Compiler:
     __slots__ = ("leaves", "places", "slots", "steps")
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[Instruction] = []
         self.leaves: list[Leaf] = []
         self.slots: dict[int, int] = {}
         self.places: dict[tuple[int, Any], int] = {}
@@ -114,7 +114,7 @@ class _Compiler:
             done = self.slots[id(item)] = len(self.steps)
             loud = is_loud(item.errors)
             self.steps.append(
-                Step(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud)
+                Instruction(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud)
             )
         return ("step", done)
 
@@ -235,7 +235,7 @@ def _evaluate(
         evaluate_cells(context, program, jobs, nbytes * (1 + len(leaves)), strict)
 
 
-def operands_of(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Cell) -> list[Any]:
+def operands_of(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Tile) -> list[Any]:
     operands = []
     for k, source in enumerate(cell.sources):
         if source.fetched:

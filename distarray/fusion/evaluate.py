@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from distarray.fusion import gpu_ufuncs
-from distarray.fusion.expr import Cast, call_site, is_loud, real_part, warn_at
+from distarray.fusion.expr import Conversion, call_site, is_loud, real_part, warn_at
 from distarray.fusion.kernels.run import fused
-from distarray.fusion.program import Program, Step
+from distarray.fusion.program import Instruction, Program
 
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Program", "Step", "evaluate_cells"]
+__all__ = ["Program", "Instruction", "evaluate_cells"]
 
 BLOCK = 1 << 16
 """Elements of a host block: temporaries of this size stay in cache (measured best between 2¹⁵ and 2¹⁸)."""
@@ -162,7 +162,7 @@ def _run(
             out[...] = done[last].astype(out.dtype) if hasattr(done[last], "astype") else done[last]
 
 
-def _call_numpy(step: Step, args: list[Any], into: Any) -> Any:
+def _call_numpy(step: Instruction, args: list[Any], into: Any) -> Any:
     if not step.masked:
         if into is None:
             return step.ufunc(*args, **step.kwargs)
@@ -200,17 +200,17 @@ class _Notes:
     }
 
     def __init__(self) -> None:
-        self.seen: dict[tuple[str, int], Step] = {}
+        self.seen: dict[tuple[str, int], Instruction] = {}
         self.step: Any = None
         self.handler: Any = np.geterrcall()
         self.now: dict[str, Any] = dict(np.geterr())
         self.failed: FloatingPointError | None = None
 
-    def as_numpy(self, step: Step) -> Any:
+    def as_numpy(self, step: Instruction) -> Any:
         """A context in which NumPy does about conditions what the user asked for."""
         return np.errstate(call=self.handler, **step.errors)
 
-    def loudly(self, step: Step, args: list[Any], into: Any) -> Any:
+    def loudly(self, step: Instruction, args: list[Any], into: Any) -> Any:
         """Call a step so, to its end in every chunk: an array that is written in place is then written whole, as NumPy
         does, which looks for errors behind its loops."""
         if into is None:
@@ -264,8 +264,8 @@ class _Notes:
         if self.failed is not None:
             raise self.failed
         for (condition, _), step in self.seen.items():
-            name = "cast" if step is _CAST or isinstance(step.ufunc, Cast) else step.ufunc.__name__
+            name = "cast" if step is _CAST or isinstance(step.ufunc, Conversion) else step.ufunc.__name__
             warn_at(call_site() if step is _CAST else step.site, f"{condition} encountered in {name}")
 
 
-_CAST = Step(np.positive, (), {}, None, {}, ("", 0, {}), False, False)
+_CAST = Instruction(np.positive, (), {}, None, {}, ("", 0, {}), False, False)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASTYPE",
     "MAX_NODES",
-    "Cast",
+    "Conversion",
     "Leaf",
     "Node",
     "Site",
@@ -79,7 +79,7 @@ def real_part(array: Any, dtype: Any) -> Any:
     return array
 
 
-class Cast:
+class Conversion:
     """A conversion to another dtype, in the place of a ufunc."""
 
     __name__ = "astype"
@@ -92,7 +92,7 @@ class Cast:
         return out
 
 
-ASTYPE = Cast()
+ASTYPE = Conversion()
 
 
 class Leaf:
@@ -153,7 +153,7 @@ class Node:
     def __init__(
         self,
         context: Context,
-        ufunc: np.ufunc | Cast,
+        ufunc: np.ufunc | Conversion,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         shape: tuple[int, ...],
@@ -194,14 +194,14 @@ def call_site() -> Site:
     return frame.f_code.co_filename, frame.f_lineno, frame.f_globals
 
 
-def probe(ufunc: np.ufunc | Cast, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def probe(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What NumPy makes of the operands' dtypes and scalars: empty results, or its own error."""
     return ufunc(*[empty_of(a.dtype) if type(a) is Leaf or type(a) is Node else a for a in args], **kwargs)
 
 
 def record(
     context: Context,
-    ufunc: np.ufunc | Cast,
+    ufunc: np.ufunc | Conversion,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     shape: tuple[int, ...],

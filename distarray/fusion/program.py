@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from distarray.fusion.expr import Site
 
-__all__ = ["Program", "Step"]
+__all__ = ["Program", "Instruction"]
 
 
-class Step(NamedTuple):
+class Instruction(NamedTuple):
     """One ufunc call of a program. `args` are ("leaf" | "step" | "const", value). `loud`: its errors ask for more than a
     warning, so that it is called as NumPy's own would be."""
 
@@ -29,7 +29,7 @@ class Step(NamedTuple):
 class Program(NamedTuple):
     """An expression in order of evaluation. `result` is an argument like those of steps."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Instruction, ...]
     result: tuple[str, Any]
     dtype: Any
     shape: tuple[int, ...]

@@ -41,7 +41,7 @@ from distarray.transfer.execute import allocate, redistribute
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
 
 
-class _Scan(NamedTuple):
+class _Accumulation(NamedTuple):
     """One call, checked."""
 
     ufunc: np.ufunc
@@ -58,7 +58,9 @@ def _start(array: Any, out: Any) -> tuple[Context, DistributedArray, Any]:
     return context, array if isinstance(array, DistributedArray) else place_operand(context, array), out
 
 
-def _checked(name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, *indices: Any) -> _Scan:
+def _checked(
+    name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, *indices: Any
+) -> _Accumulation:
     """The call, after NumPy itself has accepted or refused one like it."""
     model = small(a.shape, a.dtype)
     function = getattr(ufunc, name)
@@ -71,7 +73,7 @@ def _checked(name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: 
             if dtype is None:
                 computed = computed_in(ufunc, a.dtype, out.dtype)
     (at,) = normalized(axis, a.ndim)
-    return _Scan(ufunc, at, computed, dtype)
+    return _Accumulation(ufunc, at, computed, dtype)
 
 
 def _fits(name: str, out: Any, shape: tuple[int, ...]) -> None:
@@ -101,7 +103,7 @@ def accumulate(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, ou
     return deliver(_accumulated(context, call, a), out)
 
 
-def _accumulated(context: Context, call: _Scan, a: DistributedArray) -> DistributedArray:
+def _accumulated(context: Context, call: _Accumulation, a: DistributedArray) -> DistributedArray:
     name = f"{call.ufunc.__name__}.accumulate"
     with context.lock:
         context.check()
@@ -122,7 +124,7 @@ def _is_whole(found: Operand, axis: int) -> bool:
     return all(not region.size or region[axis].size == found.shape[axis] for _, region in found.layout.chunks)
 
 
-def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> DistributedArray:
+def _scan_lines(context: Context, call: _Accumulation, found: Operand, name: str) -> DistributedArray:
     """Every device scans its own lines."""
     with context.reporting():
         chunks = allocate(context, found.layout, call.dtype, label=name)
@@ -143,7 +145,7 @@ def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> Dis
     return from_chunks(context, found.layout, chunks, call.dtype)
 
 
-def _scan_carried(context: Context, call: _Scan, found: Operand, name: str) -> DistributedArray:
+def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: str) -> DistributedArray:
     """The devices along the axis scan in turn, each from the last slice of the one before."""
     parts = chain(found.layout.index_map, call.axis)
     assert parts is not None
@@ -179,7 +181,7 @@ def _scan_carried(context: Context, call: _Scan, found: Operand, name: str) -> D
     return from_chunks(context, layout, chunks, call.dtype)
 
 
-def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any, out: Any) -> None:
+def _scan_here(device: Device, call: _Accumulation, total: int, before: Any, array: Any, out: Any) -> None:
     """Scan a chunk into `out`, from a running slice `before` where there is one; the whole axis has length `total`."""
     lib, ufunc, axis = device.lib, ufunc_of(device, call.ufunc), call.axis
     head = (slice(None),) * axis
@@ -333,7 +335,9 @@ def _cumulative(ufunc: np.ufunc, x: Any, axis: Any, dtype: Any, out: Any, includ
     return deliver(result, out)
 
 
-def _after_initial(context: Context, call: _Scan, scan: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
+def _after_initial(
+    context: Context, call: _Accumulation, scan: DistributedArray, shape: tuple[int, ...]
+) -> DistributedArray:
     """A scan moved on by one along its axis; who held the first slice also holds the initial one."""
     at, head = call.axis, (slice(None),) * call.axis
     found = scan._operand("accumulate")
@@ -396,7 +400,7 @@ def reduceat(
 
 
 def _reduced_at(
-    context: Context, call: _Scan, a: DistributedArray, runs: list[Range], shape: tuple[int, ...]
+    context: Context, call: _Accumulation, a: DistributedArray, runs: list[Range], shape: tuple[int, ...]
 ) -> DistributedArray:
     name, at = f"{call.ufunc.__name__}.reduceat", call.axis
     ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
@@ -468,7 +472,7 @@ def _dealt(
 
 
 def _reduce_runs(
-    device: Device, call: _Scan, arrays: list[Any], held: list[Range], runs: list[Range], out: Any
+    device: Device, call: _Accumulation, arrays: list[Any], held: list[Range], runs: list[Range], out: Any
 ) -> None:
     """Reduce each run of a share, which lies in one of the arrays held."""
     head = (slice(None),) * call.axis

@@ -20,15 +20,15 @@ from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.folds import FOLDS, fold_of
 from distarray.fusion.kernels.formulas import TYPES, formula_of
 from distarray.fusion.kernels.pending import WHOLE, Pending
-from distarray.fusion.program import Program, Step
+from distarray.fusion.program import Instruction, Program
 
 REAL = [np.dtype(t) for t in ("?", "i1", "u1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8")]
 SIZES = {"P": 8, "q": 8, "?": 1, "b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "l": 8, "L": 8, "e": 2, "f": 4, "d": 8}
 
 
-def step(ufunc: Any, args: Any, dtype: str, masked: bool = False) -> Step:
+def step(ufunc: Any, args: Any, dtype: str, masked: bool = False) -> Instruction:
     kwargs = {"dtype": np.dtype(dtype)} if ufunc is ASTYPE else {}
-    return Step(ufunc, tuple(args), kwargs, np.dtype(dtype), {}, ("", 0, {}), masked, False)
+    return Instruction(ufunc, tuple(args), kwargs, np.dtype(dtype), {}, ("", 0, {}), masked, False)
 
 
 def members(source: str) -> int:
@@ -91,7 +91,7 @@ def test_sources_of_reductions(name: str, dtype: Any) -> None:
     bound = element_of(None, WHOLE, (dtype,), fold.element)
     assert bound is not None
     for columns in (False, True):
-        form = reductions.Form(columns, "e", 2, 32, True, False)
+        form = reductions.FoldForm(columns, "e", 2, 32, True, False)
         well_formed(*reductions.source_of(bound.element, fold, form))
     well_formed(*reductions.final_source(fold))
 

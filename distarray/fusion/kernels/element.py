@@ -13,7 +13,7 @@ import numpy as np
 
 from distarray.devices.kernels import Kernels
 from distarray.fusion import gpu_ufuncs
-from distarray.fusion.expr import Cast
+from distarray.fusion.expr import Conversion
 from distarray.fusion.kernels.formulas import TYPES, Formula, formula_of, literal_type
 
 __all__ = ["Bound", "Element", "element_of", "headers_of"]
@@ -142,7 +142,7 @@ class _Writer:
         args = step.args
         if any(k == "const" and not isinstance(v, (bool, int, float, complex, np.generic)) for k, v in args):
             return False
-        given = None if isinstance(step.ufunc, Cast) else step.kwargs.get("dtype")
+        given = None if isinstance(step.ufunc, Conversion) else step.kwargs.get("dtype")
         inputs = args[:-2] if step.masked else args
         formula = formula_of(self.lib, step.ufunc, tuple([self._type(a) for a in inputs]), step.dtype, given)
         if formula is None or len(formula.operands) != len(inputs):

@@ -27,7 +27,7 @@ _BLOCKS = 132 * 8
 _KERNELS = Kernels()
 
 
-class Form(NamedTuple):
+class FoldForm(NamedTuple):
     """What a kernel is generated for.
 
     Attributes
@@ -68,7 +68,7 @@ def _members(element: Element) -> tuple[list[str], str]:
     return members, fields
 
 
-def _load(element: Element, form: Form, at: str, base: str, stride: str) -> tuple[list[str], list[str]]:
+def _load(element: Element, form: FoldForm, at: str, base: str, stride: str) -> tuple[list[str], list[str]]:
     """Lines that load the `lanes` elements from position `at` on of each operand, and the names of lane ``k``."""
     lines, names = [], []
     lanes = form.lanes
@@ -89,7 +89,7 @@ def _load(element: Element, form: Form, at: str, base: str, stride: str) -> tupl
     return lines, names
 
 
-def _single(element: Element, form: Form, at: str, base: str, stride: str) -> str:
+def _single(element: Element, form: FoldForm, at: str, base: str, stride: str) -> str:
     """The arguments of one element at position `at`."""
     names = []
     for i, kind in enumerate(form.kinds):
@@ -98,7 +98,7 @@ def _single(element: Element, form: Form, at: str, base: str, stride: str) -> st
     return ", ".join(names + [f"a.c{i}" for i in range(len(element.scalars))])
 
 
-def source_of(element: Element, fold: Fold, form: Form) -> tuple[str, str]:
+def source_of(element: Element, fold: Fold, form: FoldForm) -> tuple[str, str]:
     """A kernel's source, and the members of its argument."""
     members, fields = _members(element)
     lines = [fold.source, f"struct Args {{ {' '.join(members)} }};"]
@@ -122,7 +122,7 @@ template <typename T> __device__ __forceinline__ T shuffled(const T& value, int 
 _UNROLLED = 4
 
 
-def _rows(element: Element, form: Form) -> list[str]:
+def _rows(element: Element, form: FoldForm) -> list[str]:
     """Threads walk along rows: `width` of them share one."""
     lanes, width = form.lanes, form.width
     count = len(element.leaves)
@@ -184,7 +184,7 @@ def _rows(element: Element, form: Form) -> list[str]:
     return lines
 
 
-def _columns(element: Element, form: Form) -> list[str]:
+def _columns(element: Element, form: FoldForm) -> list[str]:
     """Threads walk down columns, `lanes` neighbouring ones each; ``256 / width`` threads share a column."""
     lanes, width = form.lanes, form.width
     down = _THREADS // width
@@ -401,7 +401,7 @@ def _fold(lib: Any, name: str, bound: Bound, operands: Any, shape: tuple[int, ..
     part = -(-m // parts)
     part = -(-part // lanes) * lanes
     parts = -(-m // part) if m else 1
-    form = Form(columns, kinds, lanes, width, parts > 1, inner > 1)
+    form = FoldForm(columns, kinds, lanes, width, parts > 1, inner > 1)
     kernel = _KERNELS.get(
         (element.key, folded.name, folded.result, form), lambda: Kernel(lib, *source_of(element, folded, form))
     )
