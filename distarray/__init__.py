@@ -22,29 +22,38 @@ from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
     choosing,
     chunks,
+    comparing,
+    complex_numbers,
     coordinates,
     creation,
     data_types,
+    differences,
     elementwise,
     indexing,
     joining,
     manipulation,
+    metadata,
     printing,
     processes,
     reductions,
     reshaping,
     scans,
     searching,
+    sets,
+    sorting,
     taking,
     ufuncs,
 )
 from distarray.ops.choosing import *
 from distarray.ops.chunks import *
+from distarray.ops.comparing import *
+from distarray.ops.complex_numbers import *
 from distarray.ops.convert import asarray, astype, copy, distributed_array
 from distarray.ops.coordinates import *
 from distarray.ops.creation import *
 from distarray.ops.data_types import *
 from distarray.ops.data_types import __array_api_version__, __array_namespace_info__
+from distarray.ops.differences import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
 from distarray.ops.joining import *
@@ -54,6 +63,8 @@ from distarray.ops.reductions import *
 from distarray.ops.reshaping import *
 from distarray.ops.scans import *
 from distarray.ops.searching import *
+from distarray.ops.sets import *
+from distarray.ops.sorting import *
 from distarray.ops.taking import *
 from distarray.transfer.ledger import Ledger, Move
 
@@ -63,8 +74,8 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    choosing, chunks, coordinates, creation, data_types, elementwise, joining, products, manipulation, reductions, reshaping,
-    processes, scans, searching, taking,
+    choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, elementwise, joining,
+    manipulation, processes, products, reductions, reshaping, scans, searching, sets, sorting, taking,
 )  # fmt: skip
 
 __all__ = [

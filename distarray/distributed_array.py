@@ -25,6 +25,7 @@ from distarray.errors import UnsupportedError, absent
 from distarray.linalg import diagonals, products
 from distarray.ops import (
     choosing,
+    complex_numbers,
     convert,
     data_types,
     indexing,
@@ -35,6 +36,7 @@ from distarray.ops import (
     reshaping,
     scans,
     searching,
+    sorting,
     taking,
     ufuncs,
 )
@@ -172,6 +174,44 @@ class Methods(DistributedArray):
     def nonzero(self) -> tuple[DistributedArray, ...]:
         """Positions of the elements that are not zero, one array for each axis; see :func:`distarray.nonzero`."""
         return searching.nonzero(self)
+
+    def sort(
+        self,
+        axis: int = -1,
+        kind: str | None = None,
+        order: Any = None,
+        *,
+        stable: bool | None = None,
+        descending: bool = False,
+    ) -> None:
+        """Sort in place along an axis, stably; see :func:`distarray.sort`."""
+        sorting.sort_in_place(self, axis, kind, order, stable=stable, descending=descending)
+
+    def argsort(
+        self,
+        axis: int | None = -1,
+        kind: str | None = None,
+        order: Any = None,
+        *,
+        stable: bool | None = None,
+        descending: bool = False,
+    ) -> DistributedArray:
+        """The positions that sort the array along an axis; see :func:`distarray.argsort`."""
+        return sorting.argsort(self, axis, kind, order, stable=stable, descending=descending)
+
+    def partition(self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        """Put the elements at `kth` in their places, in place; see :func:`distarray.partition`."""
+        sorting.partition_in_place(self, kth, axis, kind, order)
+
+    def argpartition(
+        self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    ) -> DistributedArray:
+        """Positions that partition the array along an axis; see :func:`distarray.argpartition`."""
+        return sorting.argpartition(self, kth, axis, kind, order)
+
+    def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray:
+        """Where values belong in the array, which is sorted; see :func:`distarray.searchsorted`."""
+        return sorting.searchsorted(self, v, side, sorter)
 
     # --- to Python ----------------------------------------------------------------------------------------------------
 
@@ -318,30 +358,30 @@ class Methods(DistributedArray):
     @property
     def real(self) -> DistributedArray:
         """The real part; of complex arrays a read-only copy where NumPy has a view: write it by ``x.real = value``."""
-        return choosing.real(self)
+        return complex_numbers.real(self)
 
     @real.setter
     def real(self, value: Any) -> None:
-        choosing.set_part(self, "real", value)
+        complex_numbers.set_part(self, "real", value)
 
     @property
     def imag(self) -> DistributedArray:
         """The imaginary part, a read-only copy: write it by ``x.imag = value``."""
-        return choosing.imag(self)
+        return complex_numbers.imag(self)
 
     @imag.setter
     def imag(self, value: Any) -> None:
         if self._dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")
-        choosing.set_part(self, "imag", value)
+        complex_numbers.set_part(self, "imag", value)
 
     def conj(self, out: Any = None) -> Any:
         """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
-        return choosing.conj(self, out)
+        return complex_numbers.conj(self, out)
 
     def conjugate(self, out: Any = None) -> Any:
         """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
-        return choosing.conj(self, out)
+        return complex_numbers.conj(self, out)
 
     def clip(
         self,

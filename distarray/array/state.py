@@ -365,7 +365,9 @@ class DistributedArray:
         __neg__ = __pos__ = __abs__ = __invert__ = _alone
 
         def __divmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
-        def __rdivmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
+
+        __rdivmod__ = __divmod__
+
         def __eq__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
         def __ne__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
         def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any: ...
@@ -378,6 +380,31 @@ class DistributedArray:
         def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any: ...
         def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray: ...
         def nonzero(self) -> tuple[DistributedArray, ...]: ...
+        def sort(
+            self,
+            axis: int = -1,
+            kind: str | None = None,
+            order: Any = None,
+            *,
+            stable: bool | None = None,
+            descending: bool = False,
+        ) -> None: ...
+        def argsort(
+            self,
+            axis: int | None = -1,
+            kind: str | None = None,
+            order: Any = None,
+            *,
+            stable: bool | None = None,
+            descending: bool = False,
+        ) -> DistributedArray: ...
+        def partition(
+            self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None
+        ) -> None: ...
+        def argpartition(
+            self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
+        ) -> DistributedArray: ...
+        def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray: ...
         def item(self, *args: Any) -> Any: ...
         def tolist(self) -> Any: ...
         def to_numpy(self, dtype: Any = None) -> Any: ...
@@ -413,7 +440,9 @@ class DistributedArray:
         @imag.setter
         def imag(self, value: Any) -> None: ...
         def conj(self, out: Any = None) -> Any: ...
-        def conjugate(self, out: Any = None) -> Any: ...
+
+        conjugate = conj
+
         def clip(
             self,
             min: ArrayLike | None = None,
@@ -439,15 +468,9 @@ class DistributedArray:
             initial: Any = NOTHING,
             where: ArrayLike = NOTHING,
         ) -> Any: ...
-        def prod(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
+
+        prod = sum
+
         def max(
             self,
             axis: Axis = None,
@@ -456,20 +479,15 @@ class DistributedArray:
             initial: Any = NOTHING,
             where: ArrayLike = NOTHING,
         ) -> Any: ...
-        def min(
-            self,
-            axis: Axis = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
+
+        min = max
+
         def any(
             self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
         ) -> Any: ...
-        def all(
-            self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
-        ) -> Any: ...
+
+        all = any
+
         def mean(
             self,
             axis: Axis = None,
@@ -491,22 +509,16 @@ class DistributedArray:
             mean: Any = NOTHING,
             correction: float = NOTHING,
         ) -> Any: ...
-        def std(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            ddof: float = 0,
-            keepdims: bool = NOTHING,
-            *,
-            where: ArrayLike = NOTHING,
-            mean: Any = NOTHING,
-            correction: float = NOTHING,
-        ) -> Any: ...
+
+        std = var
+
         def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
-        def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
+
+        argmin = argmax
+
         def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
-        def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
+
+        cumprod = cumsum
 
 
 def _check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
