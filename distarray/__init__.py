@@ -23,6 +23,8 @@ from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
     choosing,
     chunks,
+    comparing,
+    complex_numbers,
     coordinates,
     creation,
     data_types,
@@ -31,6 +33,7 @@ from distarray.ops import (
     indexing,
     joining,
     manipulation,
+    metadata,
     printing,
     processes,
     reductions,
@@ -45,6 +48,8 @@ from distarray.ops import (
 )
 from distarray.ops.choosing import *
 from distarray.ops.chunks import *
+from distarray.ops.comparing import *
+from distarray.ops.complex_numbers import *
 from distarray.ops.convert import asarray, astype, copy, distributed_array
 from distarray.ops.coordinates import *
 from distarray.ops.creation import *
@@ -72,8 +77,8 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    choosing, chunks, coordinates, creation, data_types, differences, elementwise, joining, products, manipulation, reductions,
-    reshaping, processes, saving, scans, searching, sets, sorting, taking,
+    choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, elementwise, joining,
+    manipulation, processes, products, reductions, reshaping, saving, scans, searching, sets, sorting, taking,
 )  # fmt: skip
 
 __all__ = [
