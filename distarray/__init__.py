@@ -50,7 +50,7 @@ from distarray.ops.choosing import *
 from distarray.ops.chunks import *
 from distarray.ops.comparing import *
 from distarray.ops.complex_numbers import *
-from distarray.ops.convert import asarray, astype, copy, distributed_array
+from distarray.ops.convert import asarray, astype, copy, distributed_array, from_dlpack
 from distarray.ops.coordinates import *
 from distarray.ops.creation import *
 from distarray.ops.data_types import *
@@ -84,12 +84,51 @@ _CHAPTERS = (
 __all__ = [
     *errors.__all__,
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
-    "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout", "Ledger", "MAX", "MIN", "Mode",
-    "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cross", "cyclic",
-    "diagonal", "distributed_array", "einsum", "einsum_path", "explain", "fft", "grid", "group", "host_fallback",
-    "init", "init_all", "init_process_group", "ledger", "linalg",
-    "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "random", "replicated", "synchronize",
+    "Context",
+    "DistributedArray",
+    "Explanation",
+    "Group",
+    "IndexMap",
+    "Layout",
+    "Ledger",
+    "MAX",
+    "MIN",
+    "Mode",
+    "Move",
+    "PROD",
+    "REPLICA",
+    "Range",
+    "Region",
+    "SUM",
+    "asarray",
+    "astype",
+    "blocks",
+    "copy",
+    "cross",
+    "cyclic",
+    "diagonal",
+    "distributed_array",
+    "einsum",
+    "einsum_path",
+    "explain",
+    "fft",
+    "from_dlpack",
+    "grid",
+    "group",
+    "host_fallback",
+    "init",
+    "init_all",
+    "init_process_group",
+    "ledger",
+    "linalg",
+    "make_2d_index_map",
+    "no_implicit_communication",
+    "process_count",
+    "process_index",
+    "random",
+    "replicated",
+    "synchronize",
     "trace",
-]  # fmt: skip
+]
 
 __getattr__ = errors.absent_from(__name__)
