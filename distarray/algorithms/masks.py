@@ -209,7 +209,9 @@ def _counts(context: Context, layout: Layout, masks: Sequence[Any]) -> tuple[int
             with device.active():
                 total = device.lib.empty(1, np.int64)
                 axes = tuple(range(mask.ndim))
-                if device.kind == "host" or not reductions.reduce(device.lib, "add", mask, total, axes):
+                if device.kind == "host":
+                    total = np.array([np.count_nonzero(mask)], np.int64)
+                elif not reductions.reduce(device.lib, "add", mask, total, axes):
                     total = device.lib.sum(mask, dtype=np.int64).reshape(1)
                 arrays.append(total)
     if not arrays:
@@ -281,7 +283,9 @@ def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
 
 def _chosen(device: Device, array: Any, mask: Any, count: int) -> Any:
     """``array[mask]`` on a device."""
-    found = None if device.kind == "host" else selections.compress(device.lib, array, mask, count)
+    if device.kind == "host":  # taking by position is twice as fast as NumPy's loop over a mask
+        return array.take(np.flatnonzero(mask), axis=0) if array.ndim == mask.ndim == 1 else array[mask]
+    found = selections.compress(device.lib, array, mask, count)
     return array[mask] if found is None else found
 
 

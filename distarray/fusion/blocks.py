@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distarray.devices.pool import ALIGNMENT
-from distarray.fusion.expr import real_part
-from distarray.fusion.notes import Notes, call_numpy
+from distarray.fusion.expr import ASTYPE, real_part
+from distarray.fusion.notes import Notes, call_numpy, is_same
 from distarray.fusion.program import Instruction, Program
 
 __all__ = ["CUT_FREE", "REGISTER_BYTES", "Schedule", "run_blocks", "schedule", "worth_blocks"]
@@ -190,6 +190,38 @@ def _like(args: Sequence[Any], shape: tuple[int, ...], dtype: Any, buffer: Any) 
     return found.transpose([order.index(a) for a in range(len(order))])
 
 
+_WORDS = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+
+
+def _selected(args: Sequence[Any], into: Any) -> bool:
+    """Choose between two arrays or scalars of one dtype by a mask: ``y ^ ((x ^ y) & -mask)`` on their bits, which costs a
+    quarter of a masked copy. False where it does not serve."""
+    x, mask, y = args
+    word = _WORDS.get(into.dtype.itemsize)
+    if word is None or np.shape(mask) != into.shape:
+        return False
+    for value in (x, y):
+        if not isinstance(value, (np.ndarray, np.generic)) or value.dtype != into.dtype:
+            return False
+        if value.ndim and value.shape != into.shape:
+            return False
+    if isinstance(y, np.ndarray) and np.may_share_memory(y, into) and not is_same(y, into):
+        return False
+    taken = _REGISTERS.take(2)
+    try:
+        holds = np.ndarray(into.shape, bool, taken[1])
+        bits, differ = (_like((into,), into.shape, word, register) for register in taken)
+        np.not_equal(mask.view(np.uint8), 0, out=holds)
+        np.negative(holds.view(np.uint8), out=bits, dtype=word, casting="unsafe")
+        first, second = x.view(word), y.view(word)
+        np.bitwise_xor(first, second, out=differ)
+        np.bitwise_and(differ, bits, out=differ)
+        np.bitwise_xor(differ, second, out=into.view(word))
+    finally:
+        _REGISTERS.give(taken)
+    return True
+
+
 def run_blocks(
     plan: Schedule, operands: Sequence[Any], out: Any, extra: Sequence[Any], strict: bool, notes: Notes
 ) -> None:
@@ -296,7 +328,7 @@ class _Pass:
                 args = self._args(i, step)
                 if step.loud:
                     notes.loudly(step, args, into)
-                else:
+                elif step.ufunc is not ASTYPE or not step.masked or not _selected(args, into):
                     call_numpy(step, args, into)
             else:
                 step.ufunc(*[values[p] for p in picks[i]], out=into, **step.kwargs)

@@ -10,7 +10,7 @@ import numpy as np
 from distarray.fusion.expr import Conversion, call_site, is_loud, warn_at
 from distarray.fusion.program import Instruction, Program
 
-__all__ = ["Notes", "call_numpy"]
+__all__ = ["Notes", "call_numpy", "is_same"]
 
 
 def call_numpy(step: Instruction, args: Sequence[Any], into: Any) -> Any:
@@ -20,7 +20,7 @@ def call_numpy(step: Instruction, args: Sequence[Any], into: Any) -> Any:
             return step.ufunc(*args, **step.kwargs)
         return step.ufunc(*args, out=into, **step.kwargs)
     *inputs, mask, initial = args
-    if into is not None and _is_same(initial, into) and not _meet(mask, into):
+    if into is not None and is_same(initial, into) and not _meet(mask, into):
         step.ufunc(*inputs, out=into, where=mask, **step.kwargs)  # what stands elsewhere is there
         return into
     if into is None or any(_meet(a, into) for a in args):
@@ -40,7 +40,7 @@ def _meet(array: Any, into: Any) -> bool:
     return isinstance(array, np.ndarray) and np.may_share_memory(into, array)
 
 
-def _is_same(array: Any, into: Any) -> bool:
+def is_same(array: Any, into: Any) -> bool:
     """Whether two arrays are the same elements of the same memory."""
     return isinstance(array, np.ndarray) and (
         array is into
