@@ -6,7 +6,7 @@ from typing import Any
 
 from distarray.context import Context, group_ids
 from distarray.errors import CoverageError, LayoutError
-from distarray.geometry import as_spec, blocks, replicated
+from distarray.geometry import as_spec
 from distarray.layout import Layout
 from distarray.modes import Mode
 
@@ -31,11 +31,7 @@ def resolve_layout(
     if isinstance(layout, Layout):
         mode, layout = layout.mode, layout.index_map
     if layout is None:
-        size = itemsize
-        for n in shape:
-            size *= n
-        spec = replicated() if size <= context.SMALL or not shape else blocks(0)
-        index_map = spec.resolve(shape, ids)
+        index_map = context.default_map(shape, ids, itemsize)
     else:
         index_map = as_spec(layout).resolve(shape, ids)
     for d in index_map.devices:
