@@ -12,7 +12,7 @@ from .host import HostDevice
 from .pool import HostPool
 from .quiet import Quiet
 from .remote import RemoteDevice
-from .workers import INLINE_BYTES, Workers, cpu_count, cpu_set
+from .workers import INLINE_BYTES, Workers, cpu_count, cpu_set, in_turn
 
 __all__ = [
     "as_int",
@@ -31,6 +31,7 @@ __all__ = [
     "cupy_available",
     "from_dlpack",
     "gpu_count",
+    "in_turn",
     "make_devices",
 ]
 
