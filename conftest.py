@@ -54,9 +54,7 @@ def _start_mpi(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Small arrays are cut too, where a test says nothing else; the examples of the documentation are as users see them."""
-    os.environ["DISTARRAY_MINIMUM_CHUNK"] = (
-        "" if isinstance(item, pytest.DoctestItem) else os.environ.get("TMP_LEAST", "1")
-    )
+    os.environ["DISTARRAY_MINIMUM_CHUNK"] = "" if isinstance(item, pytest.DoctestItem) else "1"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
