@@ -18,6 +18,8 @@ from distarray.linalg import decompositions, diagonals, eigen, einsum, norms, pr
 from distarray.ops import (
     choosing,
     chunks,
+    comparing,
+    complex_numbers,
     convert,
     coordinates,
     creation,
@@ -29,6 +31,7 @@ from distarray.ops import (
     manipulation,
     reductions,
     reshaping,
+    saving,
     scans,
     searching,
     sets,
@@ -39,7 +42,7 @@ from distarray.ops import (
 CHAPTERS = {
     "Conversion and layout": [convert, explain],
     "Creation": [creation, coordinates],
-    "Element-wise": [elementwise, choosing],
+    "Element-wise": [elementwise, choosing, complex_numbers, comparing],
     "Reductions and scans": [reductions, scans, differences],
     "Sorting, searching and sets": [sorting, searching, sets],
     "Products and norms": [products, einsum, diagonals, norms],
@@ -47,6 +50,7 @@ CHAPTERS = {
     "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
     "Shape and joining": [manipulation, reshaping, joining],
     "Indexing": [taking],
+    "Files": [saving],
     "Chunks": [chunks],
     "Data types": [data_types],
     "Process groups, beside the arrays": [join],

@@ -255,7 +255,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
 def _unshared(storage: Storage, version: Version) -> None:
     """Make the one chunk of a storage safe to write to in part."""
     home = version.layout.home
-    if version.pinned(1) or version.chunks[home].shared:  # type: ignore[union-attr]
+    if version.pinned() or version.chunks[home].shared:  # type: ignore[union-attr]
         with storage.context.lock:
             writable_chunks(storage, (home,))
 
