@@ -189,17 +189,19 @@ def check_invariants(x: Any) -> None:
     seen = np.zeros(x.shape, bool)
     replica = x.mode in (None, da.REPLICA)
     with np.errstate(all="ignore"):
-        total = None if replica else np.full(x.shape, x.mode.identity(x.dtype), x.dtype)
+        total = None if replica else np.full(x.shape, x.mode.unheld(x.dtype), x.dtype)
         for device, held in regions.items():
             assert len(held) == len(chunks[device])
             for region, chunk in zip(held, chunks[device]):
                 data = to_numpy(chunk)
                 assert data.dtype == x.dtype
                 assert data.shape == value[region].shape, f"device {device}: {data.shape} for {region} of {x.shape}"
-                seen[region] = True
                 if total is not None:
-                    total[region] = x.mode.fold(total[region], data)
+                    fresh = np.where(seen[region], total[region], x.mode.identity(x.dtype))
+                    seen[region] = True
+                    total[region] = x.mode.fold(fresh, data)
                     continue
+                seen[region] = True
                 same = _bits(data, True) == _bits(value[region], True)
                 assert np.all(same), f"device {device}: its copy of {region} differs from the array's value"
     if total is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -37,3 +39,13 @@ def context(n: int) -> Any:
 def examples(factor: float) -> settings:
     """The active profile with its number of examples multiplied: more for a test that draws from a table."""
     return settings(max_examples=max(1, int(settings.default.max_examples * factor)))
+
+
+@contextmanager
+def spread(c: Any, panel: int, whole: int = 1) -> Iterator[None]:
+    """In a context, matrices with more rows than `whole` are factorized by all devices, `panel` columns at a time."""
+    c.WHOLE, c.PANEL = whole, panel
+    try:
+        yield
+    finally:
+        del c.WHOLE, c.PANEL

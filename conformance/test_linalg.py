@@ -1,12 +1,11 @@
 """Linear algebra: factorizations, systems, eigenvalues and einsum against NumPy, for stacks and matrices in any layout.
 
 Factors are not unique, so they are judged by their residuals and their orthogonality, held to the size of NumPy's own
-for the same matrix. ``spread`` makes small matrices go the way of large ones: over all devices, a few columns at a time.
+for the same matrix. ``spread`` makes small matrices go the way of large ones, over all devices.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,21 +15,11 @@ from hypothesis import strategies as st
 
 import distarray as da
 from conformance.checking import assert_same, both, check_invariants
-from conformance.contexts import context, examples
+from conformance.contexts import context, examples, spread
 from conformance.strategies import COMPLEX, FLOATS, arrays, device_counts, dtypes, pairs
 
 INEXACT = FLOATS + COMPLEX
 KINDS = ["random", "graded", "deficient", "ill"]
-
-
-@contextmanager
-def spread(c: Any, panel: int) -> Any:
-    """Matrices of two rows or more are factorized by all devices of a context, `panel` columns at a time."""
-    c.WHOLE, c.PANEL = 1, panel
-    try:
-        yield
-    finally:
-        del c.WHOLE, c.PANEL
 
 
 def made(data: st.DataObject, shape: tuple[int, ...], dtype: Any, kinds: Any = KINDS) -> np.ndarray:
@@ -86,7 +75,7 @@ def shape_of(data: st.DataObject, *, is_square: bool = False, top: int = 13) -> 
 def way(data: st.DataObject, c: Any) -> Any:
     """Over all devices, some columns at a time; or as the bounds say."""
     panel = data.draw(st.sampled_from([0, 1, 2, 3, 5]))
-    return spread(c, panel) if panel else spread(c, 4)
+    return spread(c, panel) if panel else spread(c, 4, 64)
 
 
 @examples(2)
@@ -388,9 +377,7 @@ REFUSED = {
 @pytest.mark.parametrize("large", [False, True])
 def test_refused_as_in_numpy(name, large):
     a = np.arange(12.0).reshape(3, 4)
-    with context(3) as c, spread(c, 2 if large else 64):
-        if not large:
-            c.WHOLE = 64
+    with context(3) as c, spread(c, 2, 1 if large else 64):
         both(lambda: REFUSED[name](a), lambda: REFUSED[name](da.asarray(a, layout=da.blocks(0))))
 
 

@@ -24,9 +24,10 @@ from distarray.ops import (
     chunks,
     coordinates,
     creation,
+    data_types,
+    differences,
     elementwise,
     indexing,
-    info,
     joining,
     manipulation,
     printing,
@@ -35,6 +36,8 @@ from distarray.ops import (
     reshaping,
     scans,
     searching,
+    sets,
+    sorting,
     taking,
     ufuncs,
 )
@@ -43,10 +46,11 @@ from distarray.ops.chunks import *
 from distarray.ops.convert import asarray, astype, copy, distributed_array
 from distarray.ops.coordinates import *
 from distarray.ops.creation import *
+from distarray.ops.data_types import *
+from distarray.ops.data_types import __array_api_version__, __array_namespace_info__
+from distarray.ops.differences import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
-from distarray.ops.info import *
-from distarray.ops.info import __array_api_version__, __array_namespace_info__
 from distarray.ops.joining import *
 from distarray.ops.manipulation import *
 from distarray.ops.processes import *
@@ -54,6 +58,8 @@ from distarray.ops.reductions import *
 from distarray.ops.reshaping import *
 from distarray.ops.scans import *
 from distarray.ops.searching import *
+from distarray.ops.sets import *
+from distarray.ops.sorting import *
 from distarray.ops.taking import *
 from distarray.transfer.ledger import Ledger, Move
 
@@ -63,8 +69,8 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    choosing, chunks, coordinates, creation, elementwise, info, joining, products, manipulation, reductions, reshaping,
-    processes, scans, searching, taking,
+    choosing, chunks, coordinates, creation, data_types, differences, elementwise, joining, products, manipulation, reductions,
+    reshaping, processes, scans, searching, sets, sorting, taking,
 )  # fmt: skip
 
 __all__ = [

@@ -16,6 +16,7 @@ import numpy as np
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.functions import FUNCTIONS, NOTHING
 from distarray.array.operators import Operators
+from distarray.array.scalars import Scalars, new
 from distarray.array.shapes import own_protocol
 from distarray.array.state import DistributedArray, array_methods, copy_array, detach
 from distarray.array.writing import assign
@@ -25,8 +26,8 @@ from distarray.linalg import diagonals, products
 from distarray.ops import (
     choosing,
     convert,
+    data_types,
     indexing,
-    info,
     joining,
     manipulation,
     printing,
@@ -34,6 +35,7 @@ from distarray.ops import (
     reshaping,
     scans,
     searching,
+    sorting,
     taking,
     ufuncs,
 )
@@ -76,7 +78,7 @@ class Methods(DistributedArray):
             current_context.reset(token)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return info.namespace(api_version)
+        return data_types.namespace(api_version)
 
     def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
         if copy is False:
@@ -172,6 +174,44 @@ class Methods(DistributedArray):
         """Positions of the elements that are not zero, one array for each axis; see :func:`distarray.nonzero`."""
         return searching.nonzero(self)
 
+    def sort(
+        self,
+        axis: int = -1,
+        kind: str | None = None,
+        order: Any = None,
+        *,
+        stable: bool | None = None,
+        descending: bool = False,
+    ) -> None:
+        """Sort in place along an axis, stably; see :func:`distarray.sort`."""
+        sorting.sort_in_place(self, axis, kind, order, stable=stable, descending=descending)
+
+    def argsort(
+        self,
+        axis: int | None = -1,
+        kind: str | None = None,
+        order: Any = None,
+        *,
+        stable: bool | None = None,
+        descending: bool = False,
+    ) -> DistributedArray:
+        """The positions that sort the array along an axis; see :func:`distarray.argsort`."""
+        return sorting.argsort(self, axis, kind, order, stable=stable, descending=descending)
+
+    def partition(self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        """Put the elements at `kth` in their places, in place; see :func:`distarray.partition`."""
+        sorting.partition_in_place(self, kth, axis, kind, order)
+
+    def argpartition(
+        self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    ) -> DistributedArray:
+        """Positions that partition the array along an axis; see :func:`distarray.argpartition`."""
+        return sorting.argpartition(self, kth, axis, kind, order)
+
+    def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray:
+        """Where values belong in the array, which is sorted; see :func:`distarray.searchsorted`."""
+        return sorting.searchsorted(self, v, side, sorter)
+
     # --- to Python ----------------------------------------------------------------------------------------------------
 
     def item(self, *args: Any) -> Any:
@@ -232,7 +272,8 @@ class Methods(DistributedArray):
 
     def __format__(self, spec: str) -> str:
         if not self._shape:
-            return format(self.item(), spec)
+            value = self.get()[()]
+            return format(value.item() if value.dtype.kind == "V" else value, spec)  # ml_dtypes' take no specification
         if spec:
             raise TypeError(
                 f"unsupported format string {spec!r} passed to DistributedArray.__format__: format its elements"
@@ -240,10 +281,10 @@ class Methods(DistributedArray):
         return str(self)
 
     def __copy__(self) -> DistributedArray:
-        return copy_array(self)
+        return detach(self) if self._detached else copy_array(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DistributedArray:
-        return copy_array(self)
+        return detach(self) if self._detached else copy_array(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return convert.pickled(self)
@@ -265,8 +306,8 @@ class Methods(DistributedArray):
         device: Any = None,
     ) -> DistributedArray:
         """The array converted to another dtype; recorded, not evaluated. See :func:`distarray.astype`."""
-        result: DistributedArray = convert.astype(self, dtype, order, casting, copy=copy, device=device)
-        return result
+        result: DistributedArray = convert.converted(self, dtype, order, casting, subok, copy)
+        return result if device is None else convert.asarray(result, device=device)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
         """The array on other devices of its context; on ``"cpu"`` as a NumPy array."""
@@ -347,11 +388,14 @@ class Methods(DistributedArray):
         max: ArrayLike | None = None,
         out: Any = None,
         *,
+        where: ArrayLike = True,
         casting: str = "same_kind",
         dtype: DTypeLike = None,
+        order: str = "K",
+        subok: bool = True,
     ) -> Any:
         """Elements brought into an interval; see :func:`distarray.clip`."""
-        return choosing.clip(self, min, max, out, casting=casting, dtype=dtype)
+        return choosing.clip(self, min, max, out, where=where, casting=casting, dtype=dtype)
 
     def round(self, decimals: int = 0, out: Any = None) -> Any:
         """Elements rounded to a number of decimals, halves to even. Communication: none."""
@@ -493,8 +537,9 @@ def _refuse_shuffle(frame: FrameType) -> None:
         )
 
 
-for _methods in (Operators, Methods):
+for _methods in (Operators, Scalars, Methods):
     array_methods(_methods)
+DistributedArray.__new__ = new  # type: ignore[method-assign, assignment]
 
 
 def _is_basic(key: Any) -> bool:

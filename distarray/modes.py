@@ -16,15 +16,29 @@ import numpy as np
 
 from distarray.errors import LayoutError, UnsupportedError
 
-__all__ = ["CASTS", "MAX", "MIN", "PROD", "REPLICA", "ROWS", "SUM", "Cast", "Mode", "Operand", "Row", "preserved"]
+__all__ = [
+    "CASTS",
+    "MAX",
+    "MIN",
+    "PROD",
+    "REPLICA",
+    "ROWS",
+    "SUM",
+    "Cast",
+    "Mode",
+    "ModeOperand",
+    "Row",
+    "is_half",
+    "preserved",
+]
 
 
-class Mode(enum.Enum):
-    """How chunks that hold the same element combine into its global value.
+class Mode(enum.StrEnum):
+    """How chunks that hold the same element combine into its global value. A mode is equal to its name, a str.
 
     ``REPLICA``: all copies are equal, and any one is the value. ``MIN``, ``MAX``, ``SUM``, ``PROD``: the copies are
     partial values, and the value is their fold; a device that does not hold the element contributes nothing, and an
-    element that no device holds is the identity of the fold.
+    element that no device holds is the identity of the fold, or 0.0 in a SUM of floating-point numbers.
 
     The order of a fold is not specified. It shows only in the rounding of a SUM or PROD of floating-point numbers,
     and, as in NumPy itself, in the sign of a zero when a MIN or MAX meets zeros of both signs, or in which of several
@@ -37,6 +51,8 @@ class Mode(enum.Enum):
     True
     >>> MAX.fold, MAX.idempotent, MAX.identity("int8")
     (<ufunc 'maximum'>, True, np.int8(-128))
+    >>> MAX == "max", {"max": "the largest"}[MAX]
+    (True, 'the largest')
     """
 
     REPLICA = "replica"
@@ -115,6 +131,22 @@ class Mode(enum.Enum):
         self._needs_fold("identity")
         return _identity(self, np.dtype(dtype))
 
+    def unheld(self, dtype: Any) -> np.generic:
+        """Return the value of an element that no device holds: the identity, but 0.0 in a SUM of floating-point numbers.
+
+        Parameters
+        ----------
+        dtype : dtype_like
+            As for `identity`, with the same errors.
+
+        Examples
+        --------
+        >>> SUM.unheld("float64"), SUM.identity("float64"), MAX.unheld("int8")
+        (np.float64(0.0), np.float64(-0.0), np.int8(-128))
+        """
+        identity = self.identity(dtype)
+        return type(identity)(0) if self is Mode.SUM else identity
+
     def exact_identity(self, dtype: Any) -> bool:
         """Whether folding `identity` into any value whatever returns that value, bit for bit.
 
@@ -142,9 +174,6 @@ class Mode(enum.Enum):
     def __repr__(self) -> str:
         return self.name
 
-    def __str__(self) -> str:
-        return self.value
-
 
 REPLICA, MIN, MAX, SUM, PROD = Mode.REPLICA, Mode.MIN, Mode.MAX, Mode.SUM, Mode.PROD
 
@@ -157,6 +186,18 @@ def _kind(dtype: np.dtype[Any]) -> str:
     if dtype.name == "bfloat16":
         return "f"
     return dtype.kind if dtype.kind in "biufc" else ""
+
+
+def is_half(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` is float16 or bfloat16."""
+    return dtype.itemsize == 2 and _kind(dtype) == "f"
+
+
+def roomy(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which half precisions are folded: one that their sums and products do not leave. Others stay."""
+    if not is_half(dtype):
+        return dtype
+    return np.dtype(np.float32 if dtype == np.float16 else np.float64)  # bfloat16 reaches as far as float32
 
 
 def _checked_kind(dtype: np.dtype[Any]) -> str:
@@ -189,10 +230,10 @@ def _identity(mode: Mode, dtype: np.dtype[Any]) -> np.generic:
     return scalar
 
 
-class Operand(NamedTuple):
+class ModeOperand(NamedTuple):
     """An operand of an operation, as the table sees it.
 
-    An array is ``Operand(mode, dtype)``. A scalar is ``Operand(None, scalar=value)``: a Python number, a NumPy scalar
+    An array is ``ModeOperand(mode, dtype)``. A scalar is ``ModeOperand(None, scalar=value)``: a Python number, a NumPy scalar
     or a 0-d NumPy array, since these promote differently.
     """
 
@@ -221,6 +262,8 @@ class Row(NamedTuple):
     differs : str
         What may differ from folding first, "" if nothing: "rounding" (and overflow of a partial sum), or
         "sign of zero", where a MIN or MAX meets zeros of both signs.
+    wide : bool
+        Whether half precisions are folded first: their partial values overflow easily, where the whole does not.
     """
 
     names: tuple[str, ...]
@@ -230,6 +273,11 @@ class Row(NamedTuple):
     scalar: str = "any"
     cover: bool = False
     differs: str = ""
+    wide: bool = False
+
+    def allows(self, dtype: np.dtype[Any]) -> bool:
+        """Whether the row speaks of operands of `dtype`."""
+        return _kind(dtype) in self.kinds and not (self.wide and is_half(dtype))
 
 
 class Cast(NamedTuple):
@@ -266,7 +314,7 @@ ROWS: tuple[Row, ...] = (
     Row(("power",), ("xs",), _PROD, "iu", scalar=">= 0"),
     # floats: the difference of two SUMs is absent, as its identity is +0.0; so is every scale but 1, which overflow,
     # underflow or -0.0 break
-    Row(("add",), ("xx",), _SUM, "fc", differs="rounding"),
+    Row(("add",), ("xx",), _SUM, "fc", differs="rounding", wide=True),
     Row(("absolute",), ("x",), _PROD, "f"),
     # lattice operations
     Row(("maximum",), ("xx",), ((MAX, MAX),), "biuf", differs="sign of zero"),
@@ -344,13 +392,12 @@ for _row in ROWS:
 @lru_cache(maxsize=4096)
 def _candidates(name: str, takes: str, mode: Mode, dtype: np.dtype[Any], covered: bool) -> tuple[tuple[str, Mode], ...]:
     """Return (what scalars must be, mode of the result) for all rows that may apply."""
-    kind = _kind(dtype)
-    if not kind:
+    if not _kind(dtype):
         return ()
     if name.startswith("astype:"):
         return _cast_candidates(name.removeprefix("astype:"), takes, mode, dtype, covered)
     rows = _INDEX.get((name, takes, mode), ())
-    return tuple((row.scalar, result) for row, result in rows if kind in row.kinds and (covered or not row.cover))
+    return tuple((row.scalar, result) for row, result in rows if row.allows(dtype) and (covered or not row.cover))
 
 
 def _cast_candidates(
@@ -384,7 +431,7 @@ def _converted(scalar: Any, dtype: np.dtype[Any]) -> Any:
         return None
 
 
-def preserved(ufunc_name: str, operands: Sequence[Operand], *, covered: bool = False) -> Mode | None:
+def preserved(ufunc_name: str, operands: Sequence[ModeOperand], *, covered: bool = False) -> Mode | None:
     """Return the mode of an operation's result when it is applied to partial values chunk by chunk.
 
     All array operands are partial and have one index map. The operation runs with NumPy's own promotion: no
@@ -397,7 +444,7 @@ def preserved(ufunc_name: str, operands: Sequence[Operand], *, covered: bool = F
     ----------
     ufunc_name : str
         ``ufunc.__name__``, or ``"astype:<dtype name>"`` for a conversion.
-    operands : sequence of Operand
+    operands : sequence of ModeOperand
         In the order in which the ufunc takes them.
     covered : bool, optional
         Whether the index map covers the shape. Elements without a holder are identities, which fewer operations
@@ -412,12 +459,12 @@ def preserved(ufunc_name: str, operands: Sequence[Operand], *, covered: bool = F
     Examples
     --------
     >>> import numpy as np
-    >>> total, peak = Operand(SUM, np.dtype("int64")), Operand(MAX, np.dtype("float64"))
-    >>> preserved("add", [total, total]), preserved("multiply", [total, Operand(None, scalar=3)])
+    >>> total, peak = ModeOperand(SUM, np.dtype("int64")), ModeOperand(MAX, np.dtype("float64"))
+    >>> preserved("add", [total, total]), preserved("multiply", [total, ModeOperand(None, scalar=3)])
     (SUM, SUM)
     >>> preserved("negative", [peak]), preserved("sqrt", [peak])
     (MIN, None)
-    >>> peak_of_integers = Operand(MAX, np.dtype("int64"))
+    >>> peak_of_integers = ModeOperand(MAX, np.dtype("int64"))
     >>> preserved("negative", [peak_of_integers]) is None  # -(-2**63) is -2**63
     True
     """

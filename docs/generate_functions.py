@@ -13,6 +13,7 @@ from pathlib import Path
 
 import distarray as da
 from distarray.fft import frequencies, transforms
+from distarray.groups import join
 from distarray.linalg import decompositions, diagonals, eigen, einsum, norms, products, solving
 from distarray.ops import (
     choosing,
@@ -20,15 +21,18 @@ from distarray.ops import (
     convert,
     coordinates,
     creation,
+    data_types,
+    differences,
     elementwise,
     explain,
-    info,
     joining,
     manipulation,
     reductions,
     reshaping,
     scans,
     searching,
+    sets,
+    sorting,
     taking,
 )
 
@@ -36,15 +40,16 @@ CHAPTERS = {
     "Conversion and layout": [convert, explain],
     "Creation": [creation, coordinates],
     "Element-wise": [elementwise, choosing],
-    "Reductions and scans": [reductions, scans],
-    "Searching": [searching],
+    "Reductions and scans": [reductions, scans, differences],
+    "Sorting, searching and sets": [sorting, searching, sets],
     "Products and norms": [products, einsum, diagonals, norms],
     "Linear algebra": [decompositions, solving, eigen],
     "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
     "Shape and joining": [manipulation, reshaping, joining],
     "Indexing": [taking],
     "Chunks": [chunks],
-    "Data types": [info],
+    "Data types": [data_types],
+    "Process groups, beside the arrays": [join],
 }
 
 

@@ -10,14 +10,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
-from warnings import warn_explicit
 
 import numpy as np
 
 from distarray.array.functions import NOTHING
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion import gpu_ufuncs
-from distarray.fusion.expr import call_site
+from distarray.fusion.expr import call_site, warn_at
+from distarray.fusion.kernels import reductions
+from distarray.fusion.kernels.pending import as_array
 from distarray.geometry import IndexMap, Range, Region
 from distarray.storage import Operand
 from distarray.transfer.execute import redistribute
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSOCIATIVE", "Segment", "carry", "chain", "fold_on", "item_dtype", "local_reduce", "run_tasks",
-    "ufunc_of", "warn_caller", "WarningOnce",
+    "ufunc_of", "WarningOnce",
 ]  # fmt: skip
 
 ASSOCIATIVE = frozenset("bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor gcd fmax fmin".split())
@@ -93,14 +94,7 @@ class WarningOnce:
         if kind is None:
             with self.context.guarding(self.name):  # a filter may make an exception of it
                 for condition in self.seen:
-                    warn_caller(f"{condition} encountered in {self.name}")
-
-
-def warn_caller(text: str) -> None:
-    """A RuntimeWarning at the line outside the package and NumPy that made the call."""
-    file, line, names = call_site()
-    registry = names.setdefault("__warningregistry__", {})
-    warn_explicit(text, RuntimeWarning, file, line, module=names.get("__name__") or "__main__", registry=registry)
+                    warn_at(call_site(), f"{condition} encountered in {self.name}")
 
 
 def local_reduce(
@@ -123,14 +117,20 @@ def local_reduce(
         return
     lib = device.lib
     name = _LIBRARY.get(ufunc.__name__)
+    own = name is not None and bool(axes) and mask is None
+    if own and reductions.reduce(lib, ufunc.__name__, array, out, axes):
+        name = ""
+    else:
+        array = as_array(array)
     if name is None or not axes:
         _reduce_by_slices(device, ufunc, array, out, axes, given, initial, mask)
         return
     if mask is not None:
         idle = initial if ufunc.identity is None else ufunc.identity
         array = lib.where(mask, array.astype(out.dtype), gpu_ufuncs.constant(lib, idle, out.dtype))
-    kwargs = {"dtype": out.dtype} if name in ("sum", "prod") else {}
-    out[...] = getattr(lib, name)(array, axis=axes, keepdims=keepdims, **kwargs)
+    if name:
+        kwargs = {"dtype": out.dtype} if name in ("sum", "prod") else {}
+        out[...] = getattr(lib, name)(array, axis=axes, keepdims=keepdims, **kwargs)
     if initial is not NOTHING and initial is not None:
         ufunc_of(device, ufunc)(out, gpu_ufuncs.constant(lib, initial, out.dtype), out=out)
 
@@ -158,8 +158,13 @@ def _reduce_by_slices(
 
 
 def _step(lib: Any, call: Any, value: Any, item: Any, flag: Any, dtype: Any) -> Any:
-    fresh = call(value, item).astype(dtype)
-    return fresh if flag is None else lib.where(flag, fresh, value)
+    if flag is None:
+        return call(value, item).astype(dtype)
+    if lib is not np:
+        return lib.where(flag, call(value, item).astype(dtype), value)
+    result = np.array(value, dtype)  # what the mask leaves out is not computed: it may fail, as integer powers do
+    result[flag] = call(np.asarray(value)[flag], np.asarray(item)[flag]).astype(dtype)
+    return result
 
 
 LONGEST = 8
@@ -282,13 +287,8 @@ def carry(
                 tasks.setdefault(device.id, []).append(partial(step, device, segment, before, fresh.array))
                 values[region] = fresh
                 nbytes += fresh.nbytes
-            context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
+            context.workers.run([partial(in_turn, work) for work in tasks.values()], nbytes)
     return index_map, [values.get(region) for _, region in index_map.chunks]
-
-
-def _each(tasks: Sequence[Callable[[], None]]) -> None:
-    for task in tasks:
-        task()
 
 
 def fold_on(
@@ -302,7 +302,7 @@ def fold_on(
         device.kind == "host"
         and ufunc not in UNFOLDED
         and mask is None
-        and _homogeneous(ufunc, after.dtype, array.dtype)
+        and item_dtype(ufunc, after.dtype, array.dtype, given) == after.dtype
     ):
         value = before
         rows = max(1, _BLOCK // max(1, after.size))
@@ -318,8 +318,3 @@ def fold_on(
         key = (*head, slice(i, i + 1))
         value = _step(lib, call, value, array[key], None if mask is None else mask[key], after.dtype)
     after[...] = value
-
-
-def _homogeneous(ufunc: np.ufunc, dtype: Any, other: Any) -> bool:
-    """Whether a fold converts the elements to the dtype of the running value."""
-    return ufunc.resolve_dtypes((dtype, other, None), reduction=True)[1] == dtype  # type: ignore[no-any-return]

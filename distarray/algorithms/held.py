@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from distarray.context import Context
-from distarray.devices import Chunk
+from distarray.devices import Chunk, in_turn
 from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.execute import redistribute
@@ -42,9 +42,4 @@ def run_by_device(context: Context, tasks: Sequence[tuple[int, Callable[[], None
     for device_id, task in tasks:
         work.setdefault(device_id, []).append(task)
     with context.reporting(), np.errstate(all="ignore"):
-        context.workers.run([partial(_all, own) for own in work.values()], nbytes)
-
-
-def _all(tasks: Sequence[Callable[[], None]]) -> None:
-    for task in tasks:
-        task()
+        context.workers.run([partial(in_turn, own) for own in work.values()], nbytes)

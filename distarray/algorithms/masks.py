@@ -7,7 +7,9 @@ number of True elements in each has to be agreed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,9 +18,10 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import from_chunks
 from distarray.context import Context
-from distarray.devices import Chunk
+from distarray.devices import Chunk, Device
 from distarray.fusion.demand import write
 from distarray.fusion.expr import ASTYPE, Node
+from distarray.fusion.kernels import reductions, selections
 from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
@@ -28,7 +31,7 @@ from distarray.transfer.execute import allocate, gather_to_host, redistribute
 if TYPE_CHECKING:
     from distarray.array.state import DistributedArray
 
-__all__ = ["check_mask", "mask_count", "mask_read", "mask_write", "place_like"]
+__all__ = ["check_mask", "assignable", "mask_count", "mask_read", "mask_write", "place_like"]
 
 
 def check_mask(mask_shape: tuple[int, ...], shape: tuple[int, ...], first: int = 0) -> None:
@@ -125,9 +128,7 @@ def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout
     if index_map is None and mask is not None:
         index_map = _cut(mask, shape)
     if index_map is None:
-        size = 1
-        for n in shape:
-            size *= n
+        size = math.prod(shape)
         count = len(held.devices)
         boxes = flat_blocks(shape, [size * i // count for i in range(count + 1)])
         index_map = IndexMap(shape, dict(zip(held.devices, boxes, strict=True)))
@@ -206,7 +207,11 @@ def _counts(context: Context, layout: Layout, masks: Sequence[Any]) -> tuple[int
                 continue
             device = context.by_id[device_id]
             with device.active():
-                arrays.append(device.lib.sum(mask, dtype=np.int64).reshape(1))
+                total = device.lib.empty(1, np.int64)
+                axes = tuple(range(mask.ndim))
+                if device.kind == "host" or not reductions.reduce(device.lib, "add", mask, total, axes):
+                    total = device.lib.sum(mask, dtype=np.int64).reshape(1)
+                arrays.append(total)
     if not arrays:
         return ()
     small = context.layout(IndexMap((len(arrays),), mapping))
@@ -267,11 +272,17 @@ def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
                     chunks.append(None)
                     continue
                 with device.active():
-                    selected = [arrays[i][prepared.masks[i]] for i in members]
+                    selected = [_chosen(device, arrays[i], prepared.masks[i], prepared.counts[i]) for i in members]
                     joined = selected[0] if len(selected) == 1 else device.lib.concatenate(selected)
                     joined = device.lib.ascontiguousarray(joined)
                 chunks.append(device.adopt(joined.reshape(region.shape), "a boolean mask"))
         return from_chunks(context, layout, chunks, x.dtype)
+
+
+def _chosen(device: Device, array: Any, mask: Any, count: int) -> Any:
+    """``array[mask]`` on a device."""
+    found = None if device.kind == "host" else selections.compress(device.lib, array, mask, count)
+    return array[mask] if found is None else found
 
 
 def assign_where(x: DistributedArray, mask: DistributedArray, value: Any) -> None:
@@ -306,15 +317,12 @@ def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True)
             given = value.shape
             while value.ndim > len(trailing) and value.shape[0] == 1:
                 value = value[0, ...]
-            if value.ndim > len(trailing) or not _fits(value.shape, trailing):
+            if value.ndim > len(trailing) or not assignable(value.shape, trailing):
                 prepared = None if 0 in mask.shape else _prepare(x, mask, "assignment")
                 total = 0 if prepared is None else prepared.total
-                nowhere = prepared is None or 0 in (total, *trailing)
-                if nowhere and 0 in given:  # NumPy compares no shapes where nothing is assigned to nothing
-                    return
-                if not _fits(given, (total, *trailing)):
+                if not assignable(given, (total, *trailing)):
                     _refuse(given, total, trailing, only)
-                if prepared is None or nowhere:
+                if prepared is None or 0 in (total, *trailing):
                     return
                 value = _spread(x, prepared, value)
             elif isinstance(value, np.ndarray):
@@ -323,12 +331,13 @@ def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True)
             assign_where(x, _mask_array(x, mask), value)
 
 
-def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether a value can be assigned to this shape; leading axes of length 1 fall away."""
-    while len(shape) > len(target) and shape[0] == 1:
-        shape = shape[1:]
-    if len(shape) > len(target):
+def assignable(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether NumPy assigns a value of `shape` to an indexing result of shape `target`: it broadcasts, once leading axes
+    have fallen away, by a reshape that keeps the size."""
+    tail = shape[len(shape) - len(target) :] if len(shape) > len(target) else shape
+    if prod(tail) != prod(shape):
         return False
+    shape = tail
     return all(n in (1, m) for n, m in zip(shape[::-1], target[::-1], strict=False))
 
 

@@ -13,18 +13,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.contraction import Contraction, Job, Piece, Problem, needed, plan
+from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, needed, plan
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_operand, is_cupy, place
-from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.errors import UnsupportedError
-from distarray.modes import Mode
+from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
 
-__all__ = ["contract", "operands", "product_dtype", "stored", "view"]
+__all__ = ["contract", "operands", "product_dtype", "view"]
 
 
 def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
@@ -101,6 +101,8 @@ def contract(
         if todo is None:
             todo = cast("Contraction", context.layouts.remember(key, plan(problem, first.layout, second.layout, sizes)))
         layout = context.layout(todo.index_map, Mode.SUM if todo.partial else Mode.REPLICA)
+        # partial sums of half precision would overflow where the whole does not
+        whole, dtype = dtype, roomy(dtype) if is_half(dtype) and todo.added else dtype
         with context.reporting():
             chunks = allocate(context, layout, dtype, label=name)
         brought = [_bring(context, source, where, name) for source, where in zip((first, second), todo.bring)]
@@ -113,7 +115,11 @@ def contract(
         weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
         with context.guarding(name):
             context.workers.run(tasks, todo.work * weight, blas=True)
-    return from_chunks(context, layout, chunks, dtype, detached=detached)
+    product = from_chunks(context, layout, chunks, dtype, detached=detached)
+    if dtype != whole:
+        product = DistributedArray._of_node(astype_node(product, whole))
+        product._detached = detached
+    return product
 
 
 def _placed(context: Context, source: Any, where: Any, name: str) -> Operand:
@@ -128,7 +134,7 @@ def _bring(context: Context, source: Operand, where: Any, name: str) -> list[Chu
 
 def _multiply(
     device: Device,
-    jobs: tuple[Job, ...],
+    jobs: tuple[LocalProduct, ...],
     problem: Problem,
     sources: tuple[Operand, Operand],
     brought: Sequence[Sequence[Chunk | None]],
@@ -160,7 +166,7 @@ def _multiply(
             lib.add(into, scratch.array, out=into)
 
 
-def _taken(piece: Piece, source: Operand, brought: Sequence[Chunk | None]) -> Any:
+def _taken(piece: Factor, source: Operand, brought: Sequence[Chunk | None]) -> Any:
     if piece.brought:
         chunk = brought[piece.chunk]
         assert chunk is not None
@@ -199,14 +205,3 @@ def _direct(strides: tuple[int, int], rows: int, columns: int, itemsize: int) ->
     """Whether BLAS reads a matrix as it lies, one axis with unit stride and the other at least as far apart."""
     across, along = strides
     return (along == itemsize and across >= columns * itemsize) or (across == itemsize and along >= rows * itemsize)
-
-
-def stored(value: DistributedArray, out: Any) -> Any:
-    """`value`, or `out` with it written there, in every copy; both have been checked."""
-    if out is None:
-        return value
-    if isinstance(out, np.ndarray):
-        out[...] = value.get()
-    else:
-        out[...] = value
-    return out

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.array.place import as_operand, is_foreign_array, is_masked
-from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, own_protocol
+from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
 from distarray.array.state import DistributedArray, from_chunks, same_context
-from distarray.array.writing import assign, check_out, store
-from distarray.errors import ReadOnlyError
+from distarray.array.writing import assign, check_outputs, check_writable, store
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.demand import demand, write
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record
-from distarray.modes import Operand as ModeOperand
-from distarray.modes import preserved
+from distarray.modes import ModeOperand, preserved
 from distarray.storage import Version, operand
 from distarray.transfer.execute import allocate
 
@@ -66,7 +64,7 @@ def apply(
     shapes = [a._shape for a in arrays]
     mask = None
     if where is not True:
-        mask = as_operand(context, where, None)
+        mask = as_operand(context, as_mask(where), None)
         if not isinstance(mask, np.generic):
             shapes.append(mask._shape)
     # NumPy speaks of dtypes before shapes
@@ -84,7 +82,7 @@ def apply(
         probe(ufunc, operands, checks)
     shape = broadcast_shape(*shapes) if shapes else ()
     if out is not None:
-        check_out(out, shape)
+        check_outputs(out, shape)
         shape = next(o.shape for o in out if o is not None)
     if ufunc.nout > 1:
         return _several(context, ufunc, args, out, mask, shape, kwargs)
@@ -286,8 +284,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
         return apply(ufunc, (array, other))
     if not known(other):
         return ufunc(array, other, out=array) if takes(other) else NotImplemented
-    if not array._writable:
-        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; write to x.copy()")
+    check_writable(array, "write to x.copy()")
     context = array._context
     if isinstance(other, (*PYTHON_SCALARS, np.generic)):
         second: Any = other

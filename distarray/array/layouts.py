@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from distarray.context import Context, group_ids
@@ -31,10 +32,7 @@ def resolve_layout(
     if isinstance(layout, Layout):
         mode, layout = layout.mode, layout.index_map
     if layout is None:
-        size = itemsize
-        for n in shape:
-            size *= n
-        spec = replicated() if size <= context.SMALL or not shape else blocks(0)
+        spec = replicated() if itemsize * math.prod(shape) <= context.SMALL or not shape else blocks(0)
         index_map = spec.resolve(shape, ids)
     else:
         index_map = as_spec(layout).resolve(shape, ids)

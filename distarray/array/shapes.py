@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 PYTHON_SCALARS = (bool, int, float, complex)
@@ -25,6 +27,11 @@ def own_protocol(kind: type) -> bool:
         kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
         or kind.__array_function__ is not np.ndarray.__array_function__
     )
+
+
+def as_mask(where: Any) -> Any:
+    """What ``where=`` means: arrays as they are, all else (numbers, None, nested lists) by its truth values."""
+    return where if hasattr(where, "dtype") else np.asarray(where, bool)
 
 
 def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

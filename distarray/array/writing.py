@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import Shape
 from distarray.array.place import as_operand, nested
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
 from distarray.array.state import DistributedArray, same_context
@@ -15,8 +16,24 @@ from distarray.fusion.demand import write
 from distarray.fusion.expr import Leaf, warn_complex
 from distarray.geometry import ViewMap
 
+NO_ARRAY = "output must be an array, not {}: pass a DistributedArray or a NumPy array"
 
-def check_out(out: tuple[Any, ...], shape: tuple[int, ...]) -> None:
+
+def check_out(out: Any, refusal: str = NO_ARRAY) -> None:
+    """Refuse an ``out=`` that is no array, in the words of the function that takes it, or that can't be written to."""
+    if not isinstance(out, (DistributedArray, np.ndarray)):
+        raise TypeError(refusal.format(type(out).__name__))
+    check_writable(out)
+
+
+def check_writable(out: Any, cure: str = "pass x.copy()") -> None:
+    """Refuse an array that a result would be lost in."""
+    if isinstance(out, DistributedArray) and not out._writable:
+        raise ReadOnlyError(f"output array is read-only: it stands where NumPy would have a view; {cure}")
+
+
+def check_outputs(out: tuple[Any, ...], shape: Shape) -> None:
+    """Refuse a ufunc's ``out=`` arrays that a result of `shape` does not fit."""
     whole = broadcast_shape(shape, *(target.shape for target in out if target is not None))
     for target in out:
         if target is None:
@@ -25,8 +42,21 @@ def check_out(out: tuple[Any, ...], shape: tuple[int, ...]) -> None:
             raise ValueError(
                 f"non-broadcastable output operand with shape {target.shape} doesn't match the broadcast shape {whole}"
             )
-        if isinstance(target, DistributedArray) and not target._writable:
-            raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+        check_writable(target)
+
+
+def single(out: Any) -> Any:
+    """The one ``out=`` of a ufunc's method, which NumPy hands over as a tuple."""
+    return out[0] if isinstance(out, tuple) and len(out) == 1 else out
+
+
+def deliver(result: DistributedArray, out: Any) -> Any:
+    """A result as NumPy returns it: in ``out=``, which has been checked, or as a scalar where it has no axes."""
+    if out is not None:
+        return store(result, out)
+    if not result.ndim:
+        result._detached = True
+    return result
 
 
 def store(value: DistributedArray, target: Any, operands: Sequence[Any] = ()) -> Any:
@@ -42,6 +72,15 @@ def store(value: DistributedArray, target: Any, operands: Sequence[Any] = ()) ->
     private = sum(type(a) is Leaf and a.version is storage.version and a.view == target._view for a in operands)
     write(storage, target._view, value._arg(), private=private)
     return target
+
+
+def overwrite(out: Any, value: DistributedArray) -> Any:
+    """``out[...] = value`` for an array of either kind; returns `out`."""
+    if isinstance(out, DistributedArray):
+        assign(out, out._view_map(), value)
+    else:
+        out[...] = value.get()
+    return out
 
 
 def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:

@@ -7,4 +7,6 @@ now: a process that fails must be able to leave although its peers cannot answer
 import sys
 
 if "mpi4py.MPI" in sys.modules:
-    import distarray.comm.mpi.exit  # noqa: F401
+    from distarray.comm.mpi import forming
+
+    forming.watch()

@@ -11,7 +11,7 @@ from .gpus import cupy_available, from_dlpack, gpu_count, gpu_report, no_gpu
 from .host import HostDevice
 from .pool import HostPool
 from .remote import RemoteDevice
-from .workers import INLINE_BYTES, Workers, cpu_count, cpu_set
+from .workers import INLINE_BYTES, Workers, cpu_count, cpu_set, in_turn
 
 __all__ = [
     "INLINE_BYTES",
@@ -28,6 +28,7 @@ __all__ = [
     "cupy_available",
     "from_dlpack",
     "gpu_count",
+    "in_turn",
     "make_devices",
 ]
 

@@ -25,6 +25,7 @@ from ..errors import DeviceError
 from .base import Chunk, Device, as_int
 from .gpus import gpu_report, no_gpu
 from .lapack import CudaLapack
+from .transposes import transposed_copy
 
 __all__ = ["CudaDevice", "CudaRuntime", "rows_of"]
 
@@ -191,7 +192,8 @@ class CudaRuntime:
             return
         if to == frm:
             with self.on(to):
-                dst[...] = src
+                if not transposed_copy(self.cupy, dst, src):
+                    dst[...] = src
             return
         self.connect(to, frm)
         rows = self._rows(dst, src)
@@ -337,6 +339,9 @@ class CudaDevice(Device):
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
         dtype = np.dtype(dtype)
+        if dtype.char in "gG" and dtype.itemsize > 8 * (1 + (dtype.kind == "c")):
+            narrow = "complex128" if dtype.kind == "c" else "float64"
+            raise TypeError(f"GPUs have no {dtype.name}: use x.astype({narrow!r}), or devices of kind 'host'")
         shape = tuple(shape)
         nbytes = prod(shape) * dtype.itemsize
         if self.memory_limit is not None:

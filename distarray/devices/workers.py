@@ -12,14 +12,14 @@ import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import SimpleQueue
 from typing import Any
 
 from ..errors import ForkError
 
-__all__ = ["INLINE_BYTES", "Workers", "cpu_count", "cpu_set"]
+__all__ = ["INLINE_BYTES", "Workers", "cpu_count", "cpu_set", "in_turn"]
 
 INLINE_BYTES = 1 << 20
 """Work on fewer bytes in all runs in the calling thread: a core streams a MiB in about what a handover costs."""
@@ -27,6 +27,12 @@ INLINE_BYTES = 1 << 20
 _NO_LIMIT: AbstractContextManager[None] = nullcontext()
 
 Task = Callable[[], object]
+
+
+def in_turn(tasks: Iterable[Task]) -> None:
+    """Run the tasks of one device in their order."""
+    for task in tasks:
+        task()
 
 
 def cpu_count() -> int:

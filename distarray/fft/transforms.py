@@ -11,9 +11,9 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.algorithms.pencils import Line, transform
-from distarray.algorithms.reduction import check_out, deliver
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.writing import check_out, deliver, single
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros
 
@@ -326,8 +326,7 @@ def _run(array: DistributedArray, stages: list[list[Line]], name: str, dtype: An
 
 def _fitting(out: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """An ``out=`` that the result fits, or NumPy's errors."""
-    if isinstance(out, tuple):
-        (out,) = out
+    out = single(out)
     check_out(out)
     if tuple(out.shape) != shape:
         raise ValueError(f"output array has wrong shape: it is {tuple(out.shape)}, and the result's is {shape}")

@@ -22,7 +22,20 @@ from distarray.transfer.ledger import watching
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["ASTYPE", "MAX_NODES", "Cast", "Leaf", "Node", "forced", "probe", "record"]
+__all__ = [
+    "ASTYPE",
+    "MAX_NODES",
+    "Conversion",
+    "Leaf",
+    "Node",
+    "Site",
+    "call_site",
+    "forced",
+    "probe",
+    "record",
+    "warn_at",
+    "warn_complex",
+]
 
 SILENT = {"divide": "ignore", "over": "ignore", "under": "ignore", "invalid": "ignore"}
 """GPUs report no floating-point conditions: nothing is asked for, and nothing is looked up."""
@@ -41,12 +54,22 @@ def empty_of(dtype: Any) -> Any:
     return found
 
 
+Site = tuple[str, int, dict[str, Any]]
+"""A line of the caller's program: file name, line number, and the globals that it sees."""
+
+
+def warn_at(site: Site, text: str, category: type[Warning] = RuntimeWarning) -> None:
+    """Give a warning as if the line itself had: with its module, and in that module's registry."""
+    file, line, names = site
+    module = names.get("__name__") or "__main__"  # Python drops a warning of no module, as code in exec may have none
+    registry = names.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, category, file, line, module=module, registry=registry)
+
+
 def warn_complex() -> None:
     """NumPy's warning where an imaginary part is dropped, at the caller's line."""
-    file, line, names = call_site()
-    registry = names.setdefault("__warningregistry__", {})
     text = "Casting complex values to real discards the imaginary part"
-    warnings.warn_explicit(text, np.exceptions.ComplexWarning, file, line, names.get("__name__"), registry)
+    warn_at(call_site(), text, np.exceptions.ComplexWarning)
 
 
 def real_part(array: Any, dtype: Any) -> Any:
@@ -56,7 +79,7 @@ def real_part(array: Any, dtype: Any) -> Any:
     return array
 
 
-class Cast:
+class Conversion:
     """A conversion to another dtype, in the place of a ufunc."""
 
     __name__ = "astype"
@@ -69,7 +92,7 @@ class Cast:
         return out
 
 
-ASTYPE = Cast()
+ASTYPE = Conversion()
 
 
 class Leaf:
@@ -107,6 +130,8 @@ class Node:
         The caller's line, for warnings.
     version : Version or None
         The value, once it has been evaluated.
+    read : bool
+        Whether a reduction has computed it without keeping it.
     """
 
     __slots__ = (
@@ -116,6 +141,7 @@ class Node:
         "errors",
         "kwargs",
         "masked",
+        "read",
         "shape",
         "site",
         "size",
@@ -127,7 +153,7 @@ class Node:
     def __init__(
         self,
         context: Context,
-        ufunc: np.ufunc | Cast,
+        ufunc: np.ufunc | Conversion,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         shape: tuple[int, ...],
@@ -145,8 +171,9 @@ class Node:
         self.size = size
         self.errors = errors
         self.masked = masked
-        self.site: tuple[str, int, dict[str, Any]] = ("", 0, {})
+        self.site: Site = ("", 0, {})
         self.version: Version | None = None
+        self.read = False
         self.token: Any = None
 
     def settle(self, version: Version) -> None:
@@ -159,22 +186,22 @@ class Node:
             watch.drop(self)
 
 
-def call_site() -> tuple[str, int, dict[str, Any]]:
+def call_site() -> Site:
     """File, line and globals of the first frame outside the package and NumPy."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("distarray.", "numpy.")):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy.")):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno, frame.f_globals
 
 
-def probe(ufunc: np.ufunc | Cast, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def probe(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What NumPy makes of the operands' dtypes and scalars: empty results, or its own error."""
     return ufunc(*[empty_of(a.dtype) if type(a) is Leaf or type(a) is Node else a for a in args], **kwargs)
 
 
 def record(
     context: Context,
-    ufunc: np.ufunc | Cast,
+    ufunc: np.ufunc | Conversion,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     shape: tuple[int, ...],

@@ -10,6 +10,7 @@ raised on one process only, the others find that out instead of pairing their ca
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,8 +30,10 @@ class ProcessGroup(Engine):
     anything is sent. A collective that raises still counts, as does a message to or from a process.
 
     Arrays may be of any library that shares memory (DLPack, ``__cuda_array_interface__``, the buffer protocol), of any bool,
-    integer, float, bfloat16 or complex type, C- or F-contiguous; elements travel in memory order. An input may be the
-    output.
+    integer, float, bfloat16 or complex type, C- or F-contiguous. Elements travel in C order, so that an F-contiguous array
+    is copied; backend "mpi" reduces and broadcasts those in place and compares the order. Others, and arrays that are cut by
+    process and not C-contiguous, are refused, as are outputs that cannot be written and distributed arrays. An input may be
+    the output.
 
     Reductions (`op`) are "sum", "prod", "min", "max" and "avg". bool reduces as NumPy does: sum and max are *or*, prod and
     min *and*; avg is refused. avg of integers is the sum, wrapped to the type, divided by the number of processes and
@@ -78,6 +81,9 @@ class ProcessGroup(Engine):
         src, dst = self._pair(in_array, out_array, stream)
         buffers.check_operation(op, src.dtype)
         self._refuse_overlap(src, dst, 0)
+        if dst.order == "F" and not self.compares_order:
+            src = self._in_order(src, stream)
+            return self._filling(dst, stream, lambda into: self._all_reduce(src, into, op, stream))
         return self._all_reduce(src, dst, op, stream)
 
     def reduce(self, in_array: Any, out_array: Any, root: int = 0, op: str = "sum", stream: Any = None) -> None:
@@ -93,6 +99,10 @@ class ProcessGroup(Engine):
         else:
             src = self._view(in_array, "in_array", False, stream)
         buffers.check_operation(op, src.dtype)
+        if not self.compares_order:
+            src = self._in_order(src, stream)
+            if out is not None:
+                return self._filling(out, stream, lambda into: self._reduce(src, into, op, root, stream))
         return self._reduce(src, out, op, root, stream)
 
     def broadcast(self, in_out_array: Any, root: int = 0, stream: Any = None) -> None:
@@ -102,6 +112,10 @@ class ProcessGroup(Engine):
         if sparse.involved(in_out_array):
             return sparse.broadcast(self, in_out_array, root, stream)
         view = self._view(in_out_array, "in_out_array", self.rank != root, stream)
+        if view.order == "F" and not self.compares_order:
+            if self.rank != root:
+                return self._filling(view, stream, lambda into: self._broadcast(into, root, stream))
+            view = self._in_order(view, stream)
         return self._broadcast(view, root, stream)
 
     def reduce_scatter(self, in_array: Any, out_array: Any, count: int, op: str = "sum", stream: Any = None) -> None:
@@ -113,7 +127,8 @@ class ProcessGroup(Engine):
         buffers.check_operation(op, src.dtype)
         count = buffers.check_count(count, in_array=(src, self.size), out_array=(dst, 1))
         self._refuse_overlap(src, dst, -self.rank * count)
-        return self._reduce_scatter(buffers.in_c_order(src), dst, count, op, stream)
+        buffers.check_order(src)
+        return self._filling(dst, stream, lambda into: self._reduce_scatter(src, into, count, op, stream))
 
     def all_gather(self, in_array: Any, out_array: Any, count: int, stream: Any = None) -> None:
         """The first `count` elements of every process's `in_array`, in rank order, into `out_array` on each."""
@@ -123,7 +138,7 @@ class ProcessGroup(Engine):
         src, dst = self._pair(in_array, out_array, stream, sized=False)
         count = buffers.check_count(count, in_array=(src, 1), out_array=(dst, self.size))
         self._refuse_overlap(src, dst, self.rank * count)
-        return self._all_gather(src, buffers.in_c_order(dst), count, stream)
+        return self._all_gather(self._in_order(src, stream), buffers.check_order(dst), count, stream)
 
     def send(self, array: Any, peer: int, stream: Any = None) -> None:
         """Send `array` to `peer`, which calls `recv` with an array of as many elements of the same type."""
@@ -131,7 +146,7 @@ class ProcessGroup(Engine):
         self._enter("send", to=peer)
         if sparse.involved(array):
             return sparse.send(self, array, peer, stream)
-        return self._send(self._view(array, "array", False, stream), peer, stream)
+        return self._send(self._in_order(self._view(array, "array", False, stream), stream), peer, stream)
 
     def recv(self, out_array: Any, peer: int, stream: Any = None) -> None:
         """Receive into `out_array` what `peer` sends."""
@@ -139,7 +154,8 @@ class ProcessGroup(Engine):
         self._enter("recv", source=peer)
         if sparse.involved(out_array):
             return sparse.recv(self, out_array, peer, stream)
-        return self._recv(self._view(out_array, "out_array", True, stream), peer, stream)
+        view = self._view(out_array, "out_array", True, stream)
+        return self._filling(view, stream, lambda into: self._recv(into, peer, stream))
 
     def send_recv(self, in_array: Any, out_array: Any, peer: int, stream: Any = None) -> None:
         """Send `in_array` to `peer` and receive from it into `out_array`, at once; `peer` calls it too."""
@@ -153,7 +169,8 @@ class ProcessGroup(Engine):
         if peer == self.rank:
             buffers.check_pair(src, dst)
         self._refuse_overlap(src, dst)
-        return self._send_recv(src, dst, peer, stream)
+        src = self._in_order(src, stream)
+        return self._filling(dst, stream, lambda into: self._send_recv(src, into, peer, stream))
 
     def scatter(self, in_array: Any, out_array: Any, root: int = 0, stream: Any = None) -> None:
         """Send ``in_array[i]`` of `root` to process i, into `out_array`; `in_array` may be None elsewhere."""
@@ -163,13 +180,17 @@ class ProcessGroup(Engine):
             return sparse.scatter(self, in_array, out_array, root, stream)
         dst = self._view(out_array, "out_array", True, stream)
         if self.rank != root:
-            return self._exchange([], [(root, dst.flat)], "scatter", stream, dst, root)
+            return self._filling(
+                dst, stream, lambda into: self._exchange([], [(root, into.flat)], "scatter", stream, into, root)
+            )
         src = buffers.check_leading(self._view(in_array, "in_array", False, stream), self.size, "scatter")
         buffers.check_pair(src, dst, 0)
         self._fits("scatter", src, "out_array", dst)
         self._refuse_overlap(src, dst)
         sends = list(enumerate(self._parts(src)))
-        return self._exchange(sends, [(root, dst.flat)], "scatter", stream, dst, root)
+        return self._filling(
+            dst, stream, lambda into: self._exchange(sends, [(root, into.flat)], "scatter", stream, into, root)
+        )
 
     def gather(self, in_array: Any, out_array: Any, root: int = 0, stream: Any = None) -> None:
         """Collect every process's `in_array` on `root`, as ``out_array[i]``; `out_array` may be None elsewhere."""
@@ -177,7 +198,7 @@ class ProcessGroup(Engine):
         root = buffers.check_peer(root, "root", self.size)
         if sparse.involved(in_array):
             return sparse.gather(self, in_array, out_array, root, stream)
-        src = self._view(in_array, "in_array", False, stream)
+        src = self._in_order(self._view(in_array, "in_array", False, stream), stream)
         if self.rank != root:
             return self._exchange([(root, src.flat)], [], "gather", stream, src, root)
         dst = buffers.check_leading(self._view(out_array, "out_array", True, stream), self.size, "gather")
@@ -220,6 +241,26 @@ class ProcessGroup(Engine):
         dst = self._view(out_array, "out_array", True, stream)
         buffers.check_pair(src, dst, None if sized else 0)
         return src, dst
+
+    def _in_order(self, view: View, stream: Any) -> View:
+        """An array whose elements lie in C order: this one, or a copy of it."""
+        if view.order != "F":
+            return view
+        with self._at(stream):
+            return view.in_c_order()
+
+    def _filling(self, view: View, stream: Any, call: Callable[[View], None]) -> None:
+        """Make a call that fills an array in C order; one in the other order is filled from a copy."""
+        if view.order != "F":
+            return call(view)
+        into = self._in_order(view, stream)
+        call(into)
+
+        def finish() -> None:
+            with self._at(stream):
+                view.array[...] = into.array
+
+        return self._later(finish)
 
     def _fits(self, operation: str, whole: View, name: str, part: View) -> None:
         if whole.size != self.size * part.size:

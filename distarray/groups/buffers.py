@@ -22,11 +22,11 @@ __all__ = [
     "check_count",
     "check_leading",
     "check_operation",
+    "check_order",
     "check_pair",
     "check_peer",
     "device_array",
     "host_array",
-    "in_c_order",
 ]
 
 Order = Literal["C", "F", "both"]
@@ -50,6 +50,10 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     order: Order
 
+    def in_c_order(self) -> View:
+        """This array, or a copy of it in C order: elements travel in that order."""
+        return self._replace(array=self.array.copy(order="C"), order="C") if self.order == "F" else self
+
     @property
     def flat(self) -> Any:
         """The elements in memory order, as a 1-d array over the same memory."""
@@ -69,10 +73,14 @@ def host_array(value: Any, name: str, *, write: bool) -> np.ndarray[Any, Any]:
     ValueError
         `write` and the memory is read-only.
     """
-    if isinstance(value, np.ndarray):
+    if type(value) is np.ndarray:
         array: np.ndarray[Any, Any] = value
+    elif isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise TypeError(f"{name} is a masked array, and its mask would be lost; pass x.filled(value), or x.data")
+        array = value.view(np.ndarray)  # a matrix stays two-dimensional whatever is done with it
     else:
-        array = _foreign_host(value, name)
+        array = _foreign_host(value, name, write)
     if write and (not array.flags.writeable or _is_jax(value)):
         raise ValueError(
             f"{name} is a read-only {type(value).__name__}, and the result must be written into it; "
@@ -81,7 +89,8 @@ def host_array(value: Any, name: str, *, write: bool) -> np.ndarray[Any, Any]:
     return array
 
 
-def _foreign_host(value: Any, name: str) -> np.ndarray[Any, Any]:
+def _foreign_host(value: Any, name: str, write: bool) -> np.ndarray[Any, Any]:
+    _refuse_distributed(value, name)
     if isinstance(value, (np.generic, int, float, complex, bool, str, list, tuple)) or value is None:
         raise _not_an_array(value, name)
     if _on_gpu(value):
@@ -96,7 +105,7 @@ def _foreign_host(value: Any, name: str) -> np.ndarray[Any, Any]:
         try:
             if integers is not None:
                 return np.from_dlpack(integers).view(_bfloat16())
-            return np.from_dlpack(value)
+            return _viewed(value) if write else np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError) as error:
             raise TypeError(
                 f"{name} is a {type(value).__name__} that does not share its memory: {error}; "
@@ -106,6 +115,24 @@ def _foreign_host(value: Any, name: str) -> np.ndarray[Any, Any]:
         return np.asarray(memoryview(value))
     except TypeError:
         raise _not_an_array(value, name) from None
+
+
+def _viewed(value: Any) -> np.ndarray[Any, Any]:
+    """The memory of `value` itself: an exporter may hand out a copy unless it is asked not to."""
+    try:
+        return np.from_dlpack(value, copy=False)
+    except TypeError:  # it does not know the word, and hands out its memory
+        return np.from_dlpack(value)
+
+
+def _refuse_distributed(value: Any, name: str) -> None:
+    """Refuses an array of this package. Reading it would gather it unseen, and what is written would land in a copy."""
+    if any(each.__module__.partition(".")[0] == "distarray" for each in type(value).__mro__):
+        raise TypeError(
+            f"{name} is a {type(value).__name__}, and a process group works on the plain arrays of each process; pass "
+            "x.get(), which gathers the whole array, or one of distarray.local_chunks(x), or use NumPy's functions on it, "
+            "which communicate by themselves"
+        )
 
 
 def device_array(value: Any, name: str, device: int, *, write: bool) -> Any:
@@ -121,6 +148,11 @@ def device_array(value: Any, name: str, device: int, *, write: bool) -> Any:
     import cupy
 
     array = value if isinstance(value, cupy.ndarray) else _foreign_device(value, name, cupy)
+    if array is not value and write and _is_read_only(value):
+        raise ValueError(
+            f"{name} is a read-only {type(value).__name__}, and the result must be written into it; pass an array that may "
+            "be written, such as cupy.empty(shape, dtype)"
+        )
     found = int(array.device.id)
     if found != device:
         raise ValueError(
@@ -132,7 +164,14 @@ def device_array(value: Any, name: str, device: int, *, write: bool) -> Any:
     return array
 
 
+def _is_read_only(value: Any) -> bool:
+    """Whether the CUDA array interface says so; CuPy does not ask."""
+    interface = getattr(value, "__cuda_array_interface__", None)
+    return interface is not None and bool(interface["data"][1])
+
+
 def _foreign_device(value: Any, name: str, cupy: Any) -> Any:
+    _refuse_distributed(value, name)
     if not _on_gpu(value):
         if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__"):
             raise TypeError(
@@ -155,6 +194,11 @@ def _foreign_device(value: Any, name: str, cupy: Any) -> Any:
 
 
 def _not_an_array(value: Any, name: str) -> TypeError:
+    if isinstance(value, (list, tuple)) and any(hasattr(each, "dtype") for each in value):
+        return TypeError(
+            f"{name} is a {type(value).__name__} of {len(value)}; an array is needed: call the method for each array in a "
+            "loop, or join them first, such as with numpy.stack"
+        )
     return TypeError(
         f"{name} is a {type(value).__name__}; an array is needed: NumPy, CuPy, PyTorch, JAX, or anything with DLPack, "
         "__cuda_array_interface__ or the buffer protocol, such as numpy.asarray(x)"
@@ -260,7 +304,7 @@ def check_pair(src: View, dst: View, count: int | None = None) -> None:
             )
 
 
-def in_c_order(view: View) -> View:
+def check_order(view: View) -> View:
     """Refuses an F-contiguous array where its first axis is cut by process."""
     if view.order == "F":
         raise ValueError(
@@ -277,7 +321,7 @@ def check_leading(view: View, n: int, operation: str) -> View:
             f"{operation} requires {view.name} to have {n} elements in its first dimension, one for each process; "
             f"found shape {view.shape}"
         )
-    return in_c_order(view)
+    return check_order(view)
 
 
 def check_count(count: Any, **needed: tuple[View, int]) -> int:

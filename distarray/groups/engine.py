@@ -7,7 +7,7 @@ been checked when its methods are called, except for those of `_enter` and `_vie
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -27,6 +27,15 @@ class Engine(abc.ABC):
 
     rank: int
     size: int
+    compares_order = False  # whether processes whose arrays lie in memory in another order find that out
+
+    def _at(self, stream: Any) -> AbstractContextManager[Any]:
+        """A block in which arrays are copied on a stream, where there are streams."""
+        return nullcontext()
+
+    def _later(self, finish: Callable[[], None]) -> None:
+        """Do something once the call just made is queued."""
+        finish()
 
     def _enter(self, method: str, to: int = -1, source: int = -1) -> None:  # noqa: B027 - not all engines count
         """A call begins: a collective, or messages to and from a process. It counts, also if its arguments are refused."""

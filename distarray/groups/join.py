@@ -6,14 +6,19 @@ import operator
 import os
 from typing import Any
 
-from distarray.groups import one_process
+from distarray.devices.gpus import gpu_count
+from distarray.groups import local_host, local_nccl
 from distarray.groups.base import ProcessGroup
+from distarray.groups.local_host import HostCommunicator
+from distarray.groups.local_nccl import LocalCommunicator
 from distarray.groups.mpi import MpiGroup
 from distarray.groups.nccl import NcclGroup
+from distarray.groups.one_process import GroupCalls, wanted_devices
 
 __all__ = ["group", "init_all", "init_process_group"]
 
 BACKENDS = ("nccl", "mpi")
+KINDS = ("cuda", "host")
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 13333
 
@@ -75,44 +80,76 @@ def init_process_group(
     return NcclGroup(n_devices, rank, *_address(host, port), use_mpi=use_mpi)
 
 
-def init_all(devices: Any = None) -> list[one_process.LocalCommunicator]:
-    """One process, a communicator for each GPU.
+def init_all(devices: Any = None, *, kind: str | None = None) -> list[LocalCommunicator] | list[HostCommunicator]:
+    """One process, a communicator for each device.
 
     Parameters
     ----------
     devices : int or sequence of int, optional
-        The first so many GPUs, or these; all that are visible by default. The i-th communicator has rank i.
+        The first so many devices, or these; by default all GPUs that are visible, or one for each core. The i-th
+        communicator has rank i. None of them: an empty list.
+    kind : {"cuda", "host"}, optional
+        "cuda", the default: GPUs, through NCCL, on CuPy arrays. "host": devices of the CPU, on NumPy arrays, which need
+        no GPU.
 
     Returns
     -------
-    list of LocalCommunicator
+    list of LocalCommunicator or HostCommunicator
         With ``rank``, ``nranks``, ``device``, the collectives of `ProcessGroup`, ``finalize``, ``destroy``, ``split`` and
         ``abort``. The current GPU is left as it was.
 
     Raises
     ------
     DeviceError
-        A GPU that is not there, or named twice.
+        A device that is not there, or named twice.
     RuntimeError
         NCCL is not available.
 
     Examples
     --------
-    >>> comms = init_all()  # doctest: +SKIP
-    >>> with group():  # doctest: +SKIP
+    >>> import numpy as np
+    >>> comms = init_all(3, kind="host")
+    >>> arrays = [np.full(2, comm.rank) for comm in comms]
+    >>> with group():
     ...     for comm, x in zip(comms, arrays):
     ...         comm.all_reduce(x, x)
+    >>> arrays[0]
+    array([3, 3])
 
     Notes
     -----
-    Collectives must be called for all communicators inside one `group`, since each waits for the others on the GPUs.
+    Communication: none; that of the collectives when their `group` block ends. They must be called for all communicators
+    inside one block, since each waits for the others. Those of the host may instead be called from a thread for each.
     """
-    return one_process.communicators(devices)
+    if kind not in (None, *KINDS):
+        raise ValueError(f'kind is {kind!r}; use "cuda" for GPUs or "host" for NumPy arrays')
+    wanted = wanted_devices(devices, "device" if kind == "host" else "GPU")
+    if wanted is not None and not wanted:
+        return []
+    if kind == "host":
+        return local_host.communicators(wanted)
+    try:
+        return local_nccl.communicators(wanted)
+    except RuntimeError as error:
+        if gpu_count():
+            raise
+        raise RuntimeError(f'{error}; on the CPU use init_all(..., kind="host")') from error
 
 
-def group() -> one_process.GroupCalls:
-    """A ``with`` block whose NCCL calls are issued together at its end; for communicators of `init_all`."""
-    return one_process.GroupCalls()
+def group() -> GroupCalls:
+    """A ``with`` block whose calls are issued together at its end; for communicators of `init_all`.
+
+    Returns
+    -------
+    GroupCalls
+        A context manager. A call's arguments are checked where it stands; what it moves is there after the block. An
+        exception that leaves the block leaves its calls on host arrays unmade.
+
+    Notes
+    -----
+    Communication: that of the calls.
+    """
+    return GroupCalls()
 
 
 def _as_int(value: Any, name: str) -> int:

@@ -11,32 +11,34 @@ was under way are kept for good.
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
 
 from distarray.cluster import detect, why_apart
 from distarray.comm.base import Signature
-from distarray.comm.deadlines import bootstrap_timeout
+from distarray.comm.deadlines import BOOTSTRAP, bootstrap_timeout
 from distarray.comm.mpi import verdict
 from distarray.comm.mpi.channel import AWAY, SETTLE, SLEEP, Pending
-from distarray.comm.mpi.communicator import MpiCommunicator, duplicated
+from distarray.comm.mpi.communicator import MpiCommunicator
 from distarray.comm.mpi.control import TEXT, Status, Tags
-from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi
+from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi, register
+from distarray.comm.mpi.forming import Forming, duplicated
 from distarray.comm.record import Call, summary
 from distarray.errors import (
     CollectiveMismatchError,
     CommunicationError,
     PeerLostError,
+    RemoteError,
     RendezvousError,
     UnsupportedError,
 )
-from distarray.groups.buffers import Order
+from distarray.groups.calls import DIFFER, SPARSE, What, message
 
-__all__ = ["What", "MpiWire", "collective", "connect_mpi", "message"]
+__all__ = ["MpiWire", "connect_mpi"]
 
 LOOK = 0.05
 """Seconds between looks at what else a silent process may have sent."""
@@ -48,44 +50,7 @@ DATA, PAIR = Tags.EXCHANGE, Tags.EXCHANGE + 1
 """The slots of tags for collectives and for messages of two processes."""
 TOGETHER = (DATA, Tags.GATHER, Tags.REST)
 """The slots whose sequence number is that of a collective."""
-MESSAGE, SPARSE = "message", "sparse matrix"
-DIFFER = "the calls differ, and method, op, dtype, root, count, shape and order must be equal"
-
-What = tuple[Signature, int]
-"""A call, and what of it is hashed into tags."""
-
-
-@lru_cache(4096)
-def collective(
-    method: str,
-    op: str,
-    dtype: np.dtype[Any] | None,
-    size: tuple[int, ...] | int = 0,
-    order: Order = "C",
-    root: int = -1,
-) -> What:
-    """A call that all processes must make alike: a shape, or a number of elements.
-
-    Axes of length 1 are left out: they don't permute the elements.
-    """
-    facts = [op, dtype.name if dtype is not None else "sparse"]
-    if dtype is not None:
-        facts.append(f"count {size}" if isinstance(size, int) else str(tuple(n for n in size if n != 1)))
-    if order == "F":
-        facts.append("F-contiguous")
-    if root >= 0:
-        facts.append(f"root {root}")
-    signature = Signature(method, " ".join(filter(None, facts)))
-    return signature, Tags.number(signature)
-
-
-@lru_cache(4096)
-def message(method: str, dtype: np.dtype[Any] | None, size: int = 0, order: Order = "C") -> What:
-    """One of two processes' messages. MPI tells their sizes itself, and more exactly than a hash."""
-    kind = SPARSE if dtype is None else dtype.name + (" F-contiguous" if order == "F" else "")
-    both = Signature("send_recv" if method == "send_recv" else "send", kind)
-    return Signature(method, kind if dtype is None else f"{size} of {kind}"), Tags.number(both)
-
+MESSAGE = "message"
 
 POST = message("post", None)
 
@@ -108,6 +73,7 @@ def connect_mpi(n_devices: int, rank: int, deadline: float) -> MpiWire:
             'beside an MPI library (pip install mpich), or use backend="nccl" without use_mpi=True'
         ) from error
     world = mpi.COMM_WORLD
+    register(Forming(world))  # what is refused below may end this process
     if world.Get_size() != n_devices:
         with contextlib.suppress(RendezvousError):
             launch = detect()
@@ -125,10 +91,10 @@ def connect_mpi(n_devices: int, rank: int, deadline: float) -> MpiWire:
             f"rank = {rank}, but this process is rank {world.Get_rank()} of MPI.COMM_WORLD; pass "
             f"rank={world.Get_rank()} (MPI.COMM_WORLD.Get_rank())"
         )
-    return MpiWire(duplicated(world, bootstrap_timeout()), deadline)
+    return MpiWire(duplicated(world, bootstrap_timeout(), BOOTSTRAP[0]), deadline)
 
 
-class Message(Call):
+class PairCall(Call):
     """A call of two processes: the other one, and the numbers of what goes there and comes from it, -1 for nothing.
 
     Its sequence number is that of the next collective.
@@ -188,6 +154,7 @@ class MpiWire(MpiCommunicator):
         self._mutual: dict[int, float] = {}  # who waits for this process while it waits for them, since when
         self._looked = 0.0
         self._block = _Block(self)
+        self._unsaid: tuple[type[CommunicationError], str] | None = None
         self._call = Call(0, "collective", Signature("init_process_group"))
         super().__init__(comm, deadline, duplicate=False)
 
@@ -224,7 +191,7 @@ class MpiWire(MpiCommunicator):
             call = self.record.add(Call(self._number, "collective", signature))
             self._tag = self._tags.join(DATA, self._number, number)
         else:
-            call = self.record.add(Message(self.sequence, signature, *self._pair))
+            call = self.record.add(PairCall(self.sequence, signature, *self._pair))
             self._tag = 0
         self._entered = ""
         self._admit(call)
@@ -311,7 +278,7 @@ class MpiWire(MpiCommunicator):
         """A call was counted, and raised before it began."""
         signature = Signature(self._entered, "its arguments were refused, and it sent nothing")
         pair, self._entered = self._pair, ""
-        call = Message(self.sequence, signature, *pair) if pair else Call(self._number, "collective", signature)
+        call = PairCall(self.sequence, signature, *pair) if pair else Call(self._number, "collective", signature)
         self.record.add(call).finish("refused")
 
     # ---- the end
@@ -338,6 +305,36 @@ class MpiWire(MpiCommunicator):
                 forget(self)
                 self._comm.Free()
         self._closed = True
+        unsaid, self._unsaid = self._unsaid, None
+        if unsaid is not None:
+            kind, text = unsaid
+            raise kind(text)
+
+    def farewell(self, text: str, clean: bool) -> None:
+        error = getattr(sys, "last_value", None)
+        if self._entered and error is not None and self._failure is None:
+            # the others made the call that was refused here, and its exception ends this program
+            self._tell("error", text=f"{type(error).__name__}: {error}"[:TEXT])
+        super().farewell(text, clean)
+
+    def unsaid(self) -> str:
+        return self._unsaid[1] if self._unsaid is not None else ""
+
+    def _last(self) -> Call:
+        calls = self.record.calls()
+        return calls[-1] if calls else self._call
+
+    def _answer_late(self, peer: int, message: dict[str, Any]) -> None:
+        self._control.send(peer, "here", **self._position(self._last(), [], message, peer))
+
+    def _told_late(self, peer: int, message: dict[str, Any]) -> tuple[type[CommunicationError], str]:
+        call = self._last()
+        if message["about"] == "failed":
+            self._unsaid = verdict.told(self.rank, peer, message, call)
+        else:
+            text = str(message.get("text", ""))
+            self._unsaid = RemoteError, f"{self.who(peer)} failed with {text}. This rank's last call was {call}."
+        return self._unsaid
 
     def _note_left(self, peer: int, message: dict[str, Any]) -> None:
         """Who has stopped the group has no goodbye left to say in it: it may have freed the communicator."""
@@ -417,8 +414,8 @@ class MpiWire(MpiCommunicator):
         """Whether a message that lies here, the first of its peer, proves that it is at another call."""
         slot = tag & 7
         if slot == PAIR:
-            ours = isinstance(call, Message) and call.peer == peer and call.into >= 0
-            near = call.into if isinstance(call, Message) and ours else self._got[peer]
+            ours = isinstance(call, PairCall) and call.peer == peer and call.into >= 0
+            near = call.into if isinstance(call, PairCall) and ours else self._got[peer]
             rounds = range(64 if call.signature.detail == SPARSE else 0)  # dense: its receive is posted, and not met
             tags = {self._tags.join(PAIR, near, self._numbers[1] + pieces) for pieces in rounds}
         elif slot in TOGETHER:
@@ -449,7 +446,7 @@ class MpiWire(MpiCommunicator):
         if found is not None:
             return found
         signature = Signature("a call", "of more than 64 calls ago")
-        return Message(self.sequence, signature, peer, -1, at) if pair else Call(at, "collective", signature)
+        return PairCall(self.sequence, signature, peer, -1, at) if pair else Call(at, "collective", signature)
 
     def _recall(self, asked: dict[str, Any], peer: int) -> Call | None:
         """This process's call that a peer's call should have met."""
@@ -457,9 +454,9 @@ class MpiWire(MpiCommunicator):
             self._note_refused()
         for call in reversed(self.record.calls()):
             if asked["kind"] != MESSAGE:
-                if not isinstance(call, Message) and call.sequence == asked["sequence"]:
+                if not isinstance(call, PairCall) and call.sequence == asked["sequence"]:
                     return call
-            elif isinstance(call, Message) and call.peer == peer:
+            elif isinstance(call, PairCall) and call.peer == peer:
                 _, out, into = asked["pair"]
                 if (out >= 0 and call.into == out) or (into >= 0 and call.out == into):
                     return call
@@ -469,7 +466,7 @@ class MpiWire(MpiCommunicator):
         self, call: Call, waiting: list[int], asked: dict[str, Any] | None = None, by: int = -1
     ) -> dict[str, Any]:
         said = Status.of(call, waiting)
-        if isinstance(call, Message):
+        if isinstance(call, PairCall):
             said["pair"] = [call.peer, call.out, call.into]
         if asked is None:
             said["asked"] = time.monotonic()
@@ -479,7 +476,7 @@ class MpiWire(MpiCommunicator):
         return said
 
     def _conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
-        theirs, ours = status.kind == MESSAGE, isinstance(call, Message)
+        theirs, ours = status.kind == MESSAGE, isinstance(call, PairCall)
         if not ours:
             if settled and status.sequence > call.sequence:
                 then = f"; what it made in its place: {status.then}" if status.then not in ("", status.text) else ""
@@ -488,7 +485,7 @@ class MpiWire(MpiCommunicator):
                 return DIFFER if status.differs(call) else ""
         if not settled or self.rank not in status.awaits:
             return ""
-        if isinstance(call, Message) and theirs:
+        if isinstance(call, PairCall) and theirs:
             meet = status.pair[1:] == [call.into, call.out]
         else:
             meet = ours and status.sequence < call.sequence  # it still ends a collective that is done here

@@ -87,10 +87,6 @@ class NcclEngine(ProcessGroup):
     def _call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
         """Make an NCCL call, with what watches over it."""
 
-    def _later(self, finish: Callable[[], None]) -> None:
-        """Do something once the call just made is queued."""
-        finish()
-
     # ---- collectives
 
     def _view(self, value: Any, name: str, write: bool, stream: Any) -> View:
@@ -203,6 +199,9 @@ class NcclEngine(ProcessGroup):
 
     def _address_of(self, stream: Any) -> int:
         return int(self._stream().ptr) if stream is None else stream_address(stream)
+
+    def _at(self, stream: Any) -> AbstractContextManager[Any]:
+        return self._on(self._address_of(stream))
 
     def _on(self, stream: int) -> AbstractContextManager[Any]:
         """A block in which this GPU and a stream are current."""

@@ -7,18 +7,35 @@ from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.cholesky import factorize
+from distarray.algorithms.householder import Householder
+from distarray.algorithms.jacobi import Jacobi
+from distarray.algorithms.panels import taking_part
+from distarray.algorithms.tsqr import TSQR, is_tall
 from distarray.array.functions import implements
-from distarray.array.state import DistributedArray
-from distarray.linalg.matrices import arrays, common, each, matrix, real, square
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_operand
+from distarray.array.state import DistributedArray, from_chunks
+from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, is_spread, matrix, real, square
+from distarray.transfer.execute import redistribute
 
 __all__ = ["cholesky", "qr", "svd", "svdvals"]
+
+WHOLE = 512
+"""Matrices of at most so many rows go whole to one device to be factorized by Cholesky or QR: it is done sooner there."""
+
+WHOLE_SVD = 2048
+"""The same for singular values, of matrices that are not tall."""
+
+TALL = 2048
+"""Matrices with more rows, and at least as many rows as columns for each device, are factorized where their rows lie."""
 
 QRResult: Any = type(np.linalg.qr(np.eye(1)))
 SVDResult: Any = type(np.linalg.svd(np.eye(1)))
 
 
 @implements(np.linalg.cholesky)
-def cholesky(a: Any, /, *, upper: bool = False) -> DistributedArray:
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """Cholesky factor of positive definite matrices, as ``numpy.linalg.cholesky``.
 
     Parameters
@@ -53,6 +70,14 @@ def cholesky(a: Any, /, *, upper: bool = False) -> DistributedArray:
     _, (x,) = arrays(a)
     square(x)
     (x,) = common(x)
+    if is_spread(x, WHOLE):
+        with x._context.lock:
+            # the lower triangle of the conjugate is the upper one transposed, and its factor that of `a` transposed
+            panels = dealt("cholesky", np.conjugate(x.mT) if upper else x)
+            if not factorize(x._context, panels):
+                raise Linear("Matrix is not positive definite")
+            lower = collected(panels)
+        return np.conjugate(lower.mT) if upper else lower
     (found,) = each(
         "cholesky", [x], partial(_cholesky, upper=bool(upper)), [(x.shape[-2:], x.dtype)], [2], fallible=True
     )
@@ -117,10 +142,48 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         "reduced": [((m, k), x.dtype), ((k, n), x.dtype)], "complete": [((m, m), x.dtype), ((m, n), x.dtype)],
         "r": [((k, n), x.dtype)], "raw": [((n, m), x.dtype), ((k,), x.dtype)],
     }[mode]  # fmt: skip
+    if x.ndim == 2 and (tall := _is_tall(x)) | is_spread(x, WHOLE):
+        with x._context.lock:
+            return _spread_qr(x, mode, tall=tall and mode in ("reduced", "r"))
     found = each("qr", [x], partial(_qr, mode=mode), outputs, [2])
     if mode == "r":
         return found[0]
     return tuple(found) if mode == "raw" else QRResult(*found)
+
+
+def _is_tall(x: DistributedArray) -> bool:
+    """Whether QR begins on each device's own rows."""
+    if x.ndim != 2 or max(x.shape) <= (TALL if x._context.WHOLE is None else x._context.WHOLE):
+        return False
+    layout = x.layout
+    return len(taking_part(layout)) > 1 and is_tall(layout)
+
+
+def _spread_qr(x: DistributedArray, mode: str, *, tall: bool) -> Any:
+    """QR over all devices."""
+    context = x._context
+    if tall:
+        factors = TSQR(context, x._operand("qr"), "qr")
+        target = resolve_layout(context, None, factors.r.shape, itemsize=x.dtype.itemsize)
+        r = from_chunks(context, target, redistribute(context, factors.r, target, operation="qr"), x.dtype)
+        if mode == "r":
+            return r
+        return QRResult(from_chunks(context, factors.layout, factors.q(), x.dtype), r)
+    panels = dealt("qr", x)
+    reflectors = Householder(context, panels)
+    if mode == "raw":
+        found = panels.operand()
+        results = []
+        for operand in (found, reflectors.factors()):
+            target = resolve_layout(context, None, operand.shape, itemsize=x.dtype.itemsize)
+            results.append(
+                from_chunks(context, target, redistribute(context, operand, target, operation="qr"), x.dtype)
+            )
+        return tuple(results)
+    q = None if mode == "r" else collected(reflectors.q(x.shape[0] if mode == "complete" else reflectors.size))
+    reflectors.keep_r()
+    r = collected(panels, None if mode == "complete" else reflectors.size)
+    return r if q is None else QRResult(q, r)
 
 
 def _qr(device: Any, a: Any, *, mode: str) -> Any:
@@ -170,6 +233,12 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         square(x)
     matrix(x)
     (x,) = common(x)
+    if x.ndim == 2 and (_is_tall(x) or _is_tall(x.mT) or is_spread(x, WHOLE_SVD)):
+        with x._context.lock:
+            if hermitian:
+                return _hermitian_svd(x, vectors=bool(compute_uv))
+            found = spread_svd(x, full=bool(full_matrices), vectors=bool(compute_uv))
+        return found[1] if not compute_uv else SVDResult(*found)
     m, n = x.shape[-2:]
     k = min(m, n)
     values = ((k,), real(x.dtype))
@@ -177,8 +246,83 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     if not compute_uv:
         return each("svd", [x], function, [values], [2], fallible=True)[0]
     rows, columns = (m, n) if full_matrices else (k, k)
-    outputs = [((m, rows), x.dtype), values, ((columns, n), x.dtype)]
+    outputs: list[Any] = [((m, rows), x.dtype), values, ((columns, n), x.dtype)]
     return SVDResult(*each("svd", [x], function, outputs, [2], fallible=True))
+
+
+def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
+    """U, the singular values and Vh over all devices; without `vectors` the values alone."""
+    m, n = x.shape
+    if m < n:
+        u, s, vh = spread_svd(np.conjugate(x.mT), full=full, vectors=vectors)
+        return (np.conjugate(vh.mT), s, np.conjugate(u.mT)) if vectors else (None, s, None)
+    if vectors and full and m > n:
+        q, r = _spread_qr(x, "complete", tall=False)
+        u, s, vh = svd(r[:n], full_matrices=False)
+        return np.concatenate([q[:, :n] @ u, q[:, n:]], axis=1), s, vh
+    if _is_tall(x):
+        return _tall_svd(x, vectors=vectors)
+    context = x._context
+    found = Jacobi(context, x.mT._operand("svd"), taking_part(x.layout), "svd", vectors=vectors)
+    if not found.converged:
+        raise Linear("SVD did not converge")
+    columns = from_chunks(context, *found.columns, x.dtype)
+    s, order = _descending(columns)
+    if not vectors:
+        return None, s, None
+    # the columns are orthogonal but for rounding errors of the largest: QR makes them orthonormal, whatever their size
+    q, r = qr(np.take(columns, order, axis=0).mT)
+    turns = np.diagonal(r)
+    sizes = np.absolute(turns)
+    turns = np.where(sizes == 0, 1, turns / np.where(sizes == 0, 1, sizes)).astype(x.dtype)
+    return q * turns, s, np.conjugate(np.take(from_chunks(context, *found.right, x.dtype), order, axis=0))
+
+
+def _descending(columns: DistributedArray) -> tuple[Any, Any]:
+    """The norms of rows in descending order, and the order, which is the same on all processes."""
+    sizes = np.linalg.vector_norm(columns, axis=1).get()
+    order = np.argsort(-sizes, stable=True)
+    return as_operand(columns._context, sizes[order], sizes.shape), order
+
+
+def _tall_svd(x: DistributedArray, *, vectors: bool) -> tuple[Any, Any, Any]:
+    """By QR of each device's rows, and the singular values of the triangle."""
+    context, n = x._context, x.shape[1]
+    factors = TSQR(context, x._operand("svd"), "svd")
+    root = factors.r.layout
+    triangle = from_chunks(context, root, factors.r_chunks(), x.dtype)
+    if n > (WHOLE_SVD if context.WHOLE is None else context.WHOLE):
+        triangle = _settled(triangle, "svd")
+    if not vectors:
+        return None, _settled(svd(triangle, compute_uv=False), "svd"), None
+    u, s, vh = svd(triangle, full_matrices=False)
+    (right,) = redistribute(context, u._operand("svd"), root, operation="svd")
+    chunks = factors.q(None if right is None else right.array)
+    return from_chunks(context, factors.layout, chunks, x.dtype), _settled(s, "svd"), _settled(vh, "svd")
+
+
+def _settled(x: DistributedArray, name: str) -> DistributedArray:
+    """An array in the default layout."""
+    context = x._context
+    found = x._operand(name)
+    target = resolve_layout(context, None, x.shape, itemsize=x.dtype.itemsize)
+    if target == found.layout:
+        return x
+    return from_chunks(context, target, redistribute(context, found, target, operation=name), x.dtype)
+
+
+def _hermitian_svd(x: DistributedArray, *, vectors: bool) -> Any:
+    """By the eigenvalues of a Hermitian matrix."""
+    if not vectors:
+        sizes = np.absolute(np.linalg.eigvalsh(x)).get()  # type: ignore[attr-defined]
+        return as_operand(x._context, np.sort(sizes)[::-1].copy(), sizes.shape)
+    w, v = np.linalg.eigh(x)
+    values = w.get()  # type: ignore[attr-defined]
+    order = np.argsort(-np.abs(values), stable=True)
+    u = np.take(v, order, axis=1)
+    signs = np.where(values[order] < 0, -1, 1).astype(values.dtype)
+    s = as_operand(x._context, np.abs(values[order]), values.shape)
+    return SVDResult(u, s, np.conjugate((u * signs).mT))
 
 
 def _svd(device: Any, a: Any, *, full_matrices: bool, compute_uv: bool, hermitian: bool) -> Any:

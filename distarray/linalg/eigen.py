@@ -7,11 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.jacobi import Jacobi
+from distarray.algorithms.panels import taking_part
 from distarray.array.functions import implements
-from distarray.array.state import DistributedArray
-from distarray.linalg.matrices import arrays, common, each, real, square
+from distarray.array.place import as_operand
+from distarray.array.state import DistributedArray, from_chunks
+from distarray.linalg.matrices import Linear, arrays, common, each, is_spread, real, square
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
+
+WHOLE = 2048
+"""Matrices of at most so many rows go whole to one device for their eigenvalues: it is done sooner there."""
 
 EigResult: Any = type(np.linalg.eig(np.eye(1)))
 EighResult: Any = type(np.linalg.eigh(np.eye(1)))
@@ -54,6 +60,9 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     """
     x, UPLO = _hermitian(a, UPLO)
     n = x.shape[-1]
+    if is_spread(x, WHOLE):
+        with x._context.lock:
+            return EighResult(*_spread(x, UPLO, "eigh", vectors=True))
     outputs = [((n,), real(x.dtype)), ((n, n), x.dtype)]
     return EighResult(*each("eigh", [x], partial(_eigh, UPLO=UPLO), outputs, [2], fallible=True))
 
@@ -67,6 +76,9 @@ def eigvalsh(a: Any, UPLO: str = "L") -> DistributedArray:
     Communication: as for :func:`eigh`.
     """
     x, UPLO = _hermitian(a, UPLO)
+    if is_spread(x, WHOLE):
+        with x._context.lock:
+            return _spread(x, UPLO, "eigvalsh", vectors=False)[0]  # type: ignore[no-any-return]
     outputs = [(x.shape[-1:], real(x.dtype))]
     return each("eigvalsh", [x], partial(_eigvalsh, UPLO=UPLO), outputs, [2], fallible=True)[0]
 
@@ -79,6 +91,39 @@ def _hermitian(a: Any, UPLO: str) -> tuple[DistributedArray, str]:
     square(x)
     (x,) = common(x)
     return x, UPLO
+
+
+def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tuple[Any, Any]:
+    """Eigenvalues and eigenvectors over all devices.
+
+    Jacobi's iteration on the matrix shifted by one and a half times a bound of its norm: all eigenvalues are then within a
+    factor of five of each other and positive, so that they are the singular values, and the columns that it ends with are
+    eigenvectors. The bound is that of the Frobenius norm of the eighth power, at most ``n**(1/16)`` times too large.
+    """
+    context, n = x._context, x.shape[0]
+    half = np.tril(x, -1) if UPLO == "L" else np.conjugate(np.triu(x, 1).mT)
+    whole: Any = np.diagonal(x).real * np.eye(n, dtype=x.dtype) + half + np.conjugate(half.mT)
+    size = float(np.linalg.norm(whole))
+    if not np.isfinite(size):
+        raise Linear("Eigenvalues did not converge")
+    if not size:
+        return np.zeros_like(x, real(x.dtype), shape=(n,)), np.zeros_like(x) + np.eye(n, dtype=x.dtype)
+    power = whole / x.dtype.type(size)
+    for _ in range(3):
+        power = power @ power
+    bound = 1.5 * size * float(np.linalg.norm(power)) ** 0.125
+    del power
+    found = Jacobi(context, whole.mT._operand(name), taking_part(whole.layout), name, vectors=False, shift=bound)
+    if not found.converged:
+        raise Linear("Eigenvalues did not converge")
+    columns = from_chunks(context, *found.columns, x.dtype)
+    sizes: Any = np.linalg.vector_norm(columns, axis=1).get()
+    order = np.argsort(sizes, stable=True)
+    values = as_operand(context, (sizes[order] - bound).astype(sizes.dtype), sizes.shape)
+    if not vectors:
+        return values, None
+    unit = columns / sizes[:, None]
+    return values, np.copy(np.take(unit, order, axis=0).mT)
 
 
 def _eigh(device: Any, a: Any, *, UPLO: str) -> Any:

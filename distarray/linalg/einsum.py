@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distarray.algorithms.contraction import Problem
-from distarray.algorithms.product import contract, operands, stored, view
+from distarray.algorithms.product import contract, operands, view
 from distarray.array.functions import implements
 from distarray.array.place import as_operand
 from distarray.array.state import DistributedArray
+from distarray.array.writing import overwrite
 from distarray.context import Context
 from distarray.linalg.diagonals import diagonal
 from distarray.linalg.matrices import Linear
@@ -109,7 +110,7 @@ def einsum(
     if len(found) == 1:
         value = np.copy(value)
     value._detached = not output
-    return stored(value, out)
+    return value if out is None else overwrite(out, value)
 
 
 def _parsed(args: Sequence[Any]) -> tuple[list[str], str, list[Any]]:

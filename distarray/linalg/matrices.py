@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms import stacks
+from distarray.algorithms.panels import Panels, taking_part, width_for
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_operand
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 
-__all__ = ["Linear", "arrays", "common", "each", "is_spread", "matrix", "real", "square"]
+__all__ = ["Linear", "arrays", "collected", "common", "dealt", "each", "is_spread", "matrix", "real", "square"]
 
 Linear = np.linalg.LinAlgError
 
@@ -74,11 +75,28 @@ def real(dtype: Any) -> np.dtype[Any]:
 
 
 def is_spread(x: DistributedArray, bound: int) -> bool:
-    """Whether a matrix is worked on by all its devices: larger than `bound` and not on one of them already."""
+    """Whether a matrix is worked on by all its devices: its shorter side is longer than `bound`, and several hold it."""
     context = x._context
     if x.ndim != 2 or min(x.shape) <= (bound if context.WHOLE is None else context.WHOLE):
         return False
-    return len({device for device, region in x.layout.chunks if region.size}) > 1
+    return len(taking_part(x.layout)) > 1
+
+
+def dealt(name: str, x: DistributedArray, *, like: Panels | None = None) -> Panels:
+    """A matrix in panels; `like`: with that one's devices and width."""
+    context = x._context
+    operand = x.mT._operand(name)
+    devices = taking_part(operand.layout) if like is None else like.devices
+    width = width_for(context, x.shape[1], len(devices)) if like is None else like.width
+    return Panels.of(operand, context, width, name, devices)
+
+
+def collected(panels: Panels, rows: int | None = None) -> DistributedArray:
+    """The matrix in panels, or its first `rows`, as an array in the default layout: equal blocks of rows."""
+    context = panels.context
+    shape = (panels.rows if rows is None else rows, panels.columns)
+    layout = resolve_layout(context, None, shape, itemsize=panels.dtype.itemsize)
+    return from_chunks(context, layout, panels.result(layout, rows), panels.dtype)
 
 
 def each(

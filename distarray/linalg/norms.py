@@ -11,6 +11,7 @@ import numpy as np
 from distarray.algorithms.product import operands
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
+from distarray.array.writing import deliver
 from distarray.linalg.decompositions import svdvals
 from distarray.linalg.products import outer, tensordot, vdot, vecdot
 from distarray.ops.convert import asarray
@@ -90,17 +91,19 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     x = _inexact(x)
     if axis is None:
         if ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1):
-            value = np.sqrt(np.absolute(vdot(x, x)))
-            return np.reshape(value, (1,) * x.ndim) if keepdims else _scalar(value)
+            # part by part: the product of a complex infinity and its conjugate has a NaN part
+            whole = x.dtype.kind != "c"
+            value = np.sqrt(vdot(x, x) if whole else vdot(x.real, x.real) + vdot(x.imag, x.imag))
+            return np.reshape(value, (1,) * x.ndim) if keepdims else deliver(value, None)
         axes = tuple(range(x.ndim))
     else:
         axes = _axes(axis, x.ndim)
     if len(axes) == 1:
         if isinstance(ord, str):
             raise ValueError(f"Invalid norm order {ord!r} for vectors: pass a number")
-        return _scalar(_of_vectors(x, 2 if ord is None else ord, axes, keepdims))
+        return deliver(_of_vectors(x, 2 if ord is None else ord, axes, keepdims), None)
     if len(axes) == 2:
-        return _scalar(_of_matrices(x, ord, axes, keepdims))
+        return deliver(_of_matrices(x, ord, axes, keepdims), None)
     raise ValueError(f"Improper number of dimensions to norm: {len(axes)} axes; pass axis= with one or two")
 
 
@@ -121,7 +124,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
         raise ValueError(f"Invalid norm order {ord!r} for vectors: pass a number")
     x = _inexact(x)
     axes = tuple(range(x.ndim)) if axis is None else _axes(axis, x.ndim)
-    return _scalar(_of_vectors(x, ord, axes, keepdims))
+    return deliver(_of_vectors(x, ord, axes, keepdims), None)
 
 
 @implements(np.linalg.matrix_norm)
@@ -154,13 +157,6 @@ def _axes(axis: Any, ndim: int) -> Axes:
         ) from None
 
 
-def _scalar(value: Any) -> Any:
-    """A 0-d norm is a value of its own, as NumPy's scalars are."""
-    if not value.ndim:
-        value._detached = True
-    return value
-
-
 def _of_vectors(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
     size = np.absolute(x)
     if ord == np.inf:
@@ -172,8 +168,9 @@ def _of_vectors(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
     if ord == 1:
         return np.sum(size, axis=axes, keepdims=keepdims)
     if ord == 2:
-        return np.sqrt(np.sum(np.square(size), axis=axes, keepdims=keepdims))
-    total = np.sum(size**ord, axis=axes, keepdims=keepdims)
+        squares = np.square(x.real) + np.square(x.imag) if x.dtype.kind == "c" else np.square(x)
+        return np.sqrt(np.sum(squares, axis=axes, keepdims=keepdims))
+    total = np.sum((size**ord).astype(size.dtype, copy=False), axis=axes, keepdims=keepdims)
     return total ** np.reciprocal(ord, dtype=total.dtype)
 
 

@@ -2,7 +2,8 @@
 
 Each function checks shapes and dtypes as NumPy does and says which axes meet; one contraction (``_product``) does the
 rest, for any layouts and any number of axes. Results of which the summed axis is split over devices are left in SUM
-mode, so that nothing is folded before it is needed; partial sums of float16 are folded in float16.
+mode, so that nothing is folded before it is needed; those of half precision are added in a wider
+dtype and rounded once.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.contraction import Problem
-from distarray.algorithms.product import contract, operands, product_dtype, stored, view
+from distarray.algorithms.product import contract, operands, product_dtype, view
 from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
-from distarray.errors import ReadOnlyError, UnsupportedError
+from distarray.array.writing import check_writable, overwrite
 
 __all__ = ["dot", "inner", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
 
@@ -41,6 +42,7 @@ def matmul(
     signature: Any = None,
     axes: Any = None,
     axis: Any = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """Matrix product of two arrays, as ``numpy.matmul`` and ``@``.
 
@@ -53,6 +55,10 @@ def matmul(
         Where the result is written, in every copy. It may overlap the operands.
     casting, dtype, signature
         As for NumPy's ufuncs.
+    axes : list of tuple of int, optional
+        Which axes of each operand and of the result are multiplied: by default their last ones.
+    axis, keepdims
+        Refused, as by NumPy, in its words.
 
     Returns
     -------
@@ -63,9 +69,7 @@ def matmul(
     Raises
     ------
     ValueError
-        The shapes do not fit, in NumPy's words.
-    UnsupportedError
-        ``axes=`` was passed.
+        The shapes or the `axes` do not fit, in NumPy's words.
 
     Notes
     -----
@@ -86,7 +90,7 @@ def matmul(
     ...     gram.mode, gram.get().tolist()
     (SUM, [[56.0, 68.0], [68.0, 84.0]])
     """
-    return _gufunc(np.matmul, x1, x2, out, casting, dtype, signature, axes, axis)
+    return _gufunc(np.matmul, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
 @implements(np.vecdot)
@@ -102,8 +106,8 @@ def vecdot(
     subok: bool = True,
     signature: Any = None,
     axes: Any = None,
-    axis: int = -1,
-    keepdims: bool = False,
+    axis: int | None = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """Dot products of vectors along an axis, the first operand conjugated, as ``numpy.vecdot``.
 
@@ -111,9 +115,11 @@ def vecdot(
     ----------
     x1, x2 : array_like
         Host arrays are placed as ``asarray`` places them. The axes that remain are broadcast.
-    axis : int
-        The axis of the vectors, counted in each operand.
-    out, casting, dtype, signature
+    axis : int, optional
+        The axis of the vectors, counted in each operand. Default: the last.
+    keepdims : bool, optional
+        Keep that axis, with length 1.
+    axes, out, casting, dtype, signature
         As for :func:`matmul`.
 
     Returns
@@ -125,16 +131,12 @@ def vecdot(
     ------
     ValueError
         The shapes do not fit.
-    UnsupportedError
-        ``axes=`` or ``keepdims=`` was passed.
 
     Notes
     -----
     Communication: as for :func:`matmul`; none where the operands have one layout.
     """
-    if keepdims:
-        raise UnsupportedError("vecdot takes no keepdims=: use numpy.expand_dims on the result")
-    return _gufunc(np.vecdot, x1, x2, out, casting, dtype, signature, axes, axis)
+    return _gufunc(np.vecdot, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
 @implements(np.matvec)
@@ -151,9 +153,10 @@ def matvec(
     signature: Any = None,
     axes: Any = None,
     axis: Any = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """Products of matrices and vectors, as ``numpy.matvec``. Parameters, and communication, as for :func:`matmul`."""
-    return _gufunc(np.matvec, x1, x2, out, casting, dtype, signature, axes, axis)
+    return _gufunc(np.matvec, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
 @implements(np.vecmat)
@@ -170,24 +173,66 @@ def vecmat(
     signature: Any = None,
     axes: Any = None,
     axis: Any = None,
+    keepdims: bool | None = None,
 ) -> Any:
     """Products of vectors, conjugated, and matrices, as ``numpy.vecmat``. Parameters, and communication, as for
     :func:`matmul`.
     """
-    return _gufunc(np.vecmat, x1, x2, out, casting, dtype, signature, axes, axis)
+    return _gufunc(np.vecmat, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
 def _gufunc(
-    ufunc: np.ufunc, x1: Any, x2: Any, out: Any, casting: str, dtype: Any, signature: Any, axes: Any, axis: Any
+    ufunc: np.ufunc,
+    x1: Any,
+    x2: Any,
+    out: Any,
+    casting: str,
+    dtype: Any,
+    signature: Any,
+    axes: Any,
+    axis: Any,
+    keepdims: Any,
 ) -> Any:
-    name = ufunc.__name__
     if isinstance(out, tuple):
         (out,) = out
-    if axes is not None or (axis is not None and ufunc is not np.vecdot):
-        raise UnsupportedError(f"{name} takes no axes= or axis=: move the axes first, with numpy.moveaxis")
     context, (a, b) = operands(x1, x2, out=out)
-    if axis not in (None, -1) and a.ndim and b.ndim:
-        a, b = _to_last(a, axis), _to_last(b, axis)
+    if axes is None and axis is None and keepdims is None:
+        return _on_last(context, ufunc, a, b, out, casting, dtype, signature)
+    a, b, target = _placed(ufunc, a, b, {"axes": axes, "axis": axis, "keepdims": keepdims})
+    inner = out
+    if out is not None and hasattr(out, "ndim") and out.ndim >= len(target):
+        inner = _to_last(out, [axis if axis < 0 else axis - out.ndim for axis in target])
+        if keepdims and inner.shape[-1] == 1:
+            inner = view(inner, index=(..., 0))
+    value = _on_last(context, ufunc, a, b, inner, casting, dtype, signature)
+    if out is not None:
+        return out
+    if keepdims:
+        value = np.expand_dims(value, -1)
+    return np.moveaxis(value, range(-len(target), 0), target) if target else value
+
+
+def _placed(ufunc: np.ufunc, a: Any, b: Any, given: dict[str, Any]) -> tuple[Any, Any, tuple[int, ...]]:
+    """The operands with their core axes last, and where those of the result belong; after NumPy itself has accepted or
+    refused a call like it."""
+    kwargs = {name: value for name, value in given.items() if value is not None}
+    models = [np.zeros([n and 1 for n in array.shape], array.dtype) for array in (a, b)]
+    with np.errstate(all="ignore"):
+        result = ufunc(*models, **kwargs)
+    axis = given["axis"]
+    axes = given["axes"]
+    if axes is None:
+        axes = [-1 if axis is None else axis] * (3 if given["keepdims"] else 2)
+    listed = [tuple(map(operator.index, each)) if np.iterable(each) else (operator.index(each),) for each in axes]
+    batch = max(array.ndim - len(own) for array, own in zip((a, b), listed, strict=False))
+    count = result.ndim - batch
+    target = tuple(listed[2]) if len(listed) > 2 else tuple(range(-count, 0))
+    return _to_last(a, listed[0]), _to_last(b, listed[1]), target
+
+
+def _on_last(context: Any, ufunc: np.ufunc, a: Any, b: Any, out: Any, casting: str, dtype: Any, signature: Any) -> Any:
+    """The call over the last axes of the operands."""
+    name = ufunc.__name__
     key = ("product", ufunc, a.shape, b.shape, a.dtype, b.dtype, casting, dtype, signature)
     known = context.layouts.remembered(key)
     if known is None:
@@ -198,7 +243,7 @@ def _gufunc(
     a, b = (array if key is None else view(array, index=key) for array, key in zip((a, b), keys))
     conjugate = ufunc in (np.vecdot, np.vecmat)
     value = contract(context, name, problem, a, b, result, conjugate=conjugate, detached=not problem.shape)
-    return stored(value, out)
+    return value if out is None else overwrite(out, value)
 
 
 def _described(
@@ -218,13 +263,11 @@ def _described(
     return problem, keys, ufunc(*empties, **kwargs).dtype
 
 
-def _to_last(array: Any, axis: Any) -> Any:
-    ndim = array.ndim
-    axis = operator.index(axis)
-    if not -ndim <= axis < ndim:
-        raise np.exceptions.AxisError(axis, ndim)
-    order = [i for i in range(ndim) if i != axis % ndim]
-    return view(array, transpose=(*order, axis % ndim))
+def _to_last(array: Any, axes: Sequence[int]) -> Any:
+    """A view with `axes`, each in range, behind the others."""
+    last = [axis % array.ndim for axis in axes]
+    order = [i for i in range(array.ndim) if i not in last]
+    return view(array, transpose=(*order, *last))
 
 
 def _matching(
@@ -287,8 +330,7 @@ def _check_out(
             f"{ufunc.__name__}: out= has shape {out.shape}, and the product of shapes {a} and {b} has shape "
             f"{problem.shape}: pass an array of that shape"
         )
-    if isinstance(out, DistributedArray) and not out.writable:
-        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+    check_writable(out)
 
 
 @implements(np.dot)
@@ -336,7 +378,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         value._detached = not value.ndim
     if out is not None:
         _check_exact(out, value.shape, value.dtype)
-    return stored(value, out)
+    return value if out is None else overwrite(out, value)
 
 
 def _check_exact(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
@@ -347,8 +389,7 @@ def _check_exact(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
             f"output array is not acceptable (must have the right datatype and shape): it has dtype {out.dtype} and shape "
             f"{out.shape}, and the result has {dtype} and {shape}; pass distarray.empty({shape}, dtype={str(dtype)!r})"
         )
-    if isinstance(out, DistributedArray) and not out.writable:
-        raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+    check_writable(out)
 
 
 def _tensor(

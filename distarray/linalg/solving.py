@@ -10,15 +10,21 @@ from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.lu import LU
+from distarray.algorithms.panels import Panels
 from distarray.array.functions import implements
+from distarray.array.place import as_operand
 from distarray.array.state import DistributedArray
 from distarray.linalg.decompositions import svd
-from distarray.linalg.matrices import Linear, arrays, common, each, matrix, real, square
+from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, is_spread, matrix, real, square
 from distarray.linalg.norms import norm
 
 __all__ = [
     "cond", "det", "inv", "lstsq", "matrix_power", "matrix_rank", "pinv", "slogdet", "solve", "tensorinv", "tensorsolve",
 ]  # fmt: skip
+
+WHOLE = 512
+"""Matrices of at most so many rows go whole to one device to be factorized: it is done sooner there."""
 
 SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
 
@@ -74,8 +80,22 @@ def solve(a: Any, b: Any) -> DistributedArray:
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[: y.ndim - 1 - len(rest)])
     x, y = _broadcast(x, (*batch, n, n)), _broadcast(y, (*batch, n, *rest))
     core = (n, *rest)
+    if not batch and is_spread(x, WHOLE) and prod(core):
+        with x._context.lock:
+            panels = dealt("solve", x)
+            sides = dealt("solve", y[:, None] if is_vector else y, like=panels)
+            _regular(LU(x._context, panels, sides)).solve()
+            found = collected(sides)
+        return found[:, 0] if is_vector else found
     return each("solve", [x, y], _solve if rest or not batch else _solve_one, [(core, x.dtype)], [2, len(core)],
                 fallible=True)[0]  # fmt: skip
+
+
+def _regular(factors: LU) -> LU:
+    """The factors, of which no pivot is zero."""
+    if factors.is_singular:
+        raise Linear("Singular matrix")
+    return factors
 
 
 def _broadcast(x: DistributedArray, shape: tuple[int, ...]) -> Any:
@@ -120,6 +140,13 @@ def inv(a: Any) -> DistributedArray:
     _, (x,) = arrays(a)
     square(x)
     (x,) = common(x)
+    if is_spread(x, WHOLE):
+        with x._context.lock:
+            panels = dealt("inv", x)
+            one = Panels.identity(x._context, x.shape, x.dtype, panels.devices, panels.width, "inv")
+            factors = _regular(LU(x._context, panels, one))
+            factors.solve()
+            return collected(one)
     return each("inv", [x], _inv, [(x.shape[-2:], x.dtype)], [2], fallible=True)[0]
 
 
@@ -155,6 +182,10 @@ def slogdet(a: Any) -> Any:
     _, (x,) = arrays(a)
     square(x)
     (x,) = common(x)
+    if is_spread(x, WHOLE):
+        with x._context.lock:
+            sign, logarithm = LU(x._context, dealt("slogdet", x)).slogdet()
+        return SlogdetResult(_value(x, sign, x.dtype), _value(x, logarithm, real(x.dtype)))
     return SlogdetResult(*each("slogdet", [x], _slogdet, [((), x.dtype), ((), real(x.dtype))], [2]))
 
 
@@ -185,7 +216,18 @@ def det(a: Any) -> DistributedArray:
     _, (x,) = arrays(a)
     square(x)
     (x,) = common(x)
+    if is_spread(x, WHOLE):
+        with x._context.lock, np.errstate(all="ignore"):
+            sign, logarithm = LU(x._context, dealt("det", x)).slogdet()
+            return _value(x, sign * np.exp(logarithm), x.dtype)
     return each("det", [x], _det, [((), x.dtype)], [2])[0]
+
+
+def _value(x: DistributedArray, value: Any, dtype: Any) -> DistributedArray:
+    """A value that all processes know, as a 0-d array beside `x`."""
+    found = as_operand(x._context, np.asarray(value, dtype), ())
+    found._detached = True
+    return found  # type: ignore[no-any-return]
 
 
 def _det(device: Any, a: Any) -> Any:

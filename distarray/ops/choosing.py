@@ -12,11 +12,11 @@ import numpy as np
 
 from distarray.array.functions import implements
 from distarray.array.place import as_operand
-from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
+from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape
 from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import check_writable, overwrite, single
 from distarray.context import Context, current
-from distarray.errors import ReadOnlyError
-from distarray.fusion.expr import ASTYPE, Node, record
+from distarray.fusion.expr import ASTYPE, Node, call_site, record, warn_at
 from distarray.modes import Mode
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -59,15 +59,14 @@ def _recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> Distribute
     if not any(isinstance(a, DistributedArray) for a in arguments):
         arguments[0] = as_operand(context, arguments[0], ())
     node = record(context, function, tuple([_plain(a) for a in arguments]), kwargs, _shape_of(arguments))
-    return DistributedArray._of_node(node)
+    return _scalar(DistributedArray._of_node(node))
 
 
 def _given(value: DistributedArray, out: Any, casting: str = "same_kind") -> Any:
     """`value`, written into `out` where there is one."""
     if out is None:
         return value
-    if isinstance(out, tuple) and len(out) == 1:
-        return _given(value, out[0], casting)
+    out = single(out)
     if not isinstance(out, (DistributedArray, np.ndarray)):
         raise TypeError(f"return arrays must be of ArrayType, and out= is of type {type(out).__name__}")
     if broadcast_shape(out.shape, value.shape) != out.shape:
@@ -76,13 +75,8 @@ def _given(value: DistributedArray, out: Any, casting: str = "same_kind") -> Any
         )
     if not np.can_cast(value.dtype, out.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast output from {value.dtype!r} to {out.dtype!r} with casting rule {casting!r}")
-    if isinstance(out, DistributedArray):
-        if not out._writable:
-            raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
-        out[...] = value
-    else:
-        out[...] = value.get()
-    return out
+    check_writable(out)
+    return overwrite(out, value)
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------
@@ -120,8 +114,11 @@ def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
         raise ValueError("either both or neither of x and y should be given")
     context = _context_of((condition, x, y))
     mask, first, second = _arguments(context, (condition, x, y))
-    dtype = np.result_type(*[v if isinstance(v, PYTHON_SCALARS) else v.dtype for v in (first, second)])
-    first, second = (np.asarray(v).astype(dtype)[()] if isinstance(v, PYTHON_SCALARS) else v for v in (first, second))
+    # NumPy itself converts Python numbers, or refuses them: versions differ about those that the dtype has no room for
+    stand = [v if isinstance(v, PYTHON_SCALARS) else np.zeros((), v.dtype) for v in (first, second)]
+    chosen = [np.where(np.bool_(turn), *stand)[()] for turn in (True, False)]
+    dtype = chosen[0].dtype
+    first, second = (c if isinstance(v, PYTHON_SCALARS) else v for v, c in zip((first, second), chosen, strict=True))
     if not any(isinstance(v, DistributedArray) for v in (mask, first, second)):
         mask = as_operand(context, np.asarray(mask), ())
     node = _chosen(context, mask, first, second, dtype, _shape_of((mask, first, second)))
@@ -161,7 +158,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         host = [v.get() if isinstance(v, DistributedArray) else v for v in (src, where)]
         np.copyto(dst, host[0], casting=cast("Any", casting), where=host[1])
         return
-    source, mask = _arguments(dst._context, (src, where))
+    source, mask = _arguments(dst._context, (src, where if where is True else as_mask(where)))
     while isinstance(source, DistributedArray) and source.ndim > dst.ndim and source.shape[0] == 1:
         source = source[0, ...]  # as an assignment does
     if isinstance(source, PYTHON_SCALARS):
@@ -176,6 +173,8 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     shape = _shape_of((dst, source, mask))
     if shape != dst.shape:
         raise ValueError(f"could not broadcast input array from shape {shape} into shape {dst.shape}")
+    if isinstance(source, np.generic):
+        source = np.asarray(source).astype(dst.dtype)[()]
     if not isinstance(mask, DistributedArray):
         if mask:
             dst[...] = source
@@ -196,6 +195,17 @@ def fill(x: DistributedArray, value: Any) -> None:
 
 
 @implements(np.clip)
+def _numpy_clip(a: Any, *bounds: Any, **kwargs: Any) -> Any:
+    """``numpy.clip``, which wants both bounds or neither, in its words."""
+    given = {name: None if value is None else 0.0 for name, value in kwargs.items() if name in _BOUNDS}
+    limits: list[Any] = [None if bound is None else 0.0 for bound in bounds[:2]]
+    np.clip(np.empty(0), *limits, **cast("Any", given))
+    return clip(a, *bounds, **kwargs)
+
+
+_BOUNDS = ("a_min", "a_max", "min", "max")
+
+
 def clip(
     a: Any,
     a_min: Any = None,
@@ -204,8 +214,11 @@ def clip(
     *,
     min: Any = None,
     max: Any = None,
+    where: Any = True,
     casting: str = "same_kind",
     dtype: Any = None,
+    order: str = "K",
+    subok: bool = True,
 ) -> Any:
     """Elements brought into an interval; recorded like a ufunc.
 
@@ -217,21 +230,33 @@ def clip(
     out : DistributedArray or numpy.ndarray, optional
     min, max : array_like or None
         The standard's names of the bounds.
+    where : array_like of bool
+        Where to clip; elsewhere stands what `out` holds, or zero.
     casting, dtype
         As of a ufunc.
+    order, subok
+        Accepted for NumPy's sake.
 
     Notes
     -----
     Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
     """
-    if (min is not None or max is not None) and (a_min is not None or a_max is not None):
+    if (min is not None and a_min is not None) or (max is not None and a_max is not None):
         raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x = as_operand(_context_of((a, low, high)), a, ())
+    kwargs: dict[str, Any] = {} if dtype is None else {"dtype": np.dtype(dtype)}
+    if casting != "same_kind":
+        kwargs["casting"] = casting
     if low is None and high is None:
-        return _given(cast("DistributedArray", np.positive(x)), out)
-    kwargs = {} if dtype is None else {"dtype": np.dtype(dtype)}
-    return _given(_recorded(np.clip, (x, low, high), **kwargs), out, casting)
+        value = cast("DistributedArray", np.positive(x, **kwargs))
+    else:
+        value = _recorded(np.clip, (x, low, high), **kwargs)
+    if where is not True:
+        target = out[0] if isinstance(out, tuple) else out
+        kept = np.zeros((), value.dtype)[()] if target is None else target
+        value = cast("DistributedArray", np.where(as_mask(where), cast("Any", value), kept))
+    return _given(value, out, casting)
 
 
 class _Rounding:
@@ -277,11 +302,13 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
                 chunk.array[...] = getattr(array, name)
     part = from_chunks(context, source.layout, chunks, dtype)
     part._writable = False  # a write would be lost, where NumPy's reaches the complex array
+    part._detached = x._detached
     return part
 
 
 def set_part(x: DistributedArray, name: str, value: Any) -> None:
     """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
+    value = value if isinstance(value, DistributedArray) else np.asarray(value)  # a Python number is not weak here
     if x.dtype.kind != "c":
         x[...] = value
         return
@@ -340,21 +367,54 @@ def angle(z: Any, deg: bool = False) -> Any:
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Where ``abs(a - b) <= atol + rtol * abs(b)``, infinities and, if asked for, NaNs equal to themselves.
 
+    Python numbers are weak, as in every operation of NumPy: beside a float32 array they are float32.
+
+    Warns
+    -----
+    RuntimeWarning
+        A tolerance is not finite. Under ``np.errstate(invalid="raise")`` it is a FloatingPointError.
+
     Notes
     -----
-    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
+    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed. Of a
+    tolerance that is a distributed array, one boolean a device at the call.
     """
     context = _context_of((a, b, rtol, atol))
     x, y, rtol, atol = _arguments(context, (a, b, rtol, atol))
-    if not isinstance(x, DistributedArray) and not isinstance(y, DistributedArray):
-        x = as_operand(context, x, ())
-    y_dtype = np.result_type(y if isinstance(y, PYTHON_SCALARS) else y.dtype, 1.0)
-    y = y.astype(y_dtype) if hasattr(y, "astype") else y_dtype.type(y)
+    if hasattr(y, "dtype"):
+        y = y.astype(np.result_type(y.dtype, 1.0), copy=False)  # abs of the least integer is itself
+    elif isinstance(y, int):
+        y = float(y)
+    _check_tolerances(rtol, atol)
     with np.errstate(invalid="ignore"):
         result = (abs(x - y) <= atol + rtol * abs(y)) & np.isfinite(y) | (x == y)
         if equal_nan:
             result = result | (np.isnan(x) & np.isnan(y))
-    return result if result.shape else result[()]
+    if not isinstance(result, DistributedArray):
+        result = as_operand(context, result, ())
+    return _scalar(result)
+
+
+def _check_tolerances(rtol: Any, atol: Any) -> None:
+    """Warn, raise or print, as ``np.errstate`` says, where a tolerance is not finite."""
+    finite = [np.isfinite(tolerance) for tolerance in (rtol, atol)]
+    if all(_all(each) if isinstance(each, DistributedArray) else bool(each) for each in finite):
+        return
+    text = f"One of rtol or atol is not valid, atol: {atol}, rtol: {rtol}"
+    how = np.geterr()["invalid"]
+    if how == "warn":
+        warn_at(call_site(), text)
+    elif how == "raise":
+        raise FloatingPointError(text)
+    elif how == "print":
+        print(text)
+
+
+def _scalar(value: DistributedArray) -> DistributedArray:
+    """A result without axes is a value of its own, as NumPy's scalars are."""
+    if not value.ndim:
+        value._detached = True
+    return value
 
 
 @implements(np.allclose)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_or_device_array, place
-from distarray.array.state import DistributedArray, astype_node, copy_array
+from distarray.array.state import DistributedArray, astype_node, copy_array, detach
 from distarray.context import current, group_ids
 from distarray.errors import UnsupportedError
 from distarray.fusion.expr import warn_complex
@@ -166,31 +166,50 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> DistributedArray:
 
 
 @implements(np.astype)
-def astype(
-    x: Any, dtype: Any, /, order: str = "K", casting: str = "unsafe", *, copy: bool = True, device: Any = None
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """The array converted to another dtype; recorded, not evaluated. Communication: none.
+
+    Parameters
+    ----------
+    dtype : dtype
+    copy : bool
+        False: an array that has the dtype already is returned as it is.
+    device : Group, int or list of int, optional
+        Where the result lives: by default where `x` does. To other devices its elements move.
+    """
+    result = converted(x, dtype, copy=copy)
+    return result if device is None else asarray(result, device=device)
+
+
+def converted(
+    x: Any, /, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
-    """The array converted to another dtype; recorded, not evaluated. Communication: none."""
+    """The method, with the arguments of NumPy's. `order` and `subok` are accepted for NumPy's sake."""
     target = check_dtype(dtype)
+    np.empty(0, bool).astype(bool, order, cast("Any", casting), subok, copy)  # type: ignore[call-overload]
     x = asarray(x)
     if not np.can_cast(x.dtype, target, casting=casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
     if target == x.dtype:
-        return copy_array(x) if copy else x
+        return x if not copy else detach(x) if x._detached else copy_array(x)
     if x.dtype.kind == "c" and target.kind not in "cb":
         warn_complex()
-    return DistributedArray._of_node(astype_node(x, target))
+    result = DistributedArray._of_node(astype_node(x, target))
+    result._detached = x._detached
+    return result
 
 
 def pickled(a: DistributedArray) -> tuple[Any, ...]:
     """The global value and its layout."""
-    return (_unpickled, (a.get(), a.index_map, a.mode.value))
+    return (_unpickled, (a.get(), a.index_map, a.mode.value, a._detached))
 
 
-def _unpickled(value: Any, index_map: Mapping[int, Any], mode: str) -> DistributedArray:
+def _unpickled(value: Any, index_map: Mapping[int, Any], mode: str, detached: bool = False) -> DistributedArray:
     context = current()
-    if set(index_map) <= set(context.by_id):
-        return distributed_array(value, dict(index_map), mode)
-    return asarray(value)
+    known = set(index_map) <= set(context.by_id)
+    result = distributed_array(value, dict(index_map), mode) if known else asarray(value)
+    result._detached = detached
+    return result
 
 
 def to_device(x: DistributedArray, device: Any, /, *, stream: Any = None) -> Any:

@@ -24,11 +24,18 @@ from distarray.algorithms.gathering import (
     split_target,
     upload,
 )
-from distarray.algorithms.masks import check_dimensions, check_mask, mask_read, mask_write, mismatch, nothing
+from distarray.algorithms.masks import (
+    assignable,
+    check_dimensions,
+    check_mask,
+    mask_read,
+    mask_write,
+    mismatch,
+    nothing,
+)
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_nested, host_values, is_cupy, nested, place
 from distarray.array.state import DistributedArray, copy_array, from_chunks, same_context
-from distarray.array.writing import assign
 from distarray.devices import Chunk
 from distarray.fusion.demand import write
 from distarray.geometry import Region
@@ -138,9 +145,9 @@ def value_of(x: DistributedArray, value: Any) -> Any:
     array = np.asarray(value)
     if array.ndim:
         return array
-    filled = np.empty((), x.dtype)
-    filled[...] = value
-    return filled[()]
+    filled = np.empty(1, x.dtype)
+    filled[[0]] = value  # converted, or refused, as NumPy does it behind such a key
+    return filled[0]
 
 
 def setitem(x: DistributedArray, key: Any, value: Any) -> None:
@@ -172,7 +179,7 @@ def setitem(x: DistributedArray, key: Any, value: Any) -> None:
         mask_write(x, mask, value_of(x, value), only=len(items) == 1)
         return
     if not has_arrays(items):
-        assign(x, x._view_map().index(tuple(items)), value)
+        x[tuple(items)] = value
         return
     given = value_of(x, value)
     if not x.ndim and len(items) == 1 and not isinstance(given, np.generic):
@@ -196,12 +203,12 @@ def _fitted(fancy: Fancy, value: Any) -> Any:
     if isinstance(value, np.generic):
         return value
     given, shape = value.shape, fancy.result
-    if 0 in shape and 0 in given:  # NumPy compares no shapes where nothing is assigned to nothing
-        return np.zeros((), value.dtype)[()]
-    while value.ndim > len(shape) and value.shape[0] == 1:
-        value = value[0, ...]
-    if value.ndim > len(shape) or any(n not in (1, m) for n, m in zip(value.shape[::-1], shape[::-1], strict=False)):
+    if not assignable(given, shape):
         raise mismatch(given, shape)
+    if 0 in given:
+        return np.zeros((), value.dtype)[()]
+    while value.ndim > len(shape):
+        value = value[0, ...]
     if isinstance(value, np.ndarray):
         return np.broadcast_to(value, shape)
     return value._viewed(value._view_map().broadcast_to(shape))

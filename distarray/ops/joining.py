@@ -17,9 +17,10 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_operand
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import check_writable
 from distarray.context import Context, current
 from distarray.devices import Chunk
-from distarray.errors import ReadOnlyError, UnsupportedError
+from distarray.errors import UnsupportedError
 from distarray.fusion.demand import write
 from distarray.fusion.expr import Leaf
 from distarray.geometry import IndexMap, Range, Region, blocks
@@ -116,9 +117,11 @@ def _common(arrays: Sequence[Any]) -> tuple[Context, list[DistributedArray], Any
     """Context, distributed operands, and the dtype that NumPy promotes them to."""
     known = [a for a in arrays if isinstance(a, DistributedArray)]
     context = same_context(known) if known else current()
-    operands = [as_operand(context, a, ()) for a in arrays]
-    kinds = [a if isinstance(a, PYTHON_SCALARS) else x.dtype for a, x in zip(arrays, operands, strict=True)]
-    return context, operands, np.result_type(*kinds)
+    arrays = [a if type(a) in PYTHON_SCALARS else as_operand(context, a, ()) for a in arrays]
+    dtype = np.result_type(*[a if type(a) in PYTHON_SCALARS else a.dtype for a in arrays])
+    none = np.empty(0, dtype)  # NumPy itself converts Python numbers, or refuses them
+    arrays = [np.concatenate([none, a], axis=None).reshape(()) if type(a) in PYTHON_SCALARS else a for a in arrays]
+    return context, [as_operand(context, a, ()) for a in arrays], dtype
 
 
 @implements(np.concatenate)
@@ -198,8 +201,7 @@ def concatenate(
     if out.shape != shape:
         raise ValueError(f"Output array is the wrong shape: it has {out.shape}, the result has {shape}")
     if isinstance(out, DistributedArray):
-        if not out._writable:
-            raise ReadOnlyError("output array is read-only: it stands where NumPy would have a view; pass x.copy()")
+        check_writable(out)
         return assemble(out, pieces, fresh=False)
     out[...] = assemble(_fresh(context, _target(context, shape, sources, kind, axis), kind), pieces).get()
     return out
@@ -216,13 +218,11 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     given = list(arrays)
     if not given:
         raise ValueError("need at least one array to stack")
-    _, sources, _ = _common(given)
+    # Python numbers are arrays here, with dtypes of their own
+    _, sources, _ = _common([np.asarray(a) if type(a) in PYTHON_SCALARS else a for a in given])
     if len({x.shape for x in sources}) > 1:
         raise ValueError(f"all input arrays must have the same shape, got {[x.shape for x in sources]}")
     axis = normalize_axis_index(operator.index(axis), sources[0].ndim + 1)
-    if dtype is None and out is None:
-        kinds = [a if isinstance(a, PYTHON_SCALARS) else x.dtype for a, x in zip(given, sources, strict=True)]
-        dtype = np.result_type(*kinds)
     return concatenate([expand_dims(x, axis) for x in sources], axis, out, dtype, casting)
 
 

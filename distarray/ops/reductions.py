@@ -7,25 +7,18 @@ one place, ``ops/_reduce.py``, and the rules for dtypes, empty slices and degree
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.folds import warn_caller
-from distarray.algorithms.reduction import (
-    Reduction,
-    check_out,
-    computed_in,
-    deliver,
-    normalized,
-    place_operand,
-    reduced,
-    small,
-)
+from distarray.algorithms.reduction import Reduction, computed_in, normalized, place_operand, reduced, small
 from distarray.array.functions import NOTHING, given, implements
+from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray, astype_node, same_context
-from distarray.array.writing import store
+from distarray.array.writing import check_out, deliver, single
+from distarray.fusion.expr import call_site, warn_at
 from distarray.ops.convert import asarray
 
 __all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"]
@@ -183,14 +176,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING) -> A
     top, bottom = max(array, axis, keepdims=keepdims), min(array, axis, keepdims=keepdims)
     if out is not None:
         return np.subtract(top, bottom, out=out)
-    return _scalar(np.subtract(top, bottom))
-
-
-def _scalar(result: Any) -> Any:
-    """A result without axes, as NumPy's scalars are."""
-    if not result.ndim:
-        result._detached = True
-    return result
+    return deliver(np.subtract(top, bottom), None)
 
 
 def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
@@ -207,11 +193,15 @@ def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
     return mask.sum(axis=axes, dtype=np.intp, keepdims=keepdims)
 
 
+def _mask(where: Any) -> Any:
+    return True if where is NOTHING or where is True else as_mask(where)
+
+
 def _warn(count: Any, least: Any, message: str) -> None:
     """Warn where a count is not above what the result needs."""
     few = count <= least
     if bool(any(few) if isinstance(few, DistributedArray) else np.any(few)):
-        warn_caller(message)
+        warn_at(call_site(), message)
 
 
 def _cast(a: Any, dtype: Any) -> Any:
@@ -265,7 +255,7 @@ def mean(
     ...     float(da.mean(da.asarray([1, 2, 3, 6], layout=da.blocks(0))))
     3.0
     """
-    array, keepdims, where = asarray(a), bool(given(keepdims, False)), given(where, True)
+    array, keepdims, where = asarray(a), bool(given(keepdims, False)), _mask(where)
     _check_axis(axis, array.ndim)
     half = dtype is None and array.dtype == np.float16
     inner = np.dtype(np.float32) if half else _wide(array.dtype) if dtype is None else dtype
@@ -273,7 +263,7 @@ def mean(
     count = _count(array, axis, keepdims, where)
     _warn(count, 0, "Mean of empty slice")
     value = _cast(np.true_divide(total, count), np.dtype(np.float16) if half and out is None else total.dtype)
-    return _scalar(value) if out is None else store(value, out)
+    return deliver(value, out)
 
 
 def _check_axis(axis: Any, ndim: int) -> None:
@@ -290,7 +280,7 @@ def _variance(
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    array, keepdims, where = asarray(a), bool(given(keepdims, False)), given(where, True)
+    array, keepdims, where = asarray(a), bool(given(keepdims, False)), _mask(where)
     _check_axis(axis, array.ndim)
     inner = _wide(array.dtype) if dtype is None else dtype
     if mean is NOTHING or mean is None:
@@ -351,7 +341,7 @@ def var(
     3.5
     """
     value = _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction)
-    return _scalar(value) if out is None else store(value, out)
+    return deliver(value, out)
 
 
 @implements(np.std)
@@ -381,7 +371,7 @@ def std(
             f"a floating dtype= or out="
         )
     root = _cast(root, value.dtype)
-    return _scalar(root) if out is None else store(root, out)
+    return deliver(root, out)
 
 
 def reduce(
@@ -402,17 +392,30 @@ def reduce(
     logical_and, whose results stay in a partial mode. Other ufuncs pass running values of the result's size along the
     devices of an axis; where the axis is strided over devices, the array is cut into blocks first.
     """
-    if isinstance(out, tuple):
-        (out,) = out
-    where = True if where is NOTHING else where
+    out = single(out)
+    where = _mask(where)
     known = [item for item in (array, out, where, initial) if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(array)._context
     if isinstance(initial, DistributedArray):
         initial = initial.get()[()]
     a = array if isinstance(array, DistributedArray) else place_operand(context, array)
-    call = _checked(ufunc, a, axis, dtype, out, keepdims, initial, where)
+    plain = out is None and where is True and initial is NOTHING and (dtype is None or isinstance(dtype, np.dtype))
+    if plain and type(keepdims) is bool and (axis is None or type(axis) is int):
+        call = _accepted(ufunc, a.shape, a.dtype, axis, dtype, keepdims)
+    else:
+        call = _checked(ufunc, a, axis, dtype, out, keepdims, initial, where)
     result = reduced(context, call, a, where)
     return deliver(result, out)
+
+
+@lru_cache(maxsize=2048)
+def _accepted(
+    ufunc: np.ufunc, shape: tuple[int, ...], dtype: Any, axis: int | None, given: Any, keepdims: bool
+) -> Reduction:
+    """A call with the plainest arguments, after NumPy itself has accepted or refused one like it."""
+    with np.errstate(all="ignore"):
+        result = np.asarray(ufunc.reduce(small(shape, dtype), axis=axis, dtype=given, keepdims=keepdims))
+    return Reduction(ufunc, normalized(axis, len(shape)), keepdims, result.dtype, given, NOTHING)
 
 
 def _checked(
@@ -422,7 +425,6 @@ def _checked(
     model = small(a.shape, a.dtype)
     kwargs: dict[str, Any] = {"axis": axis, "dtype": dtype, "keepdims": keepdims, "initial": initial}
     if where is not True:
-        where = where if isinstance(where, DistributedArray) else np.asarray(where)
         if np.broadcast_shapes(where.shape, a.shape) != a.shape:
             raise ValueError(
                 f"non-broadcastable operand: where= of {ufunc.__name__}.reduce has shape {where.shape}, which doesn't "

@@ -6,7 +6,7 @@ axis only one running slice passes from each device to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,22 +23,15 @@ from distarray.algorithms.folds import (
     run_tasks,
     ufunc_of,
 )
-from distarray.algorithms.reduction import (
-    arrays_of,
-    check_out,
-    computed_in,
-    deliver,
-    in_blocks,
-    normalized,
-    place_operand,
-    small,
-)
+from distarray.algorithms.reduction import arrays_of, computed_in, in_blocks, normalized, place_operand, small
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import check_out, deliver, single
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.kernels import scans as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.convert import asarray
 from distarray.ops.reshaping import reshape
@@ -48,7 +41,7 @@ from distarray.transfer.execute import allocate, redistribute
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
 
 
-class _Scan(NamedTuple):
+class _Accumulation(NamedTuple):
     """One call, checked."""
 
     ufunc: np.ufunc
@@ -59,14 +52,15 @@ class _Scan(NamedTuple):
 
 def _start(array: Any, out: Any) -> tuple[Context, DistributedArray, Any]:
     """The context, the operand and the target of a ufunc's method."""
-    if isinstance(out, tuple):
-        (out,) = out
+    out = single(out)
     known = [item for item in (array, out) if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(array)._context
     return context, array if isinstance(array, DistributedArray) else place_operand(context, array), out
 
 
-def _checked(name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, *indices: Any) -> _Scan:
+def _checked(
+    name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, *indices: Any
+) -> _Accumulation:
     """The call, after NumPy itself has accepted or refused one like it."""
     model = small(a.shape, a.dtype)
     function = getattr(ufunc, name)
@@ -79,7 +73,7 @@ def _checked(name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: 
             if dtype is None:
                 computed = computed_in(ufunc, a.dtype, out.dtype)
     (at,) = normalized(axis, a.ndim)
-    return _Scan(ufunc, at, computed, dtype)
+    return _Accumulation(ufunc, at, computed, dtype)
 
 
 def _fits(name: str, out: Any, shape: tuple[int, ...]) -> None:
@@ -109,7 +103,7 @@ def accumulate(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, ou
     return deliver(_accumulated(context, call, a), out)
 
 
-def _accumulated(context: Context, call: _Scan, a: DistributedArray) -> DistributedArray:
+def _accumulated(context: Context, call: _Accumulation, a: DistributedArray) -> DistributedArray:
     name = f"{call.ufunc.__name__}.accumulate"
     with context.lock:
         context.check()
@@ -130,7 +124,7 @@ def _is_whole(found: Operand, axis: int) -> bool:
     return all(not region.size or region[axis].size == found.shape[axis] for _, region in found.layout.chunks)
 
 
-def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> DistributedArray:
+def _scan_lines(context: Context, call: _Accumulation, found: Operand, name: str) -> DistributedArray:
     """Every device scans its own lines."""
     with context.reporting():
         chunks = allocate(context, found.layout, call.dtype, label=name)
@@ -143,7 +137,7 @@ def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> Dis
             nbytes += array.nbytes
     run_tasks(
         context,
-        [partial(_each, work) for work in tasks.values()],
+        [partial(in_turn, work) for work in tasks.values()],
         nbytes,
         "accumulate",
         fallible=call.ufunc is np.power,
@@ -151,7 +145,7 @@ def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> Dis
     return from_chunks(context, found.layout, chunks, call.dtype)
 
 
-def _scan_carried(context: Context, call: _Scan, found: Operand, name: str) -> DistributedArray:
+def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: str) -> DistributedArray:
     """The devices along the axis scan in turn, each from the last slice of the one before."""
     parts = chain(found.layout.index_map, call.axis)
     assert parts is not None
@@ -187,7 +181,7 @@ def _scan_carried(context: Context, call: _Scan, found: Operand, name: str) -> D
     return from_chunks(context, layout, chunks, call.dtype)
 
 
-def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any, out: Any) -> None:
+def _scan_here(device: Device, call: _Accumulation, total: int, before: Any, array: Any, out: Any) -> None:
     """Scan a chunk into `out`, from a running slice `before` where there is one; the whole axis has length `total`."""
     lib, ufunc, axis = device.lib, ufunc_of(device, call.ufunc), call.axis
     head = (slice(None),) * axis
@@ -200,6 +194,8 @@ def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any,
         wanted = item_dtype(call.ufunc, call.dtype, array.dtype, call.given)
         scans = {"add": "cumsum", "multiply": "cumprod"}
         if wanted == call.dtype and (device.kind == "host" or call.ufunc.__name__ in scans):
+            if device.kind != "host" and kernels.scan(lib, call.ufunc.__name__, array, out, axis, before):
+                return
             # a GPU multiplies blocks first, which may overflow halves where no product from the start does
             halves = device.kind != "host" and call.dtype == np.float16
             work = np.dtype(np.float32) if halves else call.dtype
@@ -220,11 +216,6 @@ def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any,
             key = (*head, slice(i, i + 1))
             value = array[key].astype(call.dtype) if value is None else ufunc(value, later[key]).astype(call.dtype)
             out[key] = value
-
-
-def _each(tasks: Sequence[Callable[[], None]]) -> None:
-    for task in tasks:
-        task()
 
 
 # --- cumulative functions -----------------------------------------------------------------------------------------------
@@ -344,7 +335,9 @@ def _cumulative(ufunc: np.ufunc, x: Any, axis: Any, dtype: Any, out: Any, includ
     return deliver(result, out)
 
 
-def _after_initial(context: Context, call: _Scan, scan: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
+def _after_initial(
+    context: Context, call: _Accumulation, scan: DistributedArray, shape: tuple[int, ...]
+) -> DistributedArray:
     """A scan moved on by one along its axis; who held the first slice also holds the initial one."""
     at, head = call.axis, (slice(None),) * call.axis
     found = scan._operand("accumulate")
@@ -373,8 +366,10 @@ def _after_initial(context: Context, call: _Scan, scan: DistributedArray, shape:
 # --- reduceat -----------------------------------------------------------------------------------------------------------
 
 
-def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
-    """``ufunc.reduceat(array, indices, axis, dtype, out)`` for any binary ufunc.
+def reduceat(
+    ufunc: np.ufunc, array: Any, index: Any, /, axis: Any = 0, dtype: Any = None, out: Any = None, indices: Any = None
+) -> Any:
+    """``ufunc.reduceat(array, indices, axis, dtype, out)`` for any binary ufunc. NumPy passes ``indices=`` twice.
 
     Notes
     -----
@@ -382,8 +377,7 @@ def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: Any = 0, dtype: An
     that it lacks for them move to it.
     """
     context, a, out = _start(array, out)
-    if isinstance(indices, DistributedArray):
-        indices = indices.get()
+    indices = index.get() if isinstance(index, DistributedArray) else index
     places = indices if isinstance(indices, np.ndarray) else np.array(indices, np.intp)
     zeros = np.zeros([n and 1 for n in places.shape], places.dtype)
     np.add.reduceat(np.ones([1] * a.ndim), zeros, axis=axis)
@@ -406,7 +400,7 @@ def reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: Any = 0, dtype: An
 
 
 def _reduced_at(
-    context: Context, call: _Scan, a: DistributedArray, runs: list[Range], shape: tuple[int, ...]
+    context: Context, call: _Accumulation, a: DistributedArray, runs: list[Range], shape: tuple[int, ...]
 ) -> DistributedArray:
     name, at = f"{call.ufunc.__name__}.reduceat", call.axis
     ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
@@ -437,7 +431,11 @@ def _reduced_at(
         tasks.setdefault(device_id, []).append(task)
     nbytes = sum([array.nbytes for array in found.arrays if array is not None])
     run_tasks(
-        context, [partial(_each, work) for work in tasks.values()], nbytes, "reduceat", fallible=call.ufunc is np.power
+        context,
+        [partial(in_turn, work) for work in tasks.values()],
+        nbytes,
+        "reduceat",
+        fallible=call.ufunc is np.power,
     )
     return from_chunks(context, layout, chunks, call.dtype)
 
@@ -474,7 +472,7 @@ def _dealt(
 
 
 def _reduce_runs(
-    device: Device, call: _Scan, arrays: list[Any], held: list[Range], runs: list[Range], out: Any
+    device: Device, call: _Accumulation, arrays: list[Any], held: list[Range], runs: list[Range], out: Any
 ) -> None:
     """Reduce each run of a share, which lies in one of the arrays held."""
     head = (slice(None),) * call.axis

@@ -6,7 +6,7 @@ only best values, partial positions or counts, which are small, ever move.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -14,23 +14,15 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.folds import chain, ufunc_of
-from distarray.algorithms.reduction import (
-    Reduction,
-    arrays_of,
-    check_out,
-    deliver,
-    fold_sources,
-    in_blocks,
-    normalized,
-    small,
-    whole_lines,
-)
+from distarray.algorithms.reduction import Reduction, arrays_of, fold_sources, in_blocks, normalized, small, whole_lines
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.writing import check_out, deliver
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.kernels import reductions as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.modes import Mode
 from distarray.ops.convert import asarray
@@ -140,9 +132,9 @@ def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> 
         for row, mine, position in zip(layout.chunks, values, places, strict=True):
             if mine is not None and position is not None:
                 own = [(found.arrays[p.chunk], found.layout.chunks[p.chunk][1]) for p in pieces[row]]
-                task = partial(_find_here, mine.device, name, call, own, found.shape, mine.array, position.array)
+                task = partial(_find_here, mine.device, name, call, own, found.shape, mine.array, position.array, alone)
                 tasks.setdefault(row[0], []).append(task)
-        context.workers.run([partial(_each, work) for work in tasks.values()], nbytes)
+        context.workers.run([partial(in_turn, work) for work in tasks.values()], nbytes)
     if alone or index_map.is_disjoint:
         return from_chunks(context, layout, places, call.dtype)
     partial_values = Operand(context.layout(index_map, Mode.of(call.mode)), arrays_of(values), found.dtype)
@@ -155,21 +147,20 @@ def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> 
     return from_chunks(context, context.layout(index_map, Mode.MIN), places, call.dtype)
 
 
-def _each(tasks: Sequence[Any]) -> None:
-    for task in tasks:
-        task()
-
-
 def _find_here(
-    device: Device, name: str, call: Reduction, own: Any, shape: tuple[int, ...], values: Any, places: Any
+    device: Device, name: str, call: Reduction, own: Any, shape: tuple[int, ...], values: Any, places: Any, alone: bool
 ) -> None:
-    """Best value and its position in the whole array, over the chunks of one device that share a part of the result."""
+    """Best value and its position in the whole array, over the chunks of one device that share a part of the result.
+    `alone`: only the position is asked for."""
     lib = device.lib
     with device.active():
         for turn, (array, region) in enumerate(own):
             if len(call.axes) == 1:
                 (axis,) = call.axes
                 at = lib.expand_dims(_first(lib, name, array, axis), axis)
+                if alone and len(own) == 1:
+                    places[...] = (region[axis].start + at * region[axis].step).reshape(places.shape)
+                    continue
                 value = lib.take_along_axis(array, at, axis)
                 at = region[axis].start + at * region[axis].step
             else:
@@ -186,6 +177,11 @@ def _find_here(
 
 def _first(lib: Any, name: str, array: Any, axis: Any) -> Any:
     """``argmin`` or ``argmax``: the first NaN where there are some. CuPy returns any of them."""
+    if lib is not np:
+        axes = tuple(range(array.ndim)) if axis is None else (axis,)
+        found = lib.empty([n for a, n in enumerate(array.shape) if a not in axes], np.intp)
+        if kernels.reduce(lib, name, array, found, axes):
+            return found
     places = getattr(lib, name)(array, axis=axis)
     if lib is np or array.dtype.kind in "biu":
         return places

@@ -15,6 +15,7 @@ from distarray.algorithms.masks import assign_where, mask_count, mask_read, mask
 from distarray.array.functions import implements
 from distarray.array.place import as_operand, host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import overwrite
 from distarray.context import Context
 from distarray.devices import Chunk
 from distarray.fusion.demand import write
@@ -167,8 +168,7 @@ def _into(result: DistributedArray, out: Any) -> Any:
         )
     if not np.can_cast(out.dtype, result.dtype, "safe"):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to {result.dtype!r} according to the rule 'safe'")
-    out[...] = result if isinstance(out, DistributedArray) else result.get()
-    return out
+    return overwrite(out, result)
 
 
 @_on_host_arrays

@@ -9,6 +9,7 @@ import numpy as np
 from distarray.array.calls import apply, known
 from distarray.array.functions import FUNCTIONS
 from distarray.array.place import as_operand
+from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray
 from distarray.errors import UnsupportedError
 
@@ -17,7 +18,7 @@ __all__: list[str] = []
 
 def call(ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, where: Any = True, **kwargs: Any) -> Any:
     """``ufunc(*inputs, **kwargs)``; generalised ufuncs (``matmul``, ``vecdot``) have implementations of their own."""
-    if not all(known(x) for x in (*inputs, *(out or ()), where) if x is not None):
+    if not all(known(x) for x in (*inputs, *(out or ())) if x is not None) or not known(as_mask(where)):
         return NotImplemented
     if ufunc.signature is not None:
         implementation = FUNCTIONS.get(ufunc)

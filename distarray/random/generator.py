@@ -15,11 +15,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.reduction import check_out, deliver
 from distarray.array.agreement import gathered
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import check_out, deliver
 from distarray.context import Context, current
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
@@ -168,7 +168,7 @@ class Generator:
         if places is None or spread:
             layout = aligned(context, target.devices, size, tail)
             places = [range(r[0].start, r[0].start + r[0].size) if r.size else range(0) for _, r in layout.chunks]
-        lines = {key: _Line(a, shape, layout) for key, a in arrays.items()}
+        lines = {key: _PerItem(a, shape, layout) for key, a in arrays.items()}
 
         def draw(generator: np.random.Generator, start: int, stop: int) -> Any:
             own = dict(params)
@@ -306,7 +306,7 @@ class Generator:
         return self._draw("integers", given, layout, device)
 
 
-class _Line:
+class _PerItem:
     """A parameter with an element for each item, in flat slices."""
 
     def __init__(self, array: Any, shape: tuple[int, ...], layout: Layout) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from distarray.devices import Chunk, Device
 from distarray.layout import Layout
-from distarray.modes import Mode
+from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host, watching
 from distarray.transfer.plan import Plan, plan, waypoint
@@ -90,8 +90,7 @@ def redistribute(
         marks what is shared.
     """
     first = source.layout
-    if first.is_partial and target.is_partial and first.mode is not target.mode and not first.index_map.covers:
-        # what no chunk holds is the first mode's identity, a value, before it is anything in the second mode
+    if first.is_partial and target.is_partial and first is not target and _values_first(first, target, source.dtype):
         values = context.layout(target.index_map)
         fresh = redistribute(context, source, values, operation=operation, explicit=explicit)
         source = Operand(values, [None if c is None else c.array for c in fresh], source.dtype)
@@ -110,14 +109,42 @@ def redistribute(
             elif chunks is not None and i in moves.alias:
                 fresh_chunks.append(chunks[moves.alias[i]])
             elif moves.fill is not None:
-                fresh_chunks.append(
-                    device.full(region.shape, source.dtype, moves.fill.identity(source.dtype), operation)
-                )
+                stands = moves.fill.identity if target.is_partial else moves.fill.unheld
+                fresh_chunks.append(device.full(region.shape, source.dtype, stands(source.dtype), operation))
             else:
                 fresh_chunks.append(device.empty(region.shape, source.dtype, operation))
     targets = [None if c is None else c.array for c in fresh_chunks]
     _run(context, moves, source, targets, operation, aliased=chunks is not None)
+    if moves.moving and first.mode is target.mode is Mode.SUM and not first.index_map.covers:
+        for i, key in _unheld(context, first, target):  # a value, which the sum's identity is not
+            chunk = fresh_chunks[i]
+            if chunk is not None:
+                chunk.device.fill(chunk.array[key], Mode.SUM.unheld(source.dtype))
     return fresh_chunks
+
+
+def _unheld(context: Context, source: Layout, target: Layout) -> list[tuple[int, Any]]:
+    """The elements that `source` has nowhere and `target` somewhere: a chunk and a key in it for each part of them."""
+    key = ("unheld", source, target)
+    found: list[tuple[int, Any]] | None = context.layouts.remembered(key)
+    if found is None:
+        found = []
+        for device in target.devices:
+            for i, part in target.index_map.first_owned(device):
+                rest = [part]
+                for _, held in source.index_map.query(part):
+                    rest = [piece for region in rest for piece in region.difference(held)]
+                found += [(i, target.chunks[i][1].locate(piece).key) for piece in rest if piece.size]
+        context.layouts.remember(key, found)
+    return found
+
+
+def _values_first(source: Layout, target: Layout, dtype: Any) -> bool:
+    """Whether partial values are folded before they are anything in another partial layout."""
+    if source.mode is not target.mode:
+        return not source.index_map.covers  # what no chunk holds has a value, which is not the second mode's identity
+    # chunks that meet in one are added up; half precisions would overflow
+    return _folds_wide(source.mode, dtype) and source.index_map != target.index_map
 
 
 def copy_into(context: Context, source: Operand, target: Layout, arrays: Sequence[Any], *, operation: str) -> None:
@@ -264,18 +291,38 @@ def _all(tasks: Sequence[Callable[[], None]]) -> None:
 
 def fold_into(device: Device, view: Any, parts: Sequence[tuple[Device, Any]], mode: Mode, accumulate: bool) -> None:
     """`view = fold(parts)` on its device, in the order of the parts; with `accumulate`, folded into what is there."""
-    rest = parts
-    if not accumulate:
+    into, rest = view, parts
+    wide = _folds_wide(mode, view.dtype) and len(parts) + accumulate > 2
+    if wide:
+        with device.active():
+            into = (view if accumulate else _near(device, *parts[0])).astype(roomy(view.dtype))
+        rest = parts if accumulate else parts[1:]
+    elif not accumulate:
         origin, first = parts[0]
         device.copy(view, first, origin)
         rest = parts[1:]
     for origin, part in rest:
         with device.active():
-            if not device.shares_memory(origin):
-                near = device.empty(part.shape, part.dtype, "a partial value to fold")
-                device.copy(near.array, part, origin)
-                part = near.array
-            combine(device.lib, mode, view, part)
+            near = _near(device, origin, part)
+            combine(device.lib, mode, into, near.astype(roomy(view.dtype)) if wide else near)
+    if wide:
+        with device.active():
+            view[...] = into.astype(view.dtype)
+
+
+def _near(device: Device, origin: Device, part: Any) -> Any:
+    """A partial value where `device` can compute with it."""
+    if device.shares_memory(origin):
+        return part
+    near = device.empty(part.shape, part.dtype, "a partial value to fold")
+    device.copy(near.array, part, origin)
+    return near.array
+
+
+def _folds_wide(mode: Mode, dtype: Any) -> bool:
+    """Whether several values are folded in a wider dtype, and rounded once: on the way half precisions overflow where the whole
+    does not."""
+    return mode in (Mode.SUM, Mode.PROD) and is_half(dtype)
 
 
 def combine(lib: Any, mode: Mode, into: Any, part: Any) -> None:
@@ -357,10 +404,11 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     """
     layout, dtype = source.layout, source.dtype
     index_map = layout.index_map
-    out = np.empty(layout.shape, dtype)
+    wide = layout.is_partial and _folds_wide(layout.mode, dtype)
+    out = np.empty(layout.shape, roomy(dtype) if wide else dtype)
     if layout.is_partial and not index_map.covers:
-        out[...] = layout.mode.identity(dtype)
-    note_to_host(out.nbytes)
+        out[...] = layout.mode.unheld(dtype)
+    note_to_host(out.size * dtype.itemsize)
     pieces = []
     for cell in index_map.cells:
         for turn, chunk in enumerate(cell.holders if layout.is_partial else cell.holders[:1]):
@@ -379,7 +427,7 @@ def gather_to_host(context: Context, source: Operand) -> Any:
                 out[region.key] = part
             else:
                 combine(np, layout.mode, out[region.key], part)
-    return out
+        return out.astype(dtype) if wide else out
 
 
 def _exchange_pieces(context: Context, layout: Layout, pieces: Sequence[Any], parts: list[Any], dtype: Any) -> None:

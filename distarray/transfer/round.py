@@ -6,6 +6,7 @@ plan says, and a mark of the plan is in its tag. Staging buffers hold what is in
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -127,10 +128,7 @@ class Round:
 
 
 def _nbytes(shape: tuple[int, ...], dtype: Any) -> int:
-    size = int(dtype.itemsize)
-    for n in shape:
-        size *= n
-    return size
+    return int(dtype.itemsize) * math.prod(shape)
 
 
 def _padded(nbytes: int) -> int:
@@ -148,6 +146,6 @@ def _cut(staging: Any, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
 def _site() -> str:
     """The caller's line, for messages about a communication that failed."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(("distarray.", "numpy.")):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy.")):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

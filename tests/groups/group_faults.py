@@ -20,8 +20,9 @@ from distarray.comm.base import Signature
 from distarray.comm.mpi.exit import GRAVEYARD
 from distarray.errors import CollectiveMismatchError, PeerLostError, RemoteError
 from distarray.groups.base import ProcessGroup
+from distarray.groups.calls import message
 from distarray.groups.join import init_process_group
-from distarray.groups.mpi_calls import PAIR, message
+from distarray.groups.mpi_calls import PAIR
 
 FAULTS: dict[str, Callable[[ProcessGroup], None]] = {}
 DIFFERING: dict[str, tuple[str, Callable[[ProcessGroup, bool], None]]] = {}

@@ -11,11 +11,13 @@ Prints a line for each case and ends with status 1 where one failed. test_nccl.p
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,6 +184,28 @@ def fortran_order_and_streams(group: Any) -> None:
     stream.synchronize()
     same(out, expected("sum", parts))
     same(wide, np.full(4, group.size, "i2"))
+
+
+@case
+def every_array_of_every_call(group: Any) -> None:
+    """Orders that differ between processes, which NCCL cannot compare, too."""
+    import cupy
+
+    path = Path(__file__).with_name("array_cases.py")
+    spec = importlib.util.spec_from_file_location("array_cases", path)
+    assert spec is not None and spec.loader is not None
+    arrays = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(arrays)
+    for function in (*arrays.CASES, arrays.reductions_in_orders_that_differ):
+        function(group, cupy)
+    held = cupy.zeros(4)
+
+    class ReadOnly:
+        __cuda_array_interface__ = {  # noqa: RUF012 - as the protocol has it
+            **held.__cuda_array_interface__, "data": (held.data.ptr, True),
+        }  # fmt: skip
+
+    refused(ValueError, "read-only", lambda: group.all_reduce(cupy.ones(4), ReadOnly()))
 
 
 @case

@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,15 @@ needs_mpi = pytest.mark.skipif(not HAVE_MPI, reason="needs mpi4py and an MPI lib
 def case(function: Callable[[ProcessGroup], None]) -> Callable[[ProcessGroup], None]:
     CASES[function.__name__] = function
     return function
+
+
+def array_cases() -> ModuleType:
+    """This file is run as a program too, which has no package."""
+    spec = importlib.util.spec_from_file_location("array_cases", Path(__file__).with_name("array_cases.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def programs(kind: str) -> list[str]:
@@ -131,6 +141,12 @@ def fortran_order_is_kept(group: ProcessGroup) -> None:
     out = np.zeros((40, 300), "f4", order="F")
     group.all_reduce(parts[group.rank], out)
     np.testing.assert_array_equal(out, sum(parts))
+
+
+@case
+def every_array_of_every_call(group: ProcessGroup) -> None:
+    for arrays in array_cases().CASES:
+        arrays(group, np)
 
 
 @case

@@ -238,7 +238,7 @@ def test_refusals():
             (lambda: x.sum(axis=2), np.exceptions.AxisError, "out of bounds"),
             (lambda: x.sum(axis=(0, 0)), ValueError, "duplicate"),
             (lambda: x.max(where=[True, False, True]), ValueError, "does not have an identity"),
-            (lambda: x.sum(where=[1, 0, 1]), TypeError, "safe"),
+            (lambda: x.sum(where=np.array([1, 0, 1])), TypeError, "safe"),
             (lambda: x.sum(where=np.ones((4, 2, 3), bool)), ValueError, "broadcast"),
             (lambda: x.sum(axis=0, out=np.zeros(2)), ValueError, "pass an out="),
             (lambda: x.sum(axis=0, out=[0, 0, 0]), TypeError, "arr"),

@@ -23,8 +23,9 @@ from distarray.comm.mpi import verdict
 from distarray.comm.mpi.channel import SLEEP, Channel, Pending
 from distarray.comm.mpi.control import TEXT, Tags, alive
 from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi, register
+from distarray.comm.mpi.forming import duplicated
 from distarray.comm.record import Call, byte_views, collective_deadline, debug_mode, fingerprint
-from distarray.errors import CollectiveMismatchError, PeerLostError
+from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError
 
 __all__ = ["MpiCommunicator"]
 
@@ -300,9 +301,22 @@ class MpiCommunicator(Channel, Communicator):
                 if received[1]["about"] in ("left", "bye"):
                     self._note_left(*received)
                 elif received[1]["about"] in ("error", "failed"):
-                    self._failure = self._failure or (PeerLostError, "another rank failed")
+                    self._failure = self._failure or self._told_late(*received)
+                elif received[1]["about"] == "where":
+                    self._answer_late(*received)
         except self._mpi.Exception:
             self._dead.add(peer)
+
+    def _told_late(self, peer: int, message: dict[str, Any]) -> tuple[type[CommunicationError], str]:
+        """The failure that a peer told of when this rank had made its last call."""
+        return PeerLostError, "another rank failed"
+
+    def _answer_late(self, peer: int, message: dict[str, Any]) -> None:
+        """A peer asks where this rank is, which has made its last call."""
+
+    def unsaid(self) -> str:
+        """A failure that this rank's program has not seen: it was told of after its last call."""
+        return ""
 
     def _is_dead(self, peer: int) -> bool:
         """Whether nothing more is to be expected of a peer. Of a stopped one, and of another host's, only once it is late."""
@@ -313,18 +327,3 @@ class MpiCommunicator(Channel, Communicator):
     def _can_end(self, peer: int) -> bool:
         """False where a peer of this host is seen to be stopped or gone."""
         return peer not in self._seen or alive(self._pids[peer])
-
-
-def duplicated(source: Any, deadline: float) -> Any:
-    """A duplicate, whose messages never meet the caller's. The others are waited for with the deadline."""
-    due = time.monotonic() + deadline
-    comm, request = source.Idup()
-    while not request.Test():
-        if time.monotonic() > due:
-            GRAVEYARD.append((comm, request))
-            raise PeerLostError(
-                f"a process of {source.Get_size()} did not come to form the communicator within {deadline:g} s; every "
-                "process must make it. Look for one that failed at its start, or raise DISTARRAY_TIMEOUT."
-            )
-        time.sleep(SLEEP[0])
-    return comm

@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from distarray.errors import UnsupportedError
 
-__all__ = ["GRAVEYARD", "Leaver", "forget", "load_mpi", "register"]
+__all__ = ["GRAVEYARD", "Leaver", "forget", "forget_all", "load_mpi", "register"]
 
 GRAVEYARD: list[Any] = []
 """Requests that never completed, with their buffers: MPI may write into them as long as the process lives."""
@@ -39,6 +39,9 @@ class Leaver(Protocol):
 
     def leave(self) -> bool:
         """Wait until the peers have come to theirs; whether MPI may be finalized."""
+
+    def unsaid(self) -> str:
+        """A failure that the program has not seen, to be shown by an exit code of 1; "" without one."""
 
 
 class _Exit:
@@ -84,15 +87,18 @@ class _Exit:
                 clean = leaver.leave() and clean
         except BaseException:  # an interrupt while it waits: go
             clean = False
-        if clean:
-            if self.finalizes:
-                self.mpi.Finalize()
+        unsaid = "" if error is not None or self.code else next(filter(None, (one.unsaid() for one in self.open)), "")
+        if clean and self.finalizes:
+            self.mpi.Finalize()
+        if unsaid:
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                sys.stderr.write(f"distarray: {unsaid}\n")
+        elif clean or self.finalizes:
             return
-        if not self.finalizes:
-            for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(OSError, ValueError, AttributeError):
-                    stream.flush()
-            os._exit(1 if error is not None else self.code & 0xFF)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(1 if error is not None or unsaid else self.code & 0xFF)
 
 
 def _settled() -> bool:
@@ -149,6 +155,11 @@ def load_mpi() -> Any:
 def register(leaver: Leaver) -> None:
     """Have a communicator say goodbye at the process's end."""
     _EXIT.open.append(leaver)
+
+
+def forget_all(kind: type) -> None:
+    """None of this kind has anything to say any more."""
+    _EXIT.open = [leaver for leaver in _EXIT.open if not isinstance(leaver, kind)]
 
 
 def forget(leaver: Leaver) -> None:

@@ -1,0 +1,163 @@
+"""LU with partial pivoting of matrices that are spread over devices, and what is solved with it.
+
+Right-looking, over panels (see ``panels``): a panel is factorized by the device that has it, its pivots are whole columns
+and need no communication, and is sent to the devices that have columns to its right. While these are brought up to date,
+the owner of the next panel does that one first and factorizes it. Right-hand sides are columns further to the right.
+
+Communication of the factorization: each panel once to each other device, n²/2 elements to each (those that the panels to
+the right still need), the bound of the algorithm; of the back-substitution the same, to the devices with right-hand sides.
+
+References
+----------
+G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th edition, sections 3.2.11 and 3.6.
+P. Strazdins, "A comparison of lookahead and algorithmic blocking techniques for parallel matrix factorization", 1998.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from distarray.algorithms.panels import Panels, diagonal, run, send, subtract
+from distarray.context import Context
+from distarray.geometry import IndexMap, Range, Region
+from distarray.storage import Operand
+from distarray.transfer.execute import gather_to_host
+
+__all__ = ["LU"]
+
+
+class LU:
+    """The factors of a square matrix in panels, which they replace. `sides`: right-hand sides in panels, which become
+    ``inv(L) @ P @ sides``.
+    """
+
+    def __init__(self, context: Context, a: Panels, sides: Panels | None = None) -> None:
+        self.context = context
+        self.a = a
+        self.sides = sides
+        self._swaps: dict[int, Any] = {}
+        self._odd: dict[int, int] = {}
+        self._factorize()
+        self.diagonal = diagonal(a)
+
+    @property
+    def is_singular(self) -> bool:
+        """Whether a pivot is exactly zero; the same on all processes."""
+        return bool((self.diagonal == 0).any())
+
+    def _factorize(self) -> None:
+        context, a = self.context, self.a
+        n, last = a.rows, len(a.bounds) - 1
+        panels: dict[int, Any] = {}
+        if a.is_mine(a.owner(0)):
+            run(context, {a.owner(0): partial(self._panel, 0, panels)}, n * a.width**2)
+        for k, (low, high) in enumerate(a.bounds):
+            owner, width = a.owner(k), high - low
+            takers = [d for d in a.devices if a.has_after(d, k) or (self.sides is not None and self.sides.stores_on(d))]
+            there = send(context, panels.pop(k, None), (width, n - low), a.dtype, owner, takers, a.label)
+            swaps = send(context, self._swaps.pop(k, None), (width,), np.int64, owner, takers, a.label)
+            tasks: dict[int, Callable[[], None]] = {}
+            work = 0
+            for device in takers:
+                if a.is_mine(device):
+                    tasks[device] = partial(self._update, device, k, there[device], swaps[device], panels)
+                    work += (n - low) * width * (n - low) // len(a.devices)
+            run(context, tasks, work, a.owner(k + 1) if k < last else None)
+
+    def _panel(self, k: int, panels: dict[int, Any]) -> None:
+        """Factorize a panel, all of whose columns are here."""
+        low, _ = self.a.bounds[k]
+        device = self.context.by_id[self.a.owner(k)]
+        part = self.a.panel(k)[:, low:]
+        factors, swaps = device.lapack.lu(part.T)
+        part[...] = factors.T
+        panels[k] = device.lib.ascontiguousarray(factors.T)
+        swaps = np.asarray(swaps).astype(np.int64)
+        self._odd[k] = int(np.count_nonzero(swaps != np.arange(len(swaps)))) % 2
+        self._swaps[k] = device.lib.asarray(swaps)
+
+    def _update(self, device_id: int, k: int, panel: Any, swaps: Any, panels: dict[int, Any]) -> None:
+        a, sides = self.a, self.sides
+        device = self.context.by_id[device_id]
+        exchange = _exchange(device.to_host(swaps))
+        store, begin = a.stores[device_id].array, a.after(device_id, k)
+        if k + 1 < len(a.bounds) and a.owner(k + 1) == device_id:
+            end = a.slot(k + 1).stop
+            self._eliminate(device, k, store[begin:end], panel, exchange)
+            self._panel(k + 1, panels)
+            begin = end
+        self._eliminate(device, k, store[begin:], panel, exchange)
+        if sides is not None and device_id in sides.stores:
+            self._eliminate(device, k, sides.stores[device_id].array, panel, exchange)
+
+    def _eliminate(self, device: Any, k: int, columns: Any, panel: Any, exchange: tuple[Any, Any]) -> None:
+        """Bring columns (rows of memory) up to date with panel `k`."""
+        if not columns.size:
+            return
+        low, high = self.a.bounds[k]
+        to, come = exchange
+        if len(to):
+            columns[:, low + to] = columns[:, low + come]
+        top = columns[:, low:high]
+        top[...] = device.lapack.solve_triangular(panel[:, : high - low].T, top.T, lower=True, unit=True).T
+        subtract(device, columns[:, high:], top, panel[:, high - low :])
+
+    def solve(self) -> None:
+        """Replace the right-hand sides by ``inv(U)`` of them: the solutions."""
+        context, a, sides = self.context, self.a, self.sides
+        assert sides is not None
+        takers = [d for d in sides.devices if sides.stores_on(d)]
+        for k in reversed(range(len(a.bounds))):
+            low, high = a.bounds[k]
+            owner = a.owner(k)
+            upper = a.panel(k)[:, :high] if a.is_mine(owner) else None
+            there = send(context, upper, (high - low, high), a.dtype, owner, takers, a.label)
+            tasks = {d: partial(self._substitute, d, k, there[d]) for d in takers if a.is_mine(d)}
+            run(context, tasks, high * (high - low) * sides.columns)
+
+    def _substitute(self, device_id: int, k: int, panel: Any) -> None:
+        assert self.sides is not None
+        device, columns = self.context.by_id[device_id], self.sides.stores[device_id].array
+        low, high = self.a.bounds[k]
+        found = columns[:, low:high]
+        found[...] = device.lapack.solve_triangular(panel[:, low:high].T, found.T, lower=False).T
+        subtract(device, columns[:, :low], found, panel[:, :low])
+
+    def slogdet(self) -> tuple[Any, Any]:
+        """Sign and logarithm of the determinant's absolute value, on the host, the same on all processes."""
+        real = self.diagonal.real.dtype
+        with np.errstate(all="ignore"):
+            size = np.abs(self.diagonal)
+            if (size == 0).any():
+                return self.diagonal.dtype.type(0), real.type(-np.inf)
+            sign = np.prod(self.diagonal / size, dtype=self.diagonal.dtype)
+            return sign * (-1 if self._is_odd() else 1), np.sum(np.log(size), dtype=real)
+
+    def _is_odd(self) -> bool:
+        """Whether the rows were exchanged an odd number of times."""
+        a = self.a
+        regions: dict[int, list[Region]] = {device: [] for device in a.devices}
+        for k in range(len(a.bounds)):
+            regions[a.owner(k)].append(Region((Range.of(k, 1, 1),)))
+        layout = self.context.layout(IndexMap((len(a.bounds),), regions))
+        arrays = [
+            self.context.by_id[device].lib.asarray([self._odd[region.first[0]]], dtype=np.int64)
+            if a.is_mine(device)
+            else None
+            for device, region in layout.chunks
+        ]
+        return int(gather_to_host(self.context, Operand(layout, arrays, np.dtype(np.int64))).sum()) % 2 == 1
+
+
+def _exchange(swaps: Any) -> tuple[Any, Any]:
+    """LAPACK's successive exchanges of rows as one: where rows go, and which come there."""
+    moved: dict[int, int] = {}
+    for i, j in enumerate(swaps.tolist()):
+        if i != j:
+            moved[i], moved[j] = moved.get(j, j), moved.get(i, i)
+    rows = [(to, come) for to, come in sorted(moved.items()) if to != come]
+    return np.array([to for to, _ in rows], np.intp), np.array([come for _, come in rows], np.intp)

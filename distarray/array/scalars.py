@@ -1,0 +1,77 @@
+"""What results that are numbers do as NumPy's scalars do: hash, round, and whatever else Python asks of a number.
+
+A result is a number where NumPy returns a scalar (``x[i, j]``, ``x.sum()``): a detached 0-d array. It stands apart from the
+operators because all of it brings the value to Python, and arrays refuse it.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from distarray.array.place import as_operand
+from distarray.array.state import DistributedArray
+from distarray.context import current
+
+__all__ = ["Scalars", "new"]
+
+
+class Scalars(DistributedArray):
+    """Given to the array by ``distarray/distributed_array.py``. A NumPy scalar answers for the value, so that errors and
+    results are NumPy's."""
+
+    __slots__ = ()
+
+    def _number(self, method: str) -> Any:
+        """The value as a NumPy scalar; TypeError for what is an array in NumPy too."""
+        if not self._detached:
+            raise TypeError(
+                f"type DistributedArray doesn't define {method} for arrays, only for results that are numbers, such as "
+                f"x[0, 0] and x.sum(): use the function of numpy, or x[()]"
+            )
+        return self.get()[()]
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        if not self._detached:
+            raise TypeError("unhashable type: 'DistributedArray'")
+        return hash(self._number("__hash__"))
+
+    def __round__(self, ndigits: Any = None) -> Any:
+        value = self._number("__round__")
+        if ndigits is None:
+            return round(value)
+        round(value, ndigits)  # refused here where NumPy's scalar refuses it
+        return np.round(self, ndigits)
+
+    def __trunc__(self) -> int:
+        whole: int = math.trunc(self._number("__trunc__").item())
+        return whole
+
+    def __floor__(self) -> int:
+        return math.floor(self.item() if self._detached else float(self))
+
+    def __ceil__(self) -> int:
+        return math.ceil(self.item() if self._detached else float(self))
+
+    def as_integer_ratio(self) -> tuple[int, int]:
+        """The number as a pair of integers with exactly that ratio, as of ``numpy.float64``; ``statistics`` asks for it."""
+        ratio: tuple[int, int] = self._number("as_integer_ratio").item().as_integer_ratio()
+        return ratio
+
+    def is_integer(self) -> bool:
+        """Whether the number is a whole one, as of ``numpy.float64``."""
+        return bool(self._number("is_integer").is_integer())
+
+
+def new(cls: type[DistributedArray], *args: Any, **kwargs: Any) -> DistributedArray:
+    """What calling the class does: of one Python number it makes a 0-d value, since ``statistics`` makes its results of the
+    type that it was given; fractions and decimals become float64. Arrays are made by functions."""
+    if kwargs or len(args) != 1 or not isinstance(args[0], Number):
+        raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
+    value = args[0] if isinstance(args[0], (int, float, complex, np.generic)) else float(args[0])  # type: ignore[arg-type]
+    result: DistributedArray = as_operand(current(), value, ())
+    result._detached = True
+    return result

@@ -1,0 +1,59 @@
+"""How a process group begins and ends where it should not: who is named, and that nobody ends as if all were well."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .test_process_group import launch, needs_mpi
+
+HERE = Path(__file__).parent
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("raises", r"PeerLostError: rank 1 ended its program with KeyError: 'the reason'"),
+        (
+            "wrong rank",
+            r"PeerLostError: rank 1 ended its program with ValueError: rank = 0, but this process is rank 1",
+        ),
+        (
+            "stays away",
+            r"PeerLostError: rank 1 of 3 did not come .* within 3 s; .* or raise DISTARRAY_BOOTSTRAP_TIMEOUT",
+        ),
+        ("all come", "formed"),
+    ],
+)
+def test_who_does_not_come_is_named(name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTARRAY_BOOTSTRAP_TIMEOUT", "3" if name == "stays away" else "40")
+    done = launch(3, name, timeout=90, program=str(HERE / "forming_program.py"))
+    said = dict(re.findall(r"^rank (\d) after [\d.]+ s: (.*)$", done.stdout, re.MULTILINE))
+    ranks = "012" if name == "all come" else "02"
+    assert sorted(said) == list(ranks), (done.stdout, done.stderr)
+    assert all(re.match(text, said[rank]) for rank in ranks), said
+    waited = [float(seconds) for seconds in re.findall(r"after ([\d.]+) s", done.stdout)]
+    assert max(waited) < 15, waited
+
+
+@needs_mpi
+@pytest.mark.parametrize("end", ["block", "stop", "end"])
+@pytest.mark.parametrize("name", ["gather", "scatter", "broadcast", "reduce", "send", "refused"])
+def test_a_last_call_that_differs_is_everyones(name: str, end: str) -> None:
+    if end == "stop" and name == "refused":
+        pytest.skip("who goes on after a refused call may stop the group: it is the others' call that was made")
+    done = launch(3, name, end, timeout=60, program=str(HERE / "last_call_program.py"))
+    found = set(re.findall(r"^rank (\d) (?:raised|exit [1-9])", done.stdout, re.MULTILINE))
+    assert done.returncode != 0, done.stdout
+    assert found == {"0", "1", "2"}, (done.stdout, done.stderr[-3000:])
+
+
+@needs_mpi
+@pytest.mark.parametrize("end", ["block", "stop", "end"])
+def test_a_group_without_a_failure_ends_well(end: str) -> None:
+    done = launch(3, "none", end, timeout=60, program=str(HERE / "last_call_program.py"))
+    assert done.returncode == 0 and not done.stdout, (done.stdout, done.stderr)
+    assert "distarray:" not in done.stderr
