@@ -60,14 +60,18 @@ def whole_along(context: Context, layout: Layout, axes: Sequence[int]) -> Layout
 def mapped(
     context: Context, sources: Sequence[list[Any]], target: Layout, dtype: Any, call: Call, name: str
 ) -> DistributedArray:
-    """The array in `target` each of whose chunks is ``call(lib, *arrays)`` of the sources' chunks of the same number."""
+    """The array in `target` each of whose chunks is ``call(lib, *items)`` of what the sources have under its number: chunks'
+    arrays, and what else the call needs to know."""
     chunks: list[Chunk | None] = [None] * len(target.chunks)
     tasks = []
     for device in context.local_devices:
         tasks.append(partial(_map_here, device, target, sources, dtype, call, name, chunks))
-    nbytes = sum(a.nbytes for source in sources for a in source if a is not None)
-    run_tasks(context, tasks, nbytes, name)
+    run_tasks(context, tasks, _bytes(sources), name)
     return from_chunks(context, target, chunks, dtype)
+
+
+def _bytes(sources: Sequence[list[Any]]) -> int:
+    return sum(getattr(a, "nbytes", 0) for source in sources for a in source)
 
 
 def _map_here(
@@ -78,13 +82,21 @@ def _map_here(
         with device.active():
             found = call(device.lib, *[source[i] for source in sources])
             plain = device.lib.ascontiguousarray(found, dtype=dtype).reshape(shape)
-            if any(plain is source[i] or np.shares_memory(plain, source[i]) for source in sources if device.kind == "host"):
+            if device.kind == "host" and any(
+                isinstance(a, np.ndarray) and np.may_share_memory(plain, a) for a in (source[i] for source in sources)
+            ):
                 plain = plain.copy()
             chunks[i] = device.adopt(plain, name)
 
 
 def counted(
-    context: Context, sources: Sequence[list[Any]], layout: Layout, shape: Sequence[int], dtype: Any, call: Call, name: str
+    context: Context,
+    sources: Sequence[list[Any]],
+    layout: Layout,
+    shape: Sequence[int],
+    dtype: Any,
+    call: Call,
+    name: str,
 ) -> DistributedArray:
     """The sum over all elements, each once, of what ``call(lib, *parts)`` returns for parts of the sources, in SUM mode.
 
@@ -97,7 +109,7 @@ def counted(
         for device in context.local_devices
         if device.id in layout.devices
     ]
-    run_tasks(context, tasks, sum(a.nbytes for source in sources for a in source if a is not None), name)
+    run_tasks(context, tasks, _bytes(sources), name)
     return from_chunks(context, target, chunks, dtype)
 
 

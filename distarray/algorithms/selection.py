@@ -53,7 +53,9 @@ class Candidates:
         self.dtype = dtype
         self.parts = parts
         sizes = {device: np.array([sum(a.size for a in arrays)], np.int64) for device, arrays in parts.items()}
-        self.counts = dict(zip(self.devices, self._told(sizes, {d: 1 for d in devices}, np.dtype(np.int64)).tolist(), strict=True))
+        self.counts = dict(
+            zip(self.devices, self._told(sizes, dict.fromkeys(devices, 1), np.dtype(np.int64)).tolist(), strict=True)
+        )
         self.total = sum(self.counts.values())
 
     def _told(self, local: dict[int, Any], lengths: dict[int, int], dtype: Any) -> Any:
@@ -100,7 +102,7 @@ class Candidates:
         self._each(partial(_between, low=low, high=high, below=below, inside=inside))
         kept = Candidates(self.context, self.devices, self.dtype, inside)
         counted = {device: np.array([below[device]], np.int64) for device in self.parts}
-        return int(self._told(counted, {d: 1 for d in self.devices}, np.dtype(np.int64)).sum()), kept
+        return int(self._told(counted, dict.fromkeys(self.devices, 1), np.dtype(np.int64)).sum()), kept
 
     def beyond(self, bound: Any, above: bool) -> Candidates:
         """The candidates above or below a bound."""
@@ -183,7 +185,7 @@ def selected(found: Candidates, ranks: Sequence[int]) -> dict[int, Any]:
         under = [rank for rank in ranks if rank < below]
         over = [rank for rank in ranks if rank >= below + inside.total]
         if low == high:
-            results |= {rank: low for rank in within}
+            results |= dict.fromkeys(within, low)
         elif inside.total == found.total:  # few values that are often there: one at a time
             stuck = True
             continue

@@ -23,9 +23,7 @@ __all__ = ["apply_along_axis", "apply_over_axes", "sliding_window_view"]
 
 
 @implements(np.apply_along_axis)
-def apply_along_axis(
-    func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any
-) -> DistributedArray:
+def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> DistributedArray:
     """The results of a function of each line along an axis, put together.
 
     Parameters
@@ -76,12 +74,13 @@ def apply_along_axis(
             return lib.apply_along_axis(func1d, axis, part, *args, **kwargs)
 
         def model() -> Any:
-            for (_, region), array in zip(layout.chunks, arrays, strict=True):
+            key = tuple([slice(None) if i == axis else slice(0, 1) for i in range(x.ndim)])
+            for (device_id, _), array in zip(layout.chunks, arrays, strict=True):
                 if array is None or not array.size:
                     continue
-                with context.by_id[_].active():
-                    line = array[tuple([slice(None) if i == axis else slice(0, 1) for i in range(x.ndim)])]
-                    found = called(context.by_id[_].lib, line)
+                device = context.by_id[device_id]
+                with device.active():
+                    found = called(device.lib, array[key])
                 return [list(found.shape[axis : axis + found.ndim - x.ndim + 1]), dtype_name(check_dtype(found.dtype))]
             return None
 

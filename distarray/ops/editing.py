@@ -1,11 +1,11 @@
-"""Arrays with parts taken out, put in, chosen or packed: ``delete``, ``insert``, ``trim_zeros``, ``resize``, ``choose``, ``select``,
-``piecewise``, ``put_along_axis``, ``packbits``, and indices made from others."""
+"""Arrays with parts taken out, put in, chosen or packed: ``delete``, ``insert``, ``trim_zeros``, ``resize``, ``choose``,
+``select``, ``piecewise``, ``put_along_axis``, ``packbits``, and indices made from others."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from distarray.array.functions import implements
 from distarray.array.place import as_operand, host_values
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray, copy_array, same_context
-from distarray.array.writing import check_out
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops import reductions
 from distarray.ops.choosing import _given, where
@@ -106,6 +105,13 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> DistributedArray:
     return take(x, np.flatnonzero(kept), axis=axis)  # type: ignore[no-any-return]
 
 
+def _shorter(x: DistributedArray, ndim: int) -> DistributedArray:
+    """The array without leading axes of length 1 that are too many."""
+    while x.ndim > ndim and x.shape[0] == 1:
+        x = x[0, ...]
+    return x
+
+
 @implements(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> DistributedArray:
     """A copy with values put before some slices along an axis.
@@ -154,6 +160,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Distribu
         new = new[(*(None,) * (x.ndim - new.ndim), ...)]
         if not places.ndim:
             new = moveaxis(new, 0, axis)
+        new = _shorter(new, x.ndim)
         new = broadcast_to(new, (*x.shape[:axis], new.shape[axis], *x.shape[axis + 1 :]))
         return concatenate((x[(*head, slice(0, index))], new, x[(*head, slice(index, None))]), axis=axis)  # type: ignore[no-any-return]
     places = places.astype(np.intp) if not places.size else places
@@ -163,7 +170,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Distribu
     for place in places.tolist():
         if not 0 <= place <= n:
             raise IndexError(f"index {place} is out of bounds for axis {axis} with size {n}")
-    new = broadcast_to(new, (*x.shape[:axis], len(places), *x.shape[axis + 1 :]))
+    new = broadcast_to(_shorter(new, x.ndim), (*x.shape[:axis], len(places), *x.shape[axis + 1 :]))
     order = np.argsort(np.concatenate([places, np.arange(n)]), kind="stable")
     joined = concatenate((new, x), axis=axis)
     return take(joined, order, axis=axis)  # type: ignore[no-any-return]
@@ -241,17 +248,19 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """
     found = list(choices)
     context = same_context([x for x in (a, *found, out) if isinstance(x, DistributedArray)])
-    number: DistributedArray = as_operand(context, a, ())
+    number: Any = as_operand(context, a, ())
     if not found:
         raise ValueError("0-length sequence.")
     if not np.can_cast(number.dtype, np.intp, "same_kind"):
-        raise TypeError(f"Cannot cast array data from {number.dtype!r} to {np.dtype(np.intp)!r} according to the rule 'safe'")
+        raise TypeError(
+            f"Cannot cast array data from {number.dtype!r} to {np.dtype(np.intp)!r} according to the rule 'safe'"
+        )
     n = len(found)
     arrays = [as_operand(context, x, ()) for x in found]
     dtype = np.result_type(*[x.dtype for x in arrays])
     broadcast_shape(number.shape, *[x.shape for x in arrays])
     if mode == "raise":
-        if number.size and not (0 <= int(reductions.min(number)) and int(reductions.max(number)) < n):
+        if number.size and not (int(reductions.min(number)) >= 0 and int(reductions.max(number)) < n):
             raise ValueError("invalid entry in choice array")
     elif mode == "wrap":
         number = np.mod(number.astype(np.intp), n)
@@ -415,14 +424,18 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
         beside = IndexMap(
             shape,
             {
-                d: [Region((*r[:axis], Range.full(shape[axis] if r.size else 0), *r[axis + 1 :])) for r in target.index_map.regions(d)]
+                d: [
+                    Region((*r[:axis], Range.full(shape[axis] if r.size else 0), *r[axis + 1 :]))
+                    for r in target.index_map.regions(d)
+                ]
                 for d in target.devices
             },
         )
         layout = context.layout(beside)
         order = {chunk: i for i, chunk in enumerate(layout.chunks)}
         numbers = [
-            order[d, Region((*r[:axis], Range.full(shape[axis] if r.size else 0), *r[axis + 1 :]))] for d, r in target.chunks
+            order[d, Region((*r[:axis], Range.full(shape[axis] if r.size else 0), *r[axis + 1 :]))]
+            for d, r in target.chunks
         ]
         at_, held = aligned(chosen, layout), aligned(broadcast_to(new, shape), layout)
 
@@ -434,7 +447,12 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
 
         arrays = at(context, source, target, "put_along_axis")
         result = mapped(
-            context, [arrays, [at_[i] for i in numbers], [held[i] for i in numbers]], target, x.dtype, local, "put_along_axis"
+            context,
+            [arrays, [at_[i] for i in numbers], [held[i] for i in numbers]],
+            target,
+            x.dtype,
+            local,
+            "put_along_axis",
         )
     x[...] = result
 
@@ -528,7 +546,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     for x, n, how in pairs if order == "C" else pairs[::-1]:
         if x.dtype.kind not in "iu":
             raise TypeError("only int indices permitted")
-        index = x.astype(np.intp)
+        index: Any = x.astype(np.intp)
         if how == "raise":
             if index.size and (int(reductions.min(index)) < 0 or int(reductions.max(index)) >= n):
                 raise ValueError("invalid entry in coordinates array")

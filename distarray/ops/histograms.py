@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.folds import warn_caller
 from distarray.algorithms.local import aligned, counted
 from distarray.array.functions import implements
 from distarray.array.place import as_operand, host_values
 from distarray.array.state import DistributedArray, same_context
+from distarray.fusion.expr import call_site, warn_at
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.quantiles import percentile
@@ -109,7 +109,7 @@ def _stone(a: DistributedArray, ends: Any) -> Any:
     most = max(100, int(np.sqrt(n)))
     best = min(range(1, most + 1), key=loss)
     if best == most:
-        warn_caller("The number of bins estimated may be suboptimal.")
+        warn_at(call_site(), "The number of bins estimated may be suboptimal.")
     return width / best
 
 
@@ -135,7 +135,10 @@ def _estimated(a: DistributedArray, name: str, range: Any, weights: Any) -> tupl
         return 1, (first, last)
     if a.dtype.kind in "iu" and width < 1:
         width = 1
-    return math.ceil((int(last) - int(first) if a.dtype.kind in "iu" and range is None else last - first) / width), (first, last)
+    return math.ceil((int(last) - int(first) if a.dtype.kind in "iu" and range is None else last - first) / width), (
+        first,
+        last,
+    )
 
 
 def _edges(a: DistributedArray, bins: Any, range: Any, weights: Any) -> tuple[Any, Any, Any]:
@@ -316,7 +319,9 @@ def histogramdd(
         if weights is not None:
             w = as_operand(context, weights, ())
             if not np.can_cast(w.dtype, np.float64):
-                raise TypeError(f"Cannot cast array data from {w.dtype!r} to {np.dtype(float)!r} according to the rule 'safe'")
+                raise TypeError(
+                    f"Cannot cast array data from {w.dtype!r} to {np.dtype(float)!r} according to the rule 'safe'"
+                )
             if w.shape != first.shape:
                 raise ValueError("The weights and list don't have the same length.")
             sources.append(aligned(w, source.layout))
@@ -427,13 +432,13 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> DistributedA
         if low < 0:
             raise ValueError("'list' argument must have no negative elements")
         length = max(length, high + 1)
-    dtype = np.dtype(np.intp if w is None else np.float64)
+    dtype = np.dtype(np.float64 if w is not None and a.size else np.intp)
     with context.lock:
         source = a._operand("bincount")
         sources = [source.arrays] if w is None else [source.arrays, aligned(w, source.layout)]
 
         def local(lib: Any, part: Any, weight: Any = None) -> Any:
-            return lib.bincount(part, weight, length)
+            return lib.bincount(part.reshape(-1), weight, length)
 
         return counted(context, sources, source.layout, (length,), dtype, local, "bincount")
 
@@ -467,11 +472,13 @@ def digitize(x: Any, bins: Any, right: bool = False) -> DistributedArray:
     if a.dtype.kind == "c":
         raise TypeError("x may not be complex")
     if edges.ndim != 1:
-        raise ValueError("object of too small depth for desired array" if not edges.ndim else "object too deep for desired array")
+        raise ValueError(
+            "object of too small depth for desired array" if not edges.ndim else "object too deep for desired array"
+        )
     side = "left" if right else "right"
     before, behind = edges[:-1], edges[1:]
     if bool(reductions.all(before <= behind)):
-        return searchsorted(edges, a, side=side)  # type: ignore[no-any-return]
+        return searchsorted(edges, a, side=side)
     if bool(reductions.all(before >= behind)):
-        return len(edges) - searchsorted(edges[::-1], a, side=side)  # type: ignore[no-any-return]
+        return len(edges) - searchsorted(edges[::-1], a, side=side)
     raise ValueError("bins must be monotonically increasing or decreasing")

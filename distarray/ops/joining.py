@@ -20,13 +20,11 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_writable
 from distarray.context import Context, current
 from distarray.devices import Chunk
-from distarray.errors import UnsupportedError
 from distarray.fusion.demand import write
 from distarray.fusion.expr import Leaf
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
-from distarray.ops.generate import generate
 from distarray.ops.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims
 from distarray.ops.reshaping import reshape
 from distarray.storage import Operand, operand

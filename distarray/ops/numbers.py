@@ -38,8 +38,14 @@ def _infinite(x: Any, out: Any, negative: bool) -> Any:
     array = asarray(x)
     if array.dtype.kind == "c":
         raise TypeError(f"This operation is not supported for {array.dtype} values because it would be ambiguous.")
-    sign = np.signbit(array) if array.dtype.kind in "fV" else array < 0 if array.dtype.kind == "i" else zeros_like(array, dtype=bool)
-    found = np.isinf(array) & (sign if negative else ~sign)
+    sign = (
+        np.signbit(array)
+        if array.dtype.kind in "fV"
+        else array < 0
+        if array.dtype.kind == "i"
+        else zeros_like(array, dtype=bool)
+    )
+    found: Any = np.isinf(array) & (sign if negative else ~sign)
     return found if out is None else _given(found, out)
 
 

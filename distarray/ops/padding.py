@@ -115,7 +115,9 @@ or callable
     writer = _writer(mode, x.ndim, kwargs)
     for axis, (low, high) in enumerate(sides):
         if low or high:
-            later = tuple(slice(a, n - b) for (a, b), n in zip(sides[axis + 1 :], result.shape[axis + 1 :], strict=True))
+            later = tuple(
+                slice(a, n - b) for (a, b), n in zip(sides[axis + 1 :], result.shape[axis + 1 :], strict=True)
+            )
             roi = result[(*(slice(None),) * (axis + 1), *later)]
             if roi.size:
                 writer(roi, axis, low, high)
@@ -214,7 +216,9 @@ def _statistics(
             raise ValueError("stat_length of 0 yields no value for padding")
         part = roi[_at(axis, low, low + length) if not i else _at(axis, stop - length, stop)]
         value = _STATISTICS[mode](part, axis=axis, keepdims=True)
-        found.append((np.rint(value) if roi.dtype.kind in "iu" and value.dtype.kind == "f" else value).astype(roi.dtype))
+        found.append(
+            (np.rint(value) if roi.dtype.kind in "iu" and value.dtype.kind == "f" else value).astype(roi.dtype)
+        )
     _write(roi, axis, low, high, *found)
 
 

@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.folds import warn_caller
 from distarray.algorithms.local import at, mapped, whole_along
 from distarray.algorithms.selection import candidates, selected
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray
-from distarray.array.writing import check_out
+from distarray.array.writing import check_writable, deliver
+from distarray.fusion.expr import call_site, warn_at
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.ops import reductions
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
-from distarray.ops.manipulation import broadcast_to, moveaxis
-from distarray.ops.nan import holds_nan, nanmean
+from distarray.ops.manipulation import broadcast_to
+from distarray.ops.nans import holds_nan, nanmean
 from distarray.ops.reshaping import reshape
 from distarray.ops.scans import cumsum
 from distarray.ops.sorting import argsort
@@ -195,11 +195,11 @@ class _Lines:
 
 def _delivered(value: DistributedArray, out: Any) -> Any:
     if out is None:
-        return reductions._scalar(value)
+        return deliver(value, None)
     if tuple(out.shape) != value.shape:
         raise ValueError(f"Wrong shape of argument 'out', shape={value.shape} is required; got shape={out.shape}.")
     if isinstance(out, DistributedArray):
-        check_out((out,), value.shape)
+        check_writable(out)
         out[...] = value
     else:
         out[...] = value.get()
@@ -308,7 +308,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
         else:
             value = lines.mapped(middle, 1, x.dtype)
     if bool(reductions.any(np.isnan(value))):
-        warn_caller("All-NaN slice encountered")
+        warn_at(call_site(), "All-NaN slice encountered")
     return _delivered(lines.shaped(value, (), keepdims), out)
 
 
@@ -342,10 +342,10 @@ def _quantile(
     q = _checked(x, q, name)
     _method(method, weights)
     keepdims = bool(given(keepdims, False))
-    if weights is not None:
-        return _delivered(_weighted(x, q, axis, keepdims, weights, skip), out)
     if skip and not x.size:
         return nanmean(x, axis, out=out, keepdims=keepdims)
+    if weights is not None:
+        return _delivered(_weighted(x, q, axis, keepdims, weights, skip), out)
     lines = _Lines(x, axis, "quantile")
     if not lines.n:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")

@@ -18,7 +18,7 @@ from distarray.context import Context
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.ops import reductions
-from distarray.ops.choosing import where
+from distarray.ops.choosing import conj, where
 from distarray.ops.convert import asarray
 from distarray.ops.creation import empty_like
 from distarray.ops.scans import cumsum
@@ -88,9 +88,11 @@ def _halos(context: Context, layout: Layout, n: int, m: int, start: int, stop: i
     split = blocks(0).resolve((size,), layout.devices)
     if layout.index_map.is_replicated:
         split = everywhere(context, (size,), layout.devices).index_map
-    elif all(region[0].step == 1 for _, region in layout.chunks) and layout.index_map.is_disjoint and len(
-        layout.chunks
-    ) == len(layout.devices):  # results stay beside the elements in their middle
+    elif (
+        all(region[0].step == 1 for _, region in layout.chunks)
+        and layout.index_map.is_disjoint
+        and len(layout.chunks) == len(layout.devices)
+    ):  # results stay beside the elements in their middle
         shift = start - (m - 1) // 2
         mapping = {}
         for device, region in layout.chunks:
@@ -153,7 +155,7 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> DistributedArray:
     x, y = (item if item.ndim else item[None] for item in (x, y))
     _one_axis(x, y)
     y = y[::-1]
-    return _convolved("correlate", x, np.conj(y) if y.dtype.kind == "c" else y, mode, reverse=True)
+    return _convolved("correlate", x, conj(y) if y.dtype.kind == "c" else y, mode, reverse=True)
 
 
 def _one_axis(*arrays: DistributedArray) -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.folds import warn_caller
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
+from distarray.array.writing import deliver
+from distarray.fusion.expr import call_site, warn_at
 from distarray.linalg.diagonals import diagonal
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -82,7 +83,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         if bool(reductions.any(scale == 0.0)):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
         product = np.multiply(x, w, dtype=dtype)
-        mean = reductions._scalar(np.true_divide(reductions.sum(product, axis, keepdims=keepdims), scale))
+        mean = deliver(np.true_divide(reductions.sum(product, axis, keepdims=keepdims), scale), None)
     if not returned:
         return mean
     if isinstance(scale, DistributedArray):
@@ -171,7 +172,7 @@ def cov(
         else:
             factor = total - ddof * float(reductions.sum(w * asarray(aweights))) / total
     if factor <= 0:
-        warn_caller("Degrees of freedom <= 0 for slice")
+        warn_at(call_site(), "Degrees of freedom <= 0 for slice")
         factor = 0.0
     apart = rows - middle[:, None]
     if apart.dtype != dtype:

@@ -11,7 +11,7 @@ import numpy as np
 from distarray.array.functions import implements
 from distarray.array.place import as_operand, host_values
 from distarray.array.state import DistributedArray, same_context
-from distarray.array.writing import check_out
+from distarray.array.writing import check_writable
 from distarray.linalg.diagonals import diagonal
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
@@ -101,7 +101,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         raise ValueError("array must be at least 2-d")
     if a.ndim > 2 and len(set(a.shape)) > 1:
         raise ValueError("All dimensions of input must be of equal length")
-    check_out((a,), a.shape)
+    check_writable(a)
     if a.ndim == 2:
         end = a.size if wrap else min(a.shape[1] * a.shape[1], a.size)
         places = np.unravel_index(np.arange(0, end, a.shape[1] + 1), a.shape) if end else ()

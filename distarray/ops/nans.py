@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.folds import warn_caller
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
-from distarray.array.writing import store
+from distarray.array.writing import deliver
+from distarray.fusion.expr import call_site, warn_at
 from distarray.ops import reductions
 from distarray.ops.choosing import copyto, where
 from distarray.ops.convert import asarray
@@ -84,9 +84,7 @@ def nanprod(
     return reductions.prod(without_nan(x, 1) if holds_nan(x.dtype) else x, axis, dtype, out, keepdims, initial, where)
 
 
-def _least(
-    function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any
-) -> Any:
+def _least(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
     """``nanmin`` and ``nanmax``, by the function and the value that never wins."""
     x = asarray(a)
     if not holds_nan(x.dtype):
@@ -99,11 +97,11 @@ def _least(
     nothing = reductions.all(np.isnan(x), axis, keepdims=keepdims)
     if not bool(reductions.any(nothing)):
         return result
-    warn_caller("All-NaN slice encountered")
+    warn_at(call_site(), "All-NaN slice encountered")
     if out is not None:
         copyto(out, x.dtype.type(np.nan), where=nothing if isinstance(out, DistributedArray) else nothing.get())
         return out
-    return reductions._scalar(_where(nothing, x.dtype.type(np.nan), result))
+    return deliver(_where(nothing, x.dtype.type(np.nan), result), None)
 
 
 _where = where
@@ -244,9 +242,9 @@ def nanmean(
     count = reductions.sum(~np.isnan(x), axis, np.intp, None, keepdims, where=where)
     total = reductions._total(without_nan(x, 0), axis, dtype, out, keepdims, given(where, True))
     if bool(reductions.any(count == 0)):
-        warn_caller("Mean of empty slice")
+        warn_at(call_site(), "Mean of empty slice")
     value = _over(total, count)
-    return reductions._scalar(value) if out is None else store(value, out)
+    return deliver(value, out)
 
 
 def _nanvar(
@@ -278,7 +276,7 @@ def _nanvar(
     value = _over(total, free)
     few = free <= 0
     if bool(reductions.any(few)):
-        warn_caller("Degrees of freedom <= 0 for slice.")
+        warn_at(call_site(), "Degrees of freedom <= 0 for slice.")
         value = _where(few, value.dtype.type(np.nan), value)
     return value
 
@@ -313,7 +311,7 @@ def nanvar(
     if not holds_nan(x.dtype):
         return reductions.var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
     value = _nanvar(x, axis, dtype, out, ddof, keepdims, where, mean, correction)
-    return reductions._scalar(value) if out is None else store(value, out)
+    return deliver(value, out)
 
 
 @implements(np.nanstd)
@@ -339,4 +337,4 @@ def nanstd(
     if not holds_nan(x.dtype):
         return reductions.std(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
     value = np.sqrt(_nanvar(x, axis, dtype, out, ddof, keepdims, where, mean, correction))
-    return reductions._scalar(value) if out is None else store(value, out)
+    return deliver(value, out)
