@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import distarray as da
 from conformance.checking import both
 from conformance.contexts import context, examples
-from conformance.ranks import SHARES, on_ranks
 from conformance.strategies import (
     BOOL,
     COMPLEX,
@@ -416,6 +414,7 @@ def unpackbits(draw: Draw) -> Case:
     x = one(draw, [np.dtype("uint8")])
     axis = draw(axes(x.ndim)) if x.ndim and pick(draw, True, False) else None
     order, count = pick(draw, "big", "little"), pick(draw, None, 3, -1, 40)
+    count = count if x.size else None  # NumPy returns memory as it is there
     return [x], lambda x: np.unpackbits(x, axis, count, order)
 
 
@@ -550,7 +549,8 @@ CASES: dict[str, tuple[Callable[[Draw], Case], dict[str, Any]]] = {
     **{f"emath.{name}": (emath(name), ROUNDED) for name in (
         "sqrt", "log", "log2", "log10", "arccos", "arcsin", "arctanh")},
     "emath.two": (emath_two, ROUNDED),
-    "polyval": (polyval, {"exact": False, "ulps": 64, "scale": 1e6}), "polyfit": (polyfit, {"exact": False, "ulps": 1e5, "scale": 10.0}),
+    "polyval": (polyval, {"exact": False, "ulps": 64, "scale": 1e6}),
+    "polyfit": (polyfit, {"exact": False, "ulps": 1e5, "scale": 10.0}),
     "coefficients": (coefficients, {"exact": False, "ulps": 64, "scale": 400.0}),
 }  # fmt: skip
 

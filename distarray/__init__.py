@@ -23,6 +23,8 @@ from distarray.ops import (
     applying,
     choosing,
     chunks,
+    comparing,
+    complex_numbers,
     coordinates,
     creation,
     data_types,
@@ -33,6 +35,7 @@ from distarray.ops import (
     indexing,
     joining,
     manipulation,
+    metadata,
     nans,
     numbers,
     padding,
@@ -58,6 +61,8 @@ from distarray.ops import scimath as emath
 from distarray.ops.applying import *
 from distarray.ops.choosing import *
 from distarray.ops.chunks import *
+from distarray.ops.comparing import *
+from distarray.ops.complex_numbers import *
 from distarray.ops.convert import asarray, astype, copy, distributed_array
 from distarray.ops.coordinates import *
 from distarray.ops.creation import *
@@ -95,9 +100,10 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    applying, choosing, chunks, coordinates, creation, data_types, differences, editing, elementwise,
-    histograms, joining, manipulation, nans, numbers, padding, polynomials, processes, products, quantiles,
-    reductions, reshaping, scans, searching, sequences, sets, signal, sorting, statistics, taking, triangles,
+    applying, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, editing,
+    elementwise, histograms, joining, manipulation, nans, numbers, padding, polynomials, processes, products,
+    quantiles, reductions, reshaping, scans, searching, sequences, sets, signal, sorting, statistics, taking,
+    triangles,
 )  # fmt: skip
 
 __all__ = [

@@ -25,6 +25,7 @@ from distarray.errors import UnsupportedError, absent
 from distarray.linalg import diagonals, products
 from distarray.ops import (
     choosing,
+    complex_numbers,
     convert,
     data_types,
     indexing,
@@ -357,30 +358,30 @@ class Methods(DistributedArray):
     @property
     def real(self) -> DistributedArray:
         """The real part; of complex arrays a read-only copy where NumPy has a view: write it by ``x.real = value``."""
-        return choosing.real(self)
+        return complex_numbers.real(self)
 
     @real.setter
     def real(self, value: Any) -> None:
-        choosing.set_part(self, "real", value)
+        complex_numbers.set_part(self, "real", value)
 
     @property
     def imag(self) -> DistributedArray:
         """The imaginary part, a read-only copy: write it by ``x.imag = value``."""
-        return choosing.imag(self)
+        return complex_numbers.imag(self)
 
     @imag.setter
     def imag(self, value: Any) -> None:
         if self._dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")
-        choosing.set_part(self, "imag", value)
+        complex_numbers.set_part(self, "imag", value)
 
     def conj(self, out: Any = None) -> Any:
         """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
-        return choosing.conj(self, out)
+        return complex_numbers.conj(self, out)
 
     def conjugate(self, out: Any = None) -> Any:
         """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
-        return choosing.conj(self, out)
+        return complex_numbers.conj(self, out)
 
     def clip(
         self,

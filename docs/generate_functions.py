@@ -19,6 +19,8 @@ from distarray.ops import (
     applying,
     choosing,
     chunks,
+    comparing,
+    complex_numbers,
     convert,
     coordinates,
     creation,
@@ -53,7 +55,7 @@ from distarray.ops import (
 CHAPTERS = {
     "Conversion and layout": [convert, explain],
     "Creation": [creation, sequences, coordinates],
-    "Element-wise": [elementwise, choosing, numbers],
+    "Element-wise": [elementwise, choosing, complex_numbers, comparing, numbers],
     "Reductions and scans": [reductions, scans, differences],
     "Without NaN": [nans],
     "Statistics": [statistics, quantiles, histograms],

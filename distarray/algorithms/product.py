@@ -15,7 +15,7 @@ import numpy as np
 
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, needed, plan
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_operand, is_cupy, place
+from distarray.array.place import as_array, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, Device
@@ -39,7 +39,7 @@ def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
     context = same_context(known)
     arrays = [item if isinstance(item, DistributedArray) or is_cupy(item) else np.asarray(item) for item in items]
     if not any(isinstance(array, DistributedArray) for array in arrays):
-        arrays[0] = as_operand(context, arrays[0], arrays[0].shape)
+        arrays[0] = as_array(context, arrays[0])
     return context, arrays
 
 

@@ -34,6 +34,7 @@ from distarray.devices import Device, in_turn
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.fusion.kernels.pending import in_order
+from distarray.fusion.kernels.reductions import sum_squares
 from distarray.fusion.unstored import unstored
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
@@ -42,7 +43,7 @@ from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks",
+    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
     "normalized", "place_operand", "reduced", "small", "whole_lines",
 ]  # fmt: skip
 
@@ -65,6 +66,8 @@ class Reduction(NamedTuple):
     given : dtype or None
         What the caller asked for.
     initial : scalar, None or NOTHING
+    squares : bool
+        Sums of real numbers and of their squares, as real and imaginary parts.
     """
 
     ufunc: np.ufunc
@@ -73,6 +76,7 @@ class Reduction(NamedTuple):
     dtype: Any
     given: Any
     initial: Any
+    squares: bool = False
 
     @property
     def mode(self) -> Mode | None:
@@ -174,6 +178,20 @@ def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> Distr
         value = value.astype(call.dtype)
     layout = resolve_layout(context, None, shape, itemsize=call.dtype.itemsize)
     return place(context, np.broadcast_to(value, shape), layout)
+
+
+def moments(context: Context, a: DistributedArray, axes: tuple[int, ...], keepdims: bool) -> DistributedArray | None:
+    """Sums of a recorded real expression and of its squares, read in one pass, as real and imaginary parts; None where
+    the expression has to be evaluated first."""
+    with context.lock:
+        context.check()
+        found = None if a._node is None else unstored(context, a._node)
+        if found is None:
+            return None
+        call = Reduction(np.add, axes, keepdims, np.dtype(np.complex128), None, NOTHING, squares=True)
+        plan = _planned(context, call, found.layout)
+        assert plan is not None
+        return _fold(context, call, found, None, plan)
 
 
 def _operand(call: Reduction, a: DistributedArray, where: Any) -> Operand:
@@ -356,13 +374,15 @@ def _fold_here(
         for turn, (array, mask) in enumerate(operands):
             if steady:
                 array = in_order(device.lib, array)
+            target = out if turn == 0 else device.empty(out.shape, out.dtype, call.ufunc.__name__).array
+            if call.squares:
+                sum_squares(device.lib, array, target, call.axes)
+            else:
+                local_reduce(device, call.ufunc, array, target, call.axes, call.given, start, mask)
             if turn == 0:
-                local_reduce(device, call.ufunc, array, out, call.axes, call.given, start, mask)
                 continue
-            more = device.empty(out.shape, out.dtype, call.ufunc.__name__)
-            local_reduce(device, call.ufunc, array, more.array, call.axes, call.given, start, mask)
             assert call.mode is not None
-            combine(device.lib, call.mode, out, more.array)
+            combine(device.lib, call.mode, out, target)
 
 
 def _fold_initial(device: Device, call: Reduction, out: Any, key: Any, mode: Any) -> None:

@@ -365,7 +365,9 @@ class DistributedArray:
         __neg__ = __pos__ = __abs__ = __invert__ = _alone
 
         def __divmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
-        def __rdivmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
+
+        __rdivmod__ = __divmod__
+
         def __eq__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
         def __ne__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
         def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any: ...
@@ -438,7 +440,9 @@ class DistributedArray:
         @imag.setter
         def imag(self, value: Any) -> None: ...
         def conj(self, out: Any = None) -> Any: ...
-        def conjugate(self, out: Any = None) -> Any: ...
+
+        conjugate = conj
+
         def clip(
             self,
             min: ArrayLike | None = None,
@@ -464,15 +468,9 @@ class DistributedArray:
             initial: Any = NOTHING,
             where: ArrayLike = NOTHING,
         ) -> Any: ...
-        def prod(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
+
+        prod = sum
+
         def max(
             self,
             axis: Axis = None,
@@ -481,20 +479,15 @@ class DistributedArray:
             initial: Any = NOTHING,
             where: ArrayLike = NOTHING,
         ) -> Any: ...
-        def min(
-            self,
-            axis: Axis = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
+
+        min = max
+
         def any(
             self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
         ) -> Any: ...
-        def all(
-            self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
-        ) -> Any: ...
+
+        all = any
+
         def mean(
             self,
             axis: Axis = None,
@@ -516,22 +509,16 @@ class DistributedArray:
             mean: Any = NOTHING,
             correction: float = NOTHING,
         ) -> Any: ...
-        def std(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            ddof: float = 0,
-            keepdims: bool = NOTHING,
-            *,
-            where: ArrayLike = NOTHING,
-            mean: Any = NOTHING,
-            correction: float = NOTHING,
-        ) -> Any: ...
+
+        std = var
+
         def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
-        def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
+
+        argmin = argmax
+
         def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
-        def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
+
+        cumprod = cumsum
 
 
 def _check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from distarray.algorithms.jacobi import Jacobi
 from distarray.algorithms.panels import taking_part
 from distarray.array.functions import implements
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.linalg.matrices import Linear, arrays, common, each, is_spread, real, square
 
@@ -119,7 +119,7 @@ def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tupl
     columns = from_chunks(context, *found.columns, x.dtype)
     sizes: Any = np.linalg.vector_norm(columns, axis=1).get()
     order = np.argsort(sizes, stable=True)
-    values = as_operand(context, (sizes[order] - bound).astype(sizes.dtype), sizes.shape)
+    values = as_array(context, (sizes[order] - bound).astype(sizes.dtype))
     if not vectors:
         return values, None
     unit = columns / sizes[:, None]

@@ -13,16 +13,17 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from distarray.algorithms.local import aligned, at, mapped, whole_along
 from distarray.array.functions import implements
-from distarray.array.place import as_operand, host_values
+from distarray.array.place import as_array, host_values
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray, copy_array, same_context
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops import reductions
-from distarray.ops.choosing import _given, where
+from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros, zeros_like
 from distarray.ops.joining import concatenate
 from distarray.ops.manipulation import broadcast_arrays, broadcast_to, moveaxis
+from distarray.ops.recording import into
 from distarray.ops.reshaping import ravel, reshape
 from distarray.ops.searching import argmax, nonzero
 from distarray.ops.taking import _axis, _common, _on_host_arrays, _target, take
@@ -149,7 +150,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Distribu
             places = np.flatnonzero(places)
         elif places.ndim > 1:
             raise ValueError("index array argument obj to insert must be one dimensional or scalar")
-    new: DistributedArray = as_operand(x._context, values, ())
+    new: DistributedArray = as_array(x._context, values)
     if new.dtype != x.dtype:
         new = new.astype(x.dtype)
     if places.size == 1:
@@ -248,7 +249,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """
     found = list(choices)
     context = same_context([x for x in (a, *found, out) if isinstance(x, DistributedArray)])
-    number: Any = as_operand(context, a, ())
+    number: Any = as_array(context, a)
     if not found:
         raise ValueError("0-length sequence.")
     if not np.can_cast(number.dtype, np.intp, "same_kind"):
@@ -256,7 +257,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
             f"Cannot cast array data from {number.dtype!r} to {np.dtype(np.intp)!r} according to the rule 'safe'"
         )
     n = len(found)
-    arrays = [as_operand(context, x, ()) for x in found]
+    arrays = [as_array(context, x) for x in found]
     dtype = np.result_type(*[x.dtype for x in arrays])
     broadcast_shape(number.shape, *[x.shape for x in arrays])
     if mode == "raise":
@@ -272,7 +273,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     result = broadcast_to(arrays[-1].astype(dtype), shape)
     for i in range(n - 2, -1, -1):
         result = where(number == i, arrays[i].astype(dtype), result)
-    return _given(result if n > 1 else copy_array(result), out, "unsafe")
+    return into(result if n > 1 else copy_array(result), out, "unsafe")
 
 
 @implements(np.select)
@@ -300,9 +301,9 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> DistributedArray
         raise ValueError("select with an empty condition list is not possible")
     context = same_context([x for x in (*condlist, *choicelist, default) if isinstance(x, DistributedArray)])
     scalars = (int, float, complex)
-    choices = [x if type(x) in scalars else as_operand(context, x, ()) for x in (*choicelist, default)]
+    choices = [x if type(x) in scalars else as_array(context, x) for x in (*choicelist, default)]
     dtype = np.result_type(*[x if type(x) in scalars else x.dtype for x in choices])
-    conditions = [as_operand(context, x, ()) for x in condlist]
+    conditions = [as_array(context, x) for x in condlist]
     for i, condition in enumerate(conditions):
         if condition.dtype != bool:
             raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
@@ -337,7 +338,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     lone = isinstance(condlist, (DistributedArray, np.ndarray)) and condlist.ndim == a.ndim
     if np.isscalar(condlist) or lone or (not isinstance(condlist[0], (list, np.ndarray, DistributedArray)) and a.ndim):
         condlist = [condlist]
-    conditions = [as_operand(context, c, ()).astype(bool) for c in condlist]
+    conditions = [as_array(context, c).astype(bool) for c in condlist]
     n = len(conditions)
     if n == len(funclist) - 1:
         some = conditions[0]
@@ -408,12 +409,12 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
         raise IndexError(f"shape mismatch: indices of shape {index.shape} don't fit an array of shape {x.shape}")
     shape = (*lead[:axis], index.shape[axis], *lead[axis + 1 :])
     n = x.shape[axis]
-    chosen = broadcast_to(as_operand(context, index, ()).astype(np.intp), shape)
+    chosen = broadcast_to(as_array(context, index).astype(np.intp), shape)
     if chosen.size:
         low, high = int(reductions.min(chosen)), int(reductions.max(chosen))
         if low < -n or high >= n:
             raise IndexError(f"index {high if high >= n else low} is out of bounds for axis {axis} with size {n}")
-    new = as_operand(context, values, ())
+    new = as_array(context, values)
     broadcast_shape_fits = np.broadcast_shapes(new.shape, shape) == shape
     if not broadcast_shape_fits:
         raise ValueError(f"shape mismatch: value array of shape {new.shape} could not be broadcast to {shape}")
@@ -476,7 +477,7 @@ def ix_(*args: Any) -> tuple[DistributedArray, ...]:
             new = new.astype(np.intp)
         if new.ndim != 1:
             raise ValueError("Cross index must be 1 dimensional")
-        x = as_operand(context, new, ())
+        x = as_array(context, new)
         if x.dtype == bool:
             (x,) = nonzero(x)
         found.append(x[tuple(slice(None) if i == k else None for i in range(len(args)))])

@@ -14,7 +14,7 @@ import numpy as np
 
 from distarray.algorithms.local import aligned, counted
 from distarray.array.functions import implements
-from distarray.array.place import as_operand, host_values
+from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, same_context
 from distarray.fusion.expr import call_site, warn_at
 from distarray.ops import reductions
@@ -165,7 +165,7 @@ def _edges(a: DistributedArray, bins: Any, range: Any, weights: Any) -> tuple[An
 
 def _sample(a: Any, *others: Any) -> DistributedArray:
     context = same_context([x for x in (a, *others) if isinstance(x, DistributedArray)])
-    x: DistributedArray = as_operand(context, a, ())
+    x: DistributedArray = as_array(context, a)
     return x.astype(np.uint8) if x.dtype == bool else x
 
 
@@ -190,7 +190,7 @@ def _flat(x: DistributedArray) -> DistributedArray:
 
 
 def _check_weights(x: DistributedArray, a: Any, weights: Any) -> DistributedArray:
-    w: DistributedArray = as_operand(x._context, weights, ())
+    w: DistributedArray = as_array(x._context, weights)
     if w.shape != x.shape and not (w.ndim == 0 and x.shape == (1,)):
         raise ValueError("weights should have the same shape as a.")
     return w if w.ndim else ravel(w)
@@ -296,7 +296,7 @@ def histogramdd(
             columns = [ravel(columns[0])]
     else:
         context = same_context([x for x in sample if isinstance(x, DistributedArray)])
-        columns = [as_operand(context, x, ()) for x in sample]
+        columns = [as_array(context, x) for x in sample]
         if columns and not columns[0].ndim:
             columns = [ravel(asarray(sample))]
     dimensions = len(columns)
@@ -317,7 +317,7 @@ def histogramdd(
         sources = [source.arrays, *(aligned(x, source.layout) for x in columns[1:])]
         w = None
         if weights is not None:
-            w = as_operand(context, weights, ())
+            w = as_array(context, weights)
             if not np.can_cast(w.dtype, np.float64):
                 raise TypeError(
                     f"Cannot cast array data from {w.dtype!r} to {np.dtype(float)!r} according to the rule 'safe'"
@@ -420,8 +420,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> DistributedA
     if not isinstance(x, DistributedArray):
         x = np.asarray(x)
         x = x.astype(np.intp) if not x.size and x.ndim == 1 else x
-    a: DistributedArray = as_operand(context, x, ())
-    w: Any = None if weights is None else as_operand(context, weights, ())
+    a: DistributedArray = as_array(context, x)
+    w: Any = None if weights is None else as_array(context, weights)
     small = None if w is None else np.zeros([min(n, 1) for n in w.shape], w.dtype)
     np.bincount(np.zeros([min(n, 1) for n in a.shape], a.dtype), None if a.size == 0 else small, minlength)
     if w is not None and w.shape != a.shape:
@@ -467,8 +467,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> DistributedArray:
     Communication: whether the edges are in order; then that of :func:`searchsorted`.
     """
     context = same_context([a for a in (x, bins) if isinstance(a, DistributedArray)])
-    a: DistributedArray = as_operand(context, x, ())
-    edges: DistributedArray = as_operand(context, bins, ())
+    a: DistributedArray = as_array(context, x)
+    edges: DistributedArray = as_array(context, bins)
     if a.dtype.kind == "c":
         raise TypeError("x may not be complex")
     if edges.ndim != 1:

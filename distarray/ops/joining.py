@@ -14,7 +14,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_writable
@@ -115,11 +115,11 @@ def _common(arrays: Sequence[Any]) -> tuple[Context, list[DistributedArray], Any
     """Context, distributed operands, and the dtype that NumPy promotes them to."""
     known = [a for a in arrays if isinstance(a, DistributedArray)]
     context = same_context(known) if known else current()
-    arrays = [a if type(a) in PYTHON_SCALARS else as_operand(context, a, ()) for a in arrays]
+    arrays = [a if type(a) in PYTHON_SCALARS else as_array(context, a) for a in arrays]
     dtype = np.result_type(*[a if type(a) in PYTHON_SCALARS else a.dtype for a in arrays])
     none = np.empty(0, dtype)  # NumPy itself converts Python numbers, or refuses them
     arrays = [np.concatenate([none, a], axis=None).reshape(()) if type(a) in PYTHON_SCALARS else a for a in arrays]
-    return context, [as_operand(context, a, ()) for a in arrays], dtype
+    return context, [as_array(context, a) for a in arrays], dtype
 
 
 @implements(np.concatenate)

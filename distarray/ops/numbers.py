@@ -11,9 +11,10 @@ from distarray.algorithms.local import mapped
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops import reductions
-from distarray.ops.choosing import _given, copyto, where
+from distarray.ops.choosing import copyto, where
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros_like
+from distarray.ops.recording import into
 
 __all__ = [
     "fix", "i0", "iscomplex", "isneginf", "isposinf", "isreal", "may_share_memory", "nan_to_num", "real_if_close",
@@ -46,7 +47,7 @@ def _infinite(x: Any, out: Any, negative: bool) -> Any:
         else zeros_like(array, dtype=bool)
     )
     found: Any = np.isinf(array) & (sign if negative else ~sign)
-    return found if out is None else _given(found, out)
+    return found if out is None else into(found, out)
 
 
 @implements(np.isposinf)

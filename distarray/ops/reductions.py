@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.reduction import Reduction, computed_in, normalized, place_operand, reduced, small
+from distarray.algorithms.reduction import Reduction, computed_in, moments, normalized, place_operand, reduced, small
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray, astype_node, same_context
@@ -283,6 +283,14 @@ def _variance(
     array, keepdims, where = asarray(a), bool(given(keepdims, False)), _mask(where)
     _check_axis(axis, array.ndim)
     inner = _wide(array.dtype) if dtype is None else dtype
+    plain = where is True and dtype is None and out is None and (mean is NOTHING or mean is None)
+    kind, eager = array._context.kind, array._context.eager
+    if plain and array.dtype == np.float32 and array.size and kind != "host" and not (eager or array._own().exposed):
+        total = _squares_apart(array, normalized(axis, array.ndim), keepdims)
+        if total is not None:
+            count = _count(array, axis, keepdims, True)
+            _warn(count, ddof, "Degrees of freedom <= 0 for slice")
+            return _cast(np.true_divide(total, np.maximum(count - ddof, 0)), array.dtype)
     if mean is NOTHING or mean is None:
         middle = reduce(np.add, array, axis, inner, None, True, NOTHING, where)
         middle = _cast(np.true_divide(middle, _count(array, axis, True, where)), middle.dtype)
@@ -297,6 +305,24 @@ def _variance(
         apart = np.square(apart)
     total = _total(apart, axis, inner, out, keepdims, where)
     return _cast(np.true_divide(total, np.maximum(count - ddof, 0)), total.dtype)
+
+
+def _squares_apart(array: DistributedArray, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Sums of squared distances from the mean, in one pass over a single-precision array; None where that can't be.
+
+    By sums of the distances from one element of each line, and of their squares, in double precision: a line of equal
+    numbers gives 0, and what cancels is far below the rounding of the array's own precision.
+    """
+    if not axes:
+        return None
+    wide = np.dtype(np.float64)
+    first = array[tuple([slice(0, 1) if i in axes else slice(None) for i in range(array.ndim)])]
+    apart = np.subtract(_cast(array, wide), _cast(first, wide))
+    sums = moments(array._context, apart, axes, keepdims)
+    if sums is None:
+        return None
+    total, count = sums.real, _count(array, axes, keepdims, True)
+    return np.maximum(sums.imag - total * (total / count), 0.0)
 
 
 @implements(np.var)

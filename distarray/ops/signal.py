@@ -12,13 +12,14 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from distarray.algorithms.local import at, everywhere, mapped
 from distarray.array.functions import implements
-from distarray.array.place import as_operand, host_values
+from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, same_context
 from distarray.context import Context
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.ops import reductions
-from distarray.ops.choosing import conj, where
+from distarray.ops.choosing import where
+from distarray.ops.complex_numbers import conj
 from distarray.ops.convert import asarray
 from distarray.ops.creation import empty_like
 from distarray.ops.scans import cumsum
@@ -28,7 +29,7 @@ __all__ = ["convolve", "correlate", "gradient", "interp", "trapezoid", "unwrap"]
 
 def _distributed(*items: Any) -> tuple[Context, list[DistributedArray]]:
     context = same_context([x for x in items if isinstance(x, DistributedArray)])
-    return context, [as_operand(context, x, ()) for x in items]
+    return context, [as_array(context, x) for x in items]
 
 
 # --- convolution ------------------------------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ def _spacings(f: DistributedArray, axes: tuple[int, ...], varargs: tuple[Any, ..
             raise ValueError("distances must be either scalars or 1d")
         if len(given) != f.shape[axis]:
             raise ValueError("when 1d, distances must match the length of the corresponding dimension")
-        x = as_operand(f._context, given, ())
+        x = as_array(f._context, given)
         x = x.astype(np.float64) if x.dtype.kind in "iu" else x
         steps = x[1:] - x[:-1]
         if bool(reductions.all(steps == steps[:1])) and steps.size:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.functions import implements
-from distarray.array.place import as_operand, host_values
+from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, same_context
 from distarray.array.writing import check_writable
 from distarray.linalg.diagonals import diagonal
@@ -238,9 +238,9 @@ def kron(a: Any, b: Any) -> DistributedArray:
     Memory on each device: its part of the result, twice.
     """
     context = same_context([x for x in (a, b) if isinstance(x, DistributedArray)])
-    x, y = (as_operand(context, item, ()) for item in (a, b))
+    x, y = (as_array(context, item) for item in (a, b))
     if not x.ndim or not y.ndim:
-        return np.multiply(x, y)  # type: ignore[no-any-return]
+        return np.multiply(x, y)  # type: ignore[return-value]
     ndim = max(x.ndim, y.ndim)
     x, y = (item[(*(None,) * (ndim - item.ndim), ...)] for item in (x, y))
     left = x[tuple(i for _ in range(ndim) for i in (slice(None), None))]

@@ -14,7 +14,18 @@ from distarray.fusion.kernels.formulas import TYPES
 
 __all__ = ["FOLDS", "Fold", "fold_of"]
 
-FOLDS = frozenset({"add", "multiply", "maximum", "minimum", "logical_or", "logical_and", "argmax", "argmin"})
+FOLDS = frozenset({"add", "multiply", "maximum", "minimum", "logical_or", "logical_and", "argmax", "argmin", "moments"})
+"""By the name of their ufunc or function; ``moments`` is the sum of numbers and of their squares, as one complex number."""
+
+
+_MOMENTS = """
+typedef double E; typedef complex<double> O;
+struct alignas(16) A { double s, q; };
+__device__ __forceinline__ A none() { A a; a.s = a.q = 0; return a; }
+__device__ __forceinline__ A lift(E x, long long i) { A a; a.s = x; a.q = x * x; return a; }
+__device__ __forceinline__ A join(A a, A b) { a.s += b.s; a.q += b.q; return a; }
+__device__ __forceinline__ O finish(A a) { return O(a.s, a.q); }
+"""
 
 
 class Fold(NamedTuple):
@@ -33,6 +44,8 @@ def fold_of(name: str, dtype: Any, result: Any) -> Fold | None:
     Sums and products are computed in the dtype of the result, those of ``float16`` in single precision, as CuPy computes
     them; extremes in the dtype of the elements.
     """
+    if name == "moments":
+        return Fold(name, np.dtype(np.float64), result, 16, _MOMENTS) if result == np.complex128 else None
     if name not in FOLDS or dtype not in TYPES or result not in TYPES:
         return None
     if name in ("add", "multiply"):

@@ -16,9 +16,9 @@ from distarray.devices.kernels import Kernel, Kernels
 from distarray.fusion.kernels.element import Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import FOLDS, Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
-from distarray.fusion.kernels.pending import WHOLE, Pending
+from distarray.fusion.kernels.pending import WHOLE, Pending, as_array
 
-__all__ = ["arranged", "final_source", "reduce", "source_of"]
+__all__ = ["arranged", "final_source", "reduce", "source_of", "sum_squares"]
 
 _THREADS = 256
 _BLOCKS = 132 * 8
@@ -310,7 +310,7 @@ def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> 
     Parameters
     ----------
     name : str
-        Of the ufunc, or ``argmax`` and ``argmin``.
+        Of the ufunc, or ``argmax``, ``argmin``, ``moments``.
     array : cupy.ndarray or Pending
     out : cupy.ndarray
         In C order; the reduced axes may be kept or dropped.
@@ -326,6 +326,8 @@ def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> 
         dtype = out.dtype
     elif name in ("logical_or", "logical_and"):
         dtype = np.dtype(bool)
+    elif name == "moments":
+        dtype = np.dtype(np.float64)
     else:
         dtype = array.dtype
     if isinstance(array, Pending):
@@ -334,6 +336,15 @@ def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> 
         program, operands = WHOLE, (array,)
     bound = element_of(lib, program, tuple([a.dtype for a in operands]), dtype)
     return bound is not None and _fold(lib, name, bound, operands, array.shape, out, axes)
+
+
+def sum_squares(lib: Any, array: Any, out: Any, axes: tuple[int, ...]) -> None:
+    """Sums of double-precision numbers and of their squares, as real and imaginary parts of `out`."""
+    if reduce(lib, "moments", array, out, axes):
+        return
+    values = as_array(array)
+    out.real = lib.sum(values, axis=axes).reshape(out.shape)
+    out.imag = lib.sum(values * values, axis=axes).reshape(out.shape)
 
 
 def _fold(lib: Any, name: str, bound: Bound, operands: Any, shape: tuple[int, ...], out: Any, axes: Any) -> bool:
