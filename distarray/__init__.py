@@ -8,6 +8,7 @@ show and bound what moves.
 from importlib.metadata import PackageNotFoundError, version
 
 from distarray import errors, fft, linalg, random
+from distarray.array.fallback import host_fallback
 from distarray.context import Context, Group, init, process_count, process_index
 from distarray.distributed_array import DistributedArray
 from distarray.errors import *
@@ -37,6 +38,7 @@ from distarray.ops import (
     processes,
     reductions,
     reshaping,
+    saving,
     scans,
     searching,
     sets,
@@ -48,7 +50,7 @@ from distarray.ops.choosing import *
 from distarray.ops.chunks import *
 from distarray.ops.comparing import *
 from distarray.ops.complex_numbers import *
-from distarray.ops.convert import asarray, astype, copy, distributed_array
+from distarray.ops.convert import asarray, astype, copy, distributed_array, from_dlpack
 from distarray.ops.coordinates import *
 from distarray.ops.creation import *
 from distarray.ops.data_types import *
@@ -61,6 +63,7 @@ from distarray.ops.manipulation import *
 from distarray.ops.processes import *
 from distarray.ops.reductions import *
 from distarray.ops.reshaping import *
+from distarray.ops.saving import *
 from distarray.ops.scans import *
 from distarray.ops.searching import *
 from distarray.ops.sets import *
@@ -75,18 +78,57 @@ except PackageNotFoundError:  # used from a source tree that was not installed
 
 _CHAPTERS = (
     choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, elementwise, joining,
-    manipulation, processes, products, reductions, reshaping, scans, searching, sets, sorting, taking,
+    manipulation, processes, products, reductions, reshaping, saving, scans, searching, sets, sorting, taking,
 )  # fmt: skip
 
 __all__ = [
     *errors.__all__,
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
-    "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout", "Ledger", "MAX", "MIN", "Mode",
-    "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cross", "cyclic",
-    "diagonal", "distributed_array", "einsum", "einsum_path", "explain", "fft", "grid", "group", "init", "init_all",
-    "init_process_group", "ledger", "linalg",
-    "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "random", "replicated", "synchronize",
+    "Context",
+    "DistributedArray",
+    "Explanation",
+    "Group",
+    "IndexMap",
+    "Layout",
+    "Ledger",
+    "MAX",
+    "MIN",
+    "Mode",
+    "Move",
+    "PROD",
+    "REPLICA",
+    "Range",
+    "Region",
+    "SUM",
+    "asarray",
+    "astype",
+    "blocks",
+    "copy",
+    "cross",
+    "cyclic",
+    "diagonal",
+    "distributed_array",
+    "einsum",
+    "einsum_path",
+    "explain",
+    "fft",
+    "from_dlpack",
+    "grid",
+    "group",
+    "host_fallback",
+    "init",
+    "init_all",
+    "init_process_group",
+    "ledger",
+    "linalg",
+    "make_2d_index_map",
+    "no_implicit_communication",
+    "process_count",
+    "process_index",
+    "random",
+    "replicated",
+    "synchronize",
     "trace",
-]  # fmt: skip
+]
 
 __getattr__ = errors.absent_from(__name__)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -126,7 +127,7 @@ def _common(arrays: Sequence[Any]) -> tuple[Context, list[DistributedArray], Any
 
 @implements(np.concatenate)
 def concatenate(
-    arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str | None = None
+    arrays: Any, axis: int | None = 0, out: Any = None, dtype: DTypeLike = None, casting: str | None = None
 ) -> Any:
     """Arrays joined along an existing axis.
 
@@ -213,7 +214,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
 
 
 @implements(np.stack)
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str | None = None) -> Any:
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: DTypeLike = None, casting: str | None = None) -> Any:
     """Arrays of one shape joined along a new axis; see :func:`concatenate`."""
     given = list(arrays)
     if not given:
@@ -231,13 +232,13 @@ def _listed(found: Any) -> list[DistributedArray]:
 
 
 @implements(np.vstack)
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the first axis, those with one axis as rows; see :func:`concatenate`."""
     return concatenate(_listed(atleast_2d(*tup)), 0, None, dtype, casting)
 
 
 @implements(np.hstack)
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the second axis, those with one axis along it; see :func:`concatenate`."""
     arrays = _listed(atleast_1d(*tup))
     return concatenate(arrays, 0 if arrays and arrays[0].ndim == 1 else 1, None, dtype, casting)
@@ -330,7 +331,7 @@ def _tiled(x: DistributedArray, n: int, axis: int) -> DistributedArray:
 
 
 @implements(np.repeat)
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> DistributedArray:
+def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> DistributedArray:
     """Each element repeated along an axis, or of the flattened array.
 
     Parameters
@@ -398,7 +399,7 @@ def _counts(repeats: Any, n: int) -> list[int]:
 
 
 @implements(np.roll)
-def roll(a: Any, shift: Any, axis: Any = None) -> DistributedArray:
+def roll(a: ArrayLike, shift: Any, axis: Axis = None) -> DistributedArray:
     """Elements shifted along axes, or through the flattened array; those that leave come in at the other end.
 
     Notes
