@@ -2,7 +2,7 @@
 ``std``, ``count_nonzero`` and ``ptp``.
 
 Each is NumPy's own definition in terms of ``ufunc.reduce``, so that what is special about distributed arrays stands in
-one place, ``ops/_reduce.py``, and the rules for dtypes, empty slices and degrees of freedom stand here.
+one place, ``algorithms/reduction.py``, and the rules for dtypes, empty slices and degrees of freedom stand here.
 """
 
 from __future__ import annotations
