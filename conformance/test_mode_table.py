@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from distarray import modes
-from distarray.modes import CASTS, MAX, MIN, PROD, REPLICA, ROWS, SUM, Mode, Operand, preserved
+from distarray.modes import CASTS, MAX, MIN, PROD, REPLICA, ROWS, SUM, Mode, preserved
+from distarray.modes import ModeOperand as Operand
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 INTEGERS = [np.dtype(c + n) for c in "iu" for n in "1248"]

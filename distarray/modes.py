@@ -26,7 +26,7 @@ __all__ = [
     "SUM",
     "Cast",
     "Mode",
-    "Operand",
+    "ModeOperand",
     "Row",
     "is_half",
     "preserved",
@@ -230,10 +230,10 @@ def _identity(mode: Mode, dtype: np.dtype[Any]) -> np.generic:
     return scalar
 
 
-class Operand(NamedTuple):
+class ModeOperand(NamedTuple):
     """An operand of an operation, as the table sees it.
 
-    An array is ``Operand(mode, dtype)``. A scalar is ``Operand(None, scalar=value)``: a Python number, a NumPy scalar
+    An array is ``ModeOperand(mode, dtype)``. A scalar is ``ModeOperand(None, scalar=value)``: a Python number, a NumPy scalar
     or a 0-d NumPy array, since these promote differently.
     """
 
@@ -431,7 +431,7 @@ def _converted(scalar: Any, dtype: np.dtype[Any]) -> Any:
         return None
 
 
-def preserved(ufunc_name: str, operands: Sequence[Operand], *, covered: bool = False) -> Mode | None:
+def preserved(ufunc_name: str, operands: Sequence[ModeOperand], *, covered: bool = False) -> Mode | None:
     """Return the mode of an operation's result when it is applied to partial values chunk by chunk.
 
     All array operands are partial and have one index map. The operation runs with NumPy's own promotion: no
@@ -444,7 +444,7 @@ def preserved(ufunc_name: str, operands: Sequence[Operand], *, covered: bool = F
     ----------
     ufunc_name : str
         ``ufunc.__name__``, or ``"astype:<dtype name>"`` for a conversion.
-    operands : sequence of Operand
+    operands : sequence of ModeOperand
         In the order in which the ufunc takes them.
     covered : bool, optional
         Whether the index map covers the shape. Elements without a holder are identities, which fewer operations
@@ -459,12 +459,12 @@ def preserved(ufunc_name: str, operands: Sequence[Operand], *, covered: bool = F
     Examples
     --------
     >>> import numpy as np
-    >>> total, peak = Operand(SUM, np.dtype("int64")), Operand(MAX, np.dtype("float64"))
-    >>> preserved("add", [total, total]), preserved("multiply", [total, Operand(None, scalar=3)])
+    >>> total, peak = ModeOperand(SUM, np.dtype("int64")), ModeOperand(MAX, np.dtype("float64"))
+    >>> preserved("add", [total, total]), preserved("multiply", [total, ModeOperand(None, scalar=3)])
     (SUM, SUM)
     >>> preserved("negative", [peak]), preserved("sqrt", [peak])
     (MIN, None)
-    >>> peak_of_integers = Operand(MAX, np.dtype("int64"))
+    >>> peak_of_integers = ModeOperand(MAX, np.dtype("int64"))
     >>> preserved("negative", [peak_of_integers]) is None  # -(-2**63) is -2**63
     True
     """

@@ -42,7 +42,7 @@ class _Posted:
         self.pending = len(sends) + len(receives)
 
 
-class _Round:
+class _Meeting:
     """All calls with one sequence number. It is forgotten when every rank has come."""
 
     __slots__ = ("first", "posted")
@@ -68,7 +68,7 @@ class _Failure:
         return self.kind(self.text)
 
 
-class _Group:
+class _Ranks:
     """What the simulated ranks share; everything in it is read and written under one lock."""
 
     def __init__(self, size: int, host: str) -> None:
@@ -76,11 +76,11 @@ class _Group:
         self.host = host
         self.lock = threading.Lock()
         self.wake = [threading.Condition(self.lock) for _ in range(size)]
-        self.rounds: dict[int, _Round] = {}
+        self.rounds: dict[int, _Meeting] = {}
         self.left: dict[int, str] = {}
         self.failure: _Failure | None = None
         self.calls = 0  # of all ranks: whether anything still moves
-        self.children: dict[tuple[tuple[int, ...], int], tuple[_Group, dict[int, int]]] = {}
+        self.children: dict[tuple[tuple[int, ...], int], tuple[_Ranks, dict[int, int]]] = {}
 
     def notify(self) -> None:
         for condition in self.wake:
@@ -115,7 +115,7 @@ class InProcessCommunicator(Communicator):
 
     Parameters
     ----------
-    group : _Group
+    group : _Ranks
         What the ranks share.
     rank : int
         This rank's number.
@@ -123,7 +123,7 @@ class InProcessCommunicator(Communicator):
         Seconds that a call waits.
     """
 
-    def __init__(self, group: _Group, rank: int, deadline: float) -> None:
+    def __init__(self, group: _Ranks, rank: int, deadline: float) -> None:
         self.rank = rank
         self.size = group.size
         self.sequence = 0
@@ -165,7 +165,7 @@ class InProcessCommunicator(Communicator):
         with self._group.lock:
             numbers = {old: new for new, old in enumerate(chosen)}
             child, _ = self._group.children.setdefault(
-                (chosen, turn), (_Group(len(chosen), self._group.host), numbers)
+                (chosen, turn), (_Ranks(len(chosen), self._group.host), numbers)
             )  # fmt: skip
             for old in chosen:
                 if old in self._group.left and old != self.rank:
@@ -183,7 +183,7 @@ class InProcessCommunicator(Communicator):
         sends: dict[int, Bytes],
         receives: dict[int, Bytes],
         payload: bytes | None,
-    ) -> _Round:
+    ) -> _Meeting:
         """Come to a call, copy what can be copied, and wait for the rest."""
         group, rank = self._group, self.rank
         call = self.record.begin(self.sequence, kind, signature)
@@ -192,7 +192,7 @@ class InProcessCommunicator(Communicator):
             with group.lock:
                 self._check()
                 group.calls += 1
-                step = group.rounds.setdefault(self.sequence, _Round(rank))
+                step = group.rounds.setdefault(self.sequence, _Meeting(rank))
                 self.sequence += 1
                 copies = self._meet(step, mine)
                 step.posted[rank] = mine
@@ -224,7 +224,7 @@ class InProcessCommunicator(Communicator):
         if self._group.failure is not None:
             raise self._group.failure.error(self.rank)
 
-    def _meet(self, step: _Round, mine: _Posted) -> list[tuple[Bytes, Bytes, int]]:
+    def _meet(self, step: _Meeting, mine: _Posted) -> list[tuple[Bytes, Bytes, int]]:
         """Compare this call with those that are there, and take the messages that now have both sides."""
         group, rank, call = self._group, self.rank, mine.call
         copies: list[tuple[Bytes, Bytes, int]] = []
@@ -248,7 +248,7 @@ class InProcessCommunicator(Communicator):
                     copies.append((into, out, peer))
         return copies
 
-    def _wait(self, step: _Round, mine: _Posted) -> None:
+    def _wait(self, step: _Meeting, mine: _Posted) -> None:
         """Wait, under the lock, until this rank's part is done; raise when it cannot be any more."""
         group, rank = self._group, self.rank
         limit = mine.call.start + self.deadline
@@ -302,7 +302,7 @@ def ranks(size: int, deadline: float | None = None) -> list[InProcessCommunicato
     if size < 1:
         raise ValueError(f"a group of {size} ranks; it must have 1 or more.")
     limit = collective_deadline(DEADLINE) if deadline is None else seconds(deadline)
-    group = _Group(size, socket.gethostname())
+    group = _Ranks(size, socket.gethostname())
     return [InProcessCommunicator(group, rank, limit) for rank in range(size)]
 
 
@@ -384,7 +384,7 @@ def run_ranks(
     return [results[rank] for rank in range(size)]
 
 
-def _await_end(ended: Any, running: set[int], size: int, group: _Group, limit: float) -> list[int]:
+def _await_end(ended: Any, running: set[int], size: int, group: _Ranks, limit: float) -> list[int]:
     """Wait until every rank has ended. Those left when `limit` seconds passed after the first end without any call."""
     with ended:
         while running:

@@ -14,7 +14,8 @@ import pytest
 
 from distarray import modes
 from distarray.errors import DistArrayError
-from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode, Operand, preserved
+from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode, preserved
+from distarray.modes import ModeOperand as Operand
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = [np.dtype(c) for c in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16", "f2")]

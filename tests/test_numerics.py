@@ -262,11 +262,14 @@ def test_where_takes_what_has_truth_values(where):
     np.testing.assert_array_equal(out.get(), np.add(h, 1, where=where, out=np.zeros(3)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name in ("sum", "prod", "any", "all", "mean"):
+        means = (
+            () if where is None or isinstance(where, str) else ("mean",)
+        )  # NumPy counts with the mask as it was given
+        for name in ("sum", "prod", "any", "all", *means):
             np.testing.assert_array_equal(getattr(np, name)(x, where=where).get(), getattr(np, name)(h, where=where))
         np.testing.assert_array_equal(np.max(x, where=where, initial=0).get(), np.max(h, where=where, initial=0))
     with pytest.raises(TypeError, match="rule 'safe'"):
-        np.add(x, 1, where=np.array([1, 0, 1]))
+        np.add(x, 1, where=np.array([1, 0, 1]), out=da.zeros(3))
 
 
 @pytest.mark.parametrize(("ufunc", "shapes", "kwargs"), [
@@ -367,6 +370,8 @@ def test_get_takes_cupys_arguments():
 def test_results_that_are_numbers_behave_as_numpys_scalars(dtype, layout):
     h = np.array([[2.625, 1.5], [0, 7]]).astype(dtype)
     x = da.asarray(h, layout=layout)
+    functions = [round, lambda v: round(v, 1), operator.index, lambda v: divmod(7, v), lambda v: v < 3]
+    functions += [] if h.dtype.kind == "c" else [math.floor, math.ceil, int, float, lambda v: f"{float(v):.3f}"]
     for ref, ours in [
         (h[0, 0], x[0, 0]),
         (h.sum(), x.sum()),
@@ -379,14 +384,7 @@ def test_results_that_are_numbers_behave_as_numpys_scalars(dtype, layout):
         assert format(ours) == format(ref)
         for other in (copy.copy(ours), copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
             assert hash(other) == hash(ref)
-        for function in (
-            round,
-            lambda v: round(v, 1),
-            operator.index,
-            math.floor,
-            lambda v: divmod(7, v),
-            lambda v: v < 3,
-        ):
+        for function in functions:
             try:
                 expected = function(ref)
             except TypeError:

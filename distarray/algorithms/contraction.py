@@ -15,7 +15,7 @@ from typing import NamedTuple
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 
-__all__ = ["Contraction", "Job", "Piece", "Problem", "needed", "plan"]
+__all__ = ["Contraction", "LocalProduct", "Factor", "Problem", "needed", "plan"]
 
 COMMON = 1 << 16
 """Products of replicated operands with results of at most so many bytes are computed on every device …"""
@@ -63,7 +63,7 @@ class Problem(NamedTuple):
         return Region(box)
 
 
-class Piece(NamedTuple):
+class Factor(NamedTuple):
     """An operand of a job: part `key` (None: all) of a chunk of the operand, or of what is brought for it."""
 
     brought: bool
@@ -71,13 +71,13 @@ class Piece(NamedTuple):
     key: tuple[slice, ...] | None
 
 
-class Job(NamedTuple):
+class LocalProduct(NamedTuple):
     """One local product, stored in a chunk of the result or (`add`) added to what is there."""
 
     chunk: int
     add: bool
-    a: Piece
-    b: Piece
+    a: Factor
+    b: Factor
 
 
 class Contraction(NamedTuple):
@@ -91,7 +91,7 @@ class Contraction(NamedTuple):
         The chunks are partial sums, to be added where they overlap.
     bring : pair of IndexMap or None
         What devices need of the two operands and do not hold in one chunk.
-    jobs : tuple of (int, tuple of Job)
+    jobs : tuple of (int, tuple of LocalProduct)
         For each device its products, in order.
     work : int
         Multiplications in all.
@@ -100,7 +100,7 @@ class Contraction(NamedTuple):
     index_map: IndexMap
     partial: bool
     bring: tuple[IndexMap | None, IndexMap | None]
-    jobs: tuple[tuple[int, tuple[Job, ...]], ...]
+    jobs: tuple[tuple[int, tuple[LocalProduct, ...]], ...]
     work: int
 
     @property
@@ -126,7 +126,7 @@ def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]
         Of the first operand, the second, and the result.
     """
     maps = (a.index_map, b.index_map)
-    held = (_Held(maps[0], problem.a), _Held(maps[1], problem.b))
+    held = (_Holders(maps[0], problem.a), _Holders(maps[1], problem.b))
     if a.is_replicated and b.is_replicated and (common := sorted(set(a.devices) & set(b.devices))):
         tasks = shared(problem, common, itemsizes[2])
         return _lay_out(problem, tasks, held, replicas=_is_redundant(problem, len(common), itemsizes[2]))
@@ -223,7 +223,7 @@ def _size(box: Region, labels: tuple[int, ...]) -> int:
     return prod([box[label].size for label in labels])
 
 
-class _Held:
+class _Holders:
     """Which chunk of an operand holds all of a region on a device; asked again and again while a plan is made."""
 
     def __init__(self, index_map: IndexMap, labels: tuple[int, ...]) -> None:
@@ -258,7 +258,7 @@ class _Held:
         return lambda box: self.home(device, self.region(box))
 
 
-def _merged(tasks: list[Task], held: tuple[_Held, _Held]) -> list[Task]:
+def _merged(tasks: list[Task], held: tuple[_Holders, _Holders]) -> list[Task]:
     """Fewer and larger tasks: neighbours of one device fused, where what they read lies in the same chunks."""
     by_device: dict[int, list[Region]] = {}
     for device, box in tasks:
@@ -306,7 +306,11 @@ def _union(low: Range, high: Range) -> Range | None:
 
 
 def _cost(
-    problem: Problem, tasks: list[Task], held: tuple[_Held, _Held], itemsizes: tuple[int, int, int], limit: int | None
+    problem: Problem,
+    tasks: list[Task],
+    held: tuple[_Holders, _Holders],
+    itemsizes: tuple[int, int, int],
+    limit: int | None,
 ) -> tuple[int, int, int]:
     """Bytes moved and bytes of partial results beyond the result (counted until they pass `limit`); then the bytes moved
     alone, and the work of the busiest device.
@@ -328,7 +332,9 @@ def _cost(
     return excess + moved, moved, max(load.values())
 
 
-def _lay_out(problem: Problem, tasks: list[Task], held: tuple[_Held, _Held], *, replicas: bool = False) -> Contraction:
+def _lay_out(
+    problem: Problem, tasks: list[Task], held: tuple[_Holders, _Holders], *, replicas: bool = False
+) -> Contraction:
     """The result's chunks, what must be brought, and each device's jobs."""
     regions: dict[int, dict[Region, None]] = {}
     for device, box in tasks:
@@ -349,22 +355,22 @@ def _lay_out(problem: Problem, tasks: list[Task], held: tuple[_Held, _Held], *, 
         found.append(rows)
         bring.append(IndexMap(operand.index_map.shape, missing) if missing else None)
     pieces = [list(_pieces(rows, operand.index_map, new)) for rows, operand, new in zip(found, held, bring)]
-    jobs: dict[int, list[Job]] = {}
+    jobs: dict[int, list[LocalProduct]] = {}
     begun: set[int] = set()
     for (device, box), a, b in zip(tasks, *pieces):
         chunk = place[device, problem.result(box)]
-        jobs.setdefault(device, []).append(Job(chunk, chunk in begun, a, b))
+        jobs.setdefault(device, []).append(LocalProduct(chunk, chunk in begun, a, b))
         begun.add(chunk)
     partial = not replicas and sum([region.size for _, region in index_map.chunks]) > prod(problem.shape)
     work = sum([box.size for _, box in tasks])
     return Contraction(index_map, partial, (bring[0], bring[1]), tuple((d, tuple(j)) for d, j in jobs.items()), work)
 
 
-def _pieces(rows: list[tuple[int, Region, int]], held: IndexMap, brought: IndexMap | None) -> Iterator[Piece]:
+def _pieces(rows: list[tuple[int, Region, int]], held: IndexMap, brought: IndexMap | None) -> Iterator[Factor]:
     fetched = {} if brought is None else {chunk: i for i, chunk in enumerate(brought.chunks)}
     for device, region, home in rows:
         if home < 0:
-            yield Piece(True, fetched[device, region], None)
+            yield Factor(True, fetched[device, region], None)
         else:
             whole = held.chunks[home][1]
-            yield Piece(False, home, None if whole == region else whole.locate(region).slices)
+            yield Factor(False, home, None if whole == region else whole.locate(region).slices)

@@ -17,6 +17,8 @@ from distarray.array.functions import NOTHING
 from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import call_site, warn_at
+from distarray.fusion.kernels import reductions
+from distarray.fusion.kernels.pending import as_array
 from distarray.geometry import IndexMap, Range, Region
 from distarray.storage import Operand
 from distarray.transfer.execute import redistribute
@@ -66,6 +68,10 @@ def run_tasks(
 
     `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
     """
+    if context.kind != "host":  # GPUs report no conditions
+        with context.guarding(name, fallible=fallible or None):
+            context.workers.run(tasks, nbytes)
+        return
     with WarningOnce(context, name), context.guarding(name, fallible=fallible or None):
         context.workers.run(tasks, nbytes)
 
@@ -115,14 +121,20 @@ def local_reduce(
         return
     lib = device.lib
     name = _LIBRARY.get(ufunc.__name__)
+    own = name is not None and bool(axes) and mask is None
+    if own and reductions.reduce(lib, ufunc.__name__, array, out, axes):
+        name = ""
+    else:
+        array = as_array(array)
     if name is None or not axes:
         _reduce_by_slices(device, ufunc, array, out, axes, given, initial, mask)
         return
     if mask is not None:
         idle = initial if ufunc.identity is None else ufunc.identity
         array = lib.where(mask, array.astype(out.dtype), gpu_ufuncs.constant(lib, idle, out.dtype))
-    kwargs = {"dtype": out.dtype} if name in ("sum", "prod") else {}
-    out[...] = getattr(lib, name)(array, axis=axes, keepdims=keepdims, **kwargs)
+    if name:
+        kwargs = {"dtype": out.dtype} if name in ("sum", "prod") else {}
+        out[...] = getattr(lib, name)(array, axis=axes, keepdims=keepdims, **kwargs)
     if initial is not NOTHING and initial is not None:
         ufunc_of(device, ufunc)(out, gpu_ufuncs.constant(lib, initial, out.dtype), out=out)
 

@@ -23,7 +23,7 @@ from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.execute import copy_into, redistribute
 
-__all__ = ["SPLIT_FROM", "Call", "complex_sums", "factor", "is_long", "local_library", "real_sums", "rearranged"]
+__all__ = ["SPLIT_FROM", "SplitCall", "complex_sums", "factor", "is_long", "local_library", "real_sums", "rearranged"]
 
 SPLIT_FROM = 2**16
 """Arrays of fewer elements go to one device rather than through a distributed transform of a split axis."""
@@ -43,7 +43,7 @@ def is_long(shape: Sequence[int], n: int, devices: Sequence[int]) -> bool:
     return len(devices) > 1 and math.prod(shape) >= SPLIT_FROM and n >= len(devices) ** 2
 
 
-class Call(NamedTuple):
+class SplitCall(NamedTuple):
     """What all steps of one call share."""
 
     context: Context
@@ -78,7 +78,7 @@ def factor(n: int, devices: int, at_least: int = 1) -> int | None:
     return None
 
 
-def complex_sums(call: Call, held: Held, n: int, sign: int, scale: float, dtype: Any) -> Held:
+def complex_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: Any) -> Held:
     """The sums of x[j] exp(sign 2 pi i j k / n), times `scale`."""
     shape = held.operand.shape
     full = (*shape[: call.axis], n, *shape[call.axis + 1 :])
@@ -96,7 +96,7 @@ def complex_sums(call: Call, held: Held, n: int, sign: int, scale: float, dtype:
     return _strided(call, wide, full, rows)
 
 
-def _unrolled(call: Call, held: Held, rows: int, columns: int) -> Held:
+def _unrolled(call: SplitCall, held: Held, rows: int, columns: int) -> Held:
     """The axis as a matrix of `rows` by `columns` in C order, zeros where it ends early, cut along the columns."""
     found, axis = held.operand, call.axis
     shape = call.folded(found.shape, rows, columns)
@@ -130,7 +130,9 @@ def _unrolled(call: Call, held: Held, rows: int, columns: int) -> Held:
     return Held.of(layout, chunks, found.dtype)
 
 
-def _across(call: Call, wide: Held, kind: str, rows: int, columns: int, sign: int, scale: float, dtype: Any) -> Held:
+def _across(
+    call: SplitCall, wide: Held, kind: str, rows: int, columns: int, sign: int, scale: float, dtype: Any
+) -> Held:
     """Transform down the columns, which are whole, and multiply by the roots of unity that lead to the rows."""
     found, axis = wide.operand, call.axis
     height = rows // 2 + 1 if kind == "rfft" else rows
@@ -148,7 +150,7 @@ def _across(call: Call, wide: Held, kind: str, rows: int, columns: int, sign: in
 
 
 def _down(
-    call: Call,
+    call: SplitCall,
     device: Device,
     array: Any,
     kind: str,
@@ -172,7 +174,7 @@ def _down(
 
 
 def _turn(
-    call: Call, device: Device, work: Any, rows: Sequence[int], run: Range, n: int, sign: int, scale: float
+    call: SplitCall, device: Device, work: Any, rows: Sequence[int], run: Range, n: int, sign: int, scale: float
 ) -> None:
     """Multiply element (row, column) by scale exp(sign 2 pi i row column / n), for the columns of `run`, in place.
 
@@ -191,7 +193,7 @@ def _turn(
         part *= turns.reshape(run.size, *(1,) * after)
 
 
-def _along(call: Call, wide: Held, sign: int, dtype: Any) -> Held:
+def _along(call: SplitCall, wide: Held, sign: int, dtype: Any) -> Held:
     """Transform along the rows, which are whole, unscaled."""
     found = wide.operand
     results: dict[int, Chunk] = {}
@@ -218,7 +220,7 @@ def _along(call: Call, wide: Held, sign: int, dtype: Any) -> Held:
     return Held.of(found.layout, [results.get(device_id) for device_id, _ in found.layout.chunks], dtype)
 
 
-def _strided(call: Call, wide: Held, full: tuple[int, ...], rows: int) -> Held:
+def _strided(call: SplitCall, wide: Held, full: tuple[int, ...], rows: int) -> Held:
     """The result whose element k1 + rows k2 stands at (k1, k2), cut along k1: cyclic, or moved to blocks."""
     found, axis = wide.operand, call.axis
     columns = found.shape[axis + 1]
@@ -243,13 +245,13 @@ def _strided(call: Call, wide: Held, full: tuple[int, ...], rows: int) -> Held:
     return rearranged(call, strided, call.natural(full))
 
 
-def rearranged(call: Call, held: Held, target: Layout) -> Held:
+def rearranged(call: SplitCall, held: Held, target: Layout) -> Held:
     """Views of chunks, moved to chunks of their own."""
     found = held.operand
     return Held.of(target, redistribute(call.context, found, target, operation=call.name), found.dtype)
 
 
-def _from_cyclic(call: Call, held: Held, n: int, sign: int, scale: float, dtype: Any) -> Held:
+def _from_cyclic(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: Any) -> Held:
     """The same sums from a cyclic layout: along what each device has first, then across. The result is in blocks."""
     found, axis = held.operand, call.axis
     rows = len(call.devices)
@@ -304,13 +306,13 @@ def _from_cyclic(call: Call, held: Held, n: int, sign: int, scale: float, dtype:
 
 
 def _turned(
-    call: Call, device: Device, work: Any, rows: Sequence[int], run: Range, n: int, sign: int, scale: float
+    call: SplitCall, device: Device, work: Any, rows: Sequence[int], run: Range, n: int, sign: int, scale: float
 ) -> None:
     with device.active():
         _turn(call, device, work, rows, run, n, sign, scale)
 
 
-def real_sums(call: Call, held: Held, n: int, rows: int, scale: float, dtype: Any) -> Held:
+def real_sums(call: SplitCall, held: Held, n: int, rows: int, scale: float, dtype: Any) -> Held:
     """The first half of the sums for real data: half of the rows are computed, the others are their mirror images."""
     axis, columns = call.axis, n // rows
     wide = _unrolled(call, held, rows, columns)

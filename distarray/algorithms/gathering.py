@@ -14,6 +14,7 @@ import numpy as np
 
 from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.kernels import selections
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -34,7 +35,7 @@ class Request(NamedTuple):
     rest: Region
 
 
-class Piece(NamedTuple):
+class Portion(NamedTuple):
     """Part of a request: positions `places` of it, for `part` of the other axes, out of the source's chunk `giver`."""
 
     places: Any
@@ -130,6 +131,10 @@ def upload(device: Device, index: Index) -> Index:
 def take(lib: Any, array: Any, index: Index) -> Any:
     """``array[index]`` for integer arrays of one shape along the leading axes."""
     if len(index) == 1:
+        if lib is not np:
+            out = lib.empty((index[0].size, *array.shape[1:]), array.dtype)
+            if selections.take_rows(lib, array, index[0], out):
+                return out
         return lib.take(array, index[0], axis=0)
     return array[index]
 
@@ -154,7 +159,7 @@ def _groups(context: Context, layout: Layout, axes: tuple[int, ...]) -> _Groups:
     return found  # type: ignore[no-any-return]
 
 
-def _pieces(context: Context, layout: Layout, axes: tuple[int, ...], request: Request, turn: int) -> list[Piece]:
+def _pieces(context: Context, layout: Layout, axes: tuple[int, ...], request: Request, turn: int) -> list[Portion]:
     """Where each element of a request comes from: the device's own chunks first, else its share of the holders."""
     chunks = layout.chunks
     others = rest_axes(len(layout.shape), axes)
@@ -163,7 +168,7 @@ def _pieces(context: Context, layout: Layout, axes: tuple[int, ...], request: Re
         region = chunks[own][1]
         whole = all(region[a].size == layout.shape[a] for a in axes)
         if whole and project(region, others).covers(request.rest):
-            return [Piece(everything, request.rest, own)]
+            return [Portion(everything, request.rest, own)]
     groups = _groups(context, layout, axes)
     found: dict[tuple[Region, int], list[Any]] = {}
     for i, positions in Order(request.indices).select(groups.boxes):
@@ -173,7 +178,7 @@ def _pieces(context: Context, layout: Layout, axes: tuple[int, ...], request: Re
                 continue
             giver = next((h for h in holders if chunks[h][0] == request.device), holders[turn % len(holders)])
             found.setdefault((part, giver), []).append(positions)
-    return [Piece(p[0] if len(p) == 1 else np.concatenate(p), part, giver) for (part, giver), p in found.items()]
+    return [Portion(p[0] if len(p) == 1 else np.concatenate(p), part, giver) for (part, giver), p in found.items()]
 
 
 def fetch(
@@ -228,7 +233,7 @@ def _exchange(
     source: Operand,
     axes: tuple[int, ...],
     requests: Sequence[Request],
-    plans: Sequence[Sequence[Piece]],
+    plans: Sequence[Sequence[Portion]],
     operation: str,
 ) -> dict[tuple[int, int], Any]:
     """Exchange between processes what the requests need: (request, piece number) → the elements that arrived."""
@@ -257,7 +262,7 @@ def _exchange(
 
 
 def _given(
-    context: Context, source: Operand, axes: tuple[int, ...], request: Request, piece: Piece
+    context: Context, source: Operand, axes: tuple[int, ...], request: Request, piece: Portion
 ) -> tuple[Device, Any, Index]:
     """Who gives a piece, its data with the indexed axes first and cut along the others, and the positions in it."""
     others = rest_axes(len(source.layout.shape), axes)
@@ -277,7 +282,7 @@ def _fill(
     source: Operand,
     axes: tuple[int, ...],
     request: Request,
-    pieces: Sequence[Piece],
+    pieces: Sequence[Portion],
     parts: Sequence[Any],
     out: Chunk,
 ) -> None:
@@ -294,6 +299,8 @@ def _fill(
                 # in range already; "raise" would copy twice
                 np.take(held, index[0], axis=0, out=out.array, mode="clip")
                 continue
+            if whole and len(index) == 1 and device is sender and _taken(device, held, index, out.array):
+                continue
             packed = _packed(sender, held, index)
         if whole:
             device.copy(out.array, packed, sender)
@@ -304,6 +311,14 @@ def _fill(
             packed = near.array
         with device.active():
             out.array[(*upload(device, (places,)), *request.rest.locate(piece.part).slices)] = packed
+
+
+def _taken(device: Device, held: Any, index: Index, out: Any) -> bool:
+    """Rows of a GPU array straight into place, where a kernel takes them so."""
+    if device.kind == "host":
+        return False
+    with device.active():
+        return selections.take_rows(device.lib, held, upload(device, index)[0], out)
 
 
 def split_target(

@@ -18,9 +18,10 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import from_chunks
 from distarray.context import Context
-from distarray.devices import Chunk
+from distarray.devices import Chunk, Device
 from distarray.fusion.demand import write
 from distarray.fusion.expr import ASTYPE, Node
+from distarray.fusion.kernels import reductions, selections
 from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
@@ -206,7 +207,11 @@ def _counts(context: Context, layout: Layout, masks: Sequence[Any]) -> tuple[int
                 continue
             device = context.by_id[device_id]
             with device.active():
-                arrays.append(device.lib.sum(mask, dtype=np.int64).reshape(1))
+                total = device.lib.empty(1, np.int64)
+                axes = tuple(range(mask.ndim))
+                if device.kind == "host" or not reductions.reduce(device.lib, "add", mask, total, axes):
+                    total = device.lib.sum(mask, dtype=np.int64).reshape(1)
+                arrays.append(total)
     if not arrays:
         return ()
     small = context.layout(IndexMap((len(arrays),), mapping))
@@ -267,11 +272,17 @@ def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
                     chunks.append(None)
                     continue
                 with device.active():
-                    selected = [arrays[i][prepared.masks[i]] for i in members]
+                    selected = [_chosen(device, arrays[i], prepared.masks[i], prepared.counts[i]) for i in members]
                     joined = selected[0] if len(selected) == 1 else device.lib.concatenate(selected)
                     joined = device.lib.ascontiguousarray(joined)
                 chunks.append(device.adopt(joined.reshape(region.shape), "a boolean mask"))
         return from_chunks(context, layout, chunks, x.dtype)
+
+
+def _chosen(device: Device, array: Any, mask: Any, count: int) -> Any:
+    """``array[mask]`` on a device."""
+    found = None if device.kind == "host" else selections.compress(device.lib, array, mask, count)
+    return array[mask] if found is None else found
 
 
 def assign_where(x: DistributedArray, mask: DistributedArray, value: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.algorithms.four_step import Call, is_long, local_library
+from distarray.algorithms.four_step import SplitCall, is_long, local_library
 from distarray.algorithms.held import Held, run_by_device
 from distarray.algorithms.split_axis import along_split_axis
 from distarray.context import Context
@@ -100,7 +100,7 @@ def transform(context: Context, found: Operand, stages: Sequence[Sequence[Line]]
             elif is_long(found.shape, left[-1].n, home.devices):
                 line = left.pop()
                 dtype = line.dtype(found.dtype)
-                call = Call(context, home.devices, line.axis, name)
+                call = SplitCall(context, home.devices, line.axis, name)
                 held = along_split_axis(call, held, line.kind, line.n, line.norm, dtype)
             else:
                 held = held.moved(context, _gathered(context, found, home.devices), name)

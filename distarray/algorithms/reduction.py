@@ -33,6 +33,9 @@ from distarray.context import Context
 from distarray.devices import Device, in_turn
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
+from distarray.fusion.kernels.pending import in_order
+from distarray.fusion.kernels.reductions import sum_squares
+from distarray.fusion.unstored import unstored
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
@@ -40,7 +43,7 @@ from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks",
+    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
     "normalized", "place_operand", "reduced", "small", "whole_lines",
 ]  # fmt: skip
 
@@ -63,6 +66,8 @@ class Reduction(NamedTuple):
     given : dtype or None
         What the caller asked for.
     initial : scalar, None or NOTHING
+    squares : bool
+        Sums of numbers and of their squares, one behind the other along a new first axis.
     """
 
     ufunc: np.ufunc
@@ -71,6 +76,7 @@ class Reduction(NamedTuple):
     dtype: Any
     given: Any
     initial: Any
+    squares: bool = False
 
     @property
     def mode(self) -> Mode | None:
@@ -79,19 +85,21 @@ class Reduction(NamedTuple):
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The result's shape."""
-        if self.keepdims:
-            return tuple([1 if axis in self.axes else n for axis, n in enumerate(shape)])
-        return tuple([n for axis, n in enumerate(shape) if axis not in self.axes])
+        kept = tuple([1 if axis in self.axes else n for axis, n in enumerate(shape)])
+        if not self.keepdims:
+            kept = tuple([n for axis, n in enumerate(shape) if axis not in self.axes])
+        return (2, *kept) if self.squares else kept
 
     def project(self, region: Region) -> Region:
         """The part of the result that a region of the operand contributes to."""
-        if self.keepdims:
-            return Region([Range(0, 1, 1) if axis in self.axes else r for axis, r in enumerate(region)])
-        return Region([r for axis, r in enumerate(region) if axis not in self.axes])
+        kept = [Range(0, 1, 1) if axis in self.axes else r for axis, r in enumerate(region)]
+        if not self.keepdims:
+            kept = [r for axis, r in enumerate(region) if axis not in self.axes]
+        return Region([Range.full(2), *kept] if self.squares else kept)
 
     def lift(self, region: Region, shape: tuple[int, ...]) -> Region:
         """The whole lines of an operand of `shape` that a part of the result is reduced from."""
-        rest = iter(region)
+        rest = iter(region[1:] if self.squares else region)
         ranges = []
         for axis, n in enumerate(shape):
             if axis in self.axes:
@@ -141,16 +149,13 @@ def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) 
             return _of_nothing(context, call, a)
         ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
         half = call.mode in _COUNTED and is_half(call.dtype)
-        found = a._operand(call.ufunc.__name__) if half else _operand(call, a)
+        found = a._operand(call.ufunc.__name__) if half else _operand(call, a, where)
         masks = None if where is True else mask_chunks(context, where, found.layout)
-        pieces = whole_lines(call, found.layout)
-        if pieces is not None:
-            return _fold_pieces(context, call, found, masks, pieces, None)
-        if call.mode is not None:
-            sources = fold_sources(call, found.layout)
-            if not half:
-                return _fold_pieces(context, call, found, masks, sources, call.mode)
-            total = _fold_pieces(context, _widened(call), found, masks, sources, call.mode)
+        plan = _planned(context, call, found.layout)
+        if plan is not None:
+            if plan.mode is None or not half:
+                return _fold(context, call, found, masks, plan)
+            total = _fold(context, _widened(call), found, masks, plan)
             return DistributedArray._of_node(astype_node(total, call.dtype))
         if len(call.axes) == 1:
             return _carried(context, call, found, masks)
@@ -177,9 +182,28 @@ def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> Distr
     return place(context, np.broadcast_to(value, shape), layout)
 
 
-def _operand(call: Reduction, a: DistributedArray) -> Operand:
-    """The operand's chunks: as partial values where folding them and reducing them may change places."""
+def moments(context: Context, a: DistributedArray, axes: tuple[int, ...], keepdims: bool) -> DistributedArray | None:
+    """Sums of a recorded double-precision expression, and of its squares, along a new first axis, read in one pass; None
+    where the expression has to be evaluated first."""
+    with context.lock:
+        context.check()
+        found = None if a._node is None else unstored(context, a._node)
+        if found is None:
+            return None
+        call = Reduction(np.add, axes, keepdims, np.dtype(np.float64), None, NOTHING, squares=True)
+        plan = _planned(context, call, found.layout)
+        assert plan is not None
+        return _fold(context, call, found, None, plan)
+
+
+def _operand(call: Reduction, a: DistributedArray, where: Any) -> Operand:
+    """The operand's chunks: as partial values where folding them and reducing them may change places; as expressions that
+    are not stored where kernels fold those."""
     name = call.ufunc.__name__
+    if a._node is not None and call.mode is not None and where is True:
+        recorded = unstored(a._context, a._node)
+        if recorded is not None:
+            return recorded
     found = a._operand(name, partial_ok=True)
     layout = found.layout
     if not layout.is_partial:
@@ -257,43 +281,87 @@ def fold_sources(call: Reduction, layout: Layout) -> _Pieces:
 # --- folding ----------------------------------------------------------------------------------------------------------
 
 
-def _fold_pieces(
-    context: Context, call: Reduction, found: Operand, masks: Any, pieces: _Pieces, mode: Mode | None
-) -> DistributedArray:
-    """Reduce the pieces where they are; the result is in `mode`, or REPLICA."""
-    homes: dict[int, list[Region]] = {device: [] for device in found.layout.devices}
+class _Course(NamedTuple):
+    """Who folds what, for every call of one kind.
+
+    Attributes
+    ----------
+    layout : Layout
+        Of the result.
+    mode : Mode or None
+        The mode that partial results combine in; None where every device folds whole lines.
+    sources : tuple
+        For each chunk of the result, what it is folded from: ``(chunk of the operand, key into it)``, the key None for all.
+    steady : bool
+        Whether devices compute the same result, which must have the same bits.
+    """
+
+    layout: Layout
+    mode: Mode | None
+    sources: tuple[tuple[tuple[int, Any], ...], ...]
+    steady: bool
+
+
+def _planned(context: Context, call: Reduction, layout: Layout) -> _Course | None:
+    """The plan of a call, kept for others of its kind; None where values have to be passed on along the axis."""
+    exact = call.dtype.kind in "biu"
+    key = ("fold", call.axes, call.keepdims, call.squares, call.mode, exact, layout)
+    found = context.layouts.remembered(key)
+    if found is None:
+        pieces, mode = whole_lines(call, layout), None
+        if pieces is None and call.mode is not None:
+            pieces, mode = fold_sources(call, layout), call.mode
+        found = context.layouts.remember(key, (None if pieces is None else _plan(context, call, layout, pieces, mode),))
+    return found[0]  # type: ignore[no-any-return]
+
+
+def _plan(context: Context, call: Reduction, operand: Layout, pieces: _Pieces, mode: Mode | None) -> _Course:
+    homes: dict[int, list[Region]] = {device: [] for device in operand.devices}
     for device_id, part in pieces:
         homes[device_id].append(part)
-    index_map = IndexMap(call.shape(found.shape), homes)
+    index_map = IndexMap(call.shape(operand.shape), homes)
+    partial_mode = None if index_map.is_disjoint else mode
+    sources = []
+    for row in index_map.chunks:
+        own: list[tuple[int, Any]] = []
+        for piece in pieces.get(row, ()):
+            whole = operand.chunks[piece.chunk][1]
+            own.append((piece.chunk, None if whole == piece.region else (*whole.locate(piece.region).slices, ...)))
+        sources.append(tuple(own))
+    alone = len(homes) == 1
+    steady = partial_mode is None and index_map.is_replicated and not alone and call.dtype.kind not in "biu"
+    return _Course(context.layout(index_map, Mode.of(partial_mode)), mode, tuple(sources), steady)
+
+
+def _fold(context: Context, call: Reduction, found: Operand, masks: Any, plan: _Course) -> DistributedArray:
+    """Reduce the pieces where they are; the result is in the plan's mode, or REPLICA."""
+    layout, mode = plan.layout, plan.mode
+    index_map = layout.index_map
     apart = mode in _COUNTED and call.initial is not NOTHING and call.initial is not None
     start = call.initial
     if apart and mode is not None:
         start = None if masks is None else mode.identity(call.dtype)
-    partial_mode = None if index_map.is_disjoint else mode
-    layout = context.layout(index_map, Mode.of(partial_mode))
     with context.reporting():
         chunks = allocate(context, layout, call.dtype, label=call.ufunc.__name__)
-    steady = partial_mode is None and index_map.is_replicated and call.dtype.kind not in "biu"
     tasks: dict[int, list[Callable[[], None]]] = {}
     nbytes = 0
-    for chunk, (device_id, part) in zip(chunks, index_map.chunks, strict=True):
+    for chunk, (device_id, _), sources in zip(chunks, index_map.chunks, plan.sources, strict=True):
         if chunk is None:
             continue
         operands = []
-        for piece in pieces[device_id, part]:
-            key = found.layout.chunks[piece.chunk][1].locate(piece.region).slices
-            array = found.arrays[piece.chunk][(*key, ...)]
-            mask = None if masks is None else masks[piece.chunk][(*key, ...)]
+        for i, key in sources:
+            array = found.arrays[i] if key is None else found.arrays[i][key]
+            mask = None if masks is None else masks[i] if key is None else masks[i][key]
             operands.append((array, mask))
             nbytes += array.nbytes
-        task = partial(_fold_here, chunk.device, call, operands, chunk.array, start, steady)
+        task = partial(_fold_here, chunk.device, call, operands, chunk.array, start, plan.steady)
         tasks.setdefault(device_id, []).append(task)
     for device_id in index_map.devices if apart else ():
         for i, part in index_map.first_owned(device_id):
             held = chunks[i]
             if held is not None:
-                key = index_map.chunks[i][1].locate(part).slices
-                tasks[device_id].append(partial(_fold_initial, held.device, call, held.array, key, mode))
+                at = index_map.chunks[i][1].locate(part).slices
+                tasks[device_id].append(partial(_fold_initial, held.device, call, held.array, at, mode))
     run_tasks(
         context, [partial(in_turn, work) for work in tasks.values()], nbytes, "reduce", fallible=call.ufunc is np.power
     )
@@ -306,15 +374,17 @@ def _fold_here(
     """Reduce all pieces of one chunk of the result. `steady`: in C order, so that every replica has the same bits."""
     with device.active():
         for turn, (array, mask) in enumerate(operands):
-            if steady and not array.flags.c_contiguous:
-                array = device.lib.ascontiguousarray(array)
+            if steady:
+                array = in_order(device.lib, array)
+            target = out if turn == 0 else device.empty(out.shape, out.dtype, call.ufunc.__name__).array
+            if call.squares:
+                sum_squares(device.lib, array, target, call.axes)
+            else:
+                local_reduce(device, call.ufunc, array, target, call.axes, call.given, start, mask)
             if turn == 0:
-                local_reduce(device, call.ufunc, array, out, call.axes, call.given, start, mask)
                 continue
-            more = device.empty(out.shape, out.dtype, call.ufunc.__name__)
-            local_reduce(device, call.ufunc, array, more.array, call.axes, call.given, start, mask)
             assert call.mode is not None
-            combine(device.lib, call.mode, out, more.array)
+            combine(device.lib, call.mode, out, target)
 
 
 def _fold_initial(device: Device, call: Reduction, out: Any, key: Any, mode: Any) -> None:
@@ -333,7 +403,7 @@ def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> D
         found, masks = in_blocks(context, found, masks, axis, name)
         pieces = whole_lines(call, found.layout)
         if pieces is not None:
-            return _fold_pieces(context, call, found, masks, pieces, None)
+            return _fold(context, call, found, masks, _plan(context, call, found.layout, pieces, None))
         parts = chain(found.layout.index_map, axis)
         assert parts is not None
     kept = call._replace(keepdims=True)

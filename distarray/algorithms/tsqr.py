@@ -33,7 +33,7 @@ def is_tall(layout: Layout) -> bool:
     return m >= n * len(taking_part(layout)) and n > 0
 
 
-class _Node(NamedTuple):
+class _Merge(NamedTuple):
     """One meeting in the tree: the leaf that stays, the one whose triangle comes, and their rows."""
 
     stays: int
@@ -68,13 +68,13 @@ class TSQR:
         self._levels = self._plan()
         self._up(a)
 
-    def _plan(self) -> list[list[_Node]]:
+    def _plan(self) -> list[list[_Merge]]:
         heights = [min(region.shape[0], self.columns) for _, _, region in self._leaves]
         levels, step = [], 1
         while step < len(heights):
             level = []
             for i in range(0, len(heights) - step, 2 * step):
-                level.append(_Node(i, i + step, (heights[i], heights[i + step])))
+                level.append(_Merge(i, i + step, (heights[i], heights[i + step])))
                 heights[i] = min(heights[i] + heights[i + step], self.columns)
             levels.append(level)
             step *= 2
@@ -115,7 +115,7 @@ class TSQR:
     def _leaf(self, leaf: int, device: int, array: Any) -> None:
         self._q[leaf], self._r[leaf] = self.context.by_id[device].lib.linalg.qr(array)
 
-    def _meet(self, number: int, node: _Node, come: Any) -> None:
+    def _meet(self, number: int, node: _Merge, come: Any) -> None:
         lib = self.context.by_id[self.devices[node.stays]].lib
         inner, self._r[node.stays] = lib.linalg.qr(lib.concatenate([self._r[node.stays], come]))
         self._inner[number, node.stays] = inner
@@ -169,7 +169,7 @@ class TSQR:
                 chunks[i] = context.by_id[device].empty(region.shape, self.dtype, self.label)
         return chunks
 
-    def _part(self, number: int, node: _Node, parts: dict[int, Any], going: dict[int, Any]) -> None:
+    def _part(self, number: int, node: _Merge, parts: dict[int, Any], going: dict[int, Any]) -> None:
         """The rows of Q that two subtrees get."""
         device = self.context.by_id[self.devices[node.stays]]
         both = device.lib.matmul(self._inner[number, node.stays], parts[node.stays])

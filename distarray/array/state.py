@@ -7,12 +7,13 @@ The class holds the state, what metadata answers, and placement. Its operators (
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from distarray.array import whole
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
@@ -26,6 +27,7 @@ from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.storage import Operand, Storage, Version, operand
 from distarray.transfer.execute import allocate, gather_to_host, moved, resolve, resolved_operand
+from distarray.transfer.ledger import note_to_host
 
 if TYPE_CHECKING:
     from distarray.context import Context, Group
@@ -48,7 +50,10 @@ class DistributedArray:
         The devices the array lives on; any creation function takes it as ``device=``.
     """
 
-    __slots__ = ("__weakref__", "_context", "_detached", "_dtype", "_node", "_shape", "_storage", "_view", "_writable")
+    __slots__ = (
+        "__weakref__", "_context", "_detached", "_dtype", "_kin", "_map", "_node", "_reach", "_scalar", "_shape", "_storage",
+        "_writable",
+    )  # fmt: skip
 
     __array_priority__ = 100.0
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
@@ -58,7 +63,12 @@ class DistributedArray:
     _dtype: Any
     _node: Node | None
     _storage: Storage | None
-    _view: ViewMap | None
+    _map: ViewMap | tuple[Any, ...] | None  # the view; of `array.whole`, how to work it out
+    _reach: (
+        tuple[Callable[[Any], Any], ...] | None
+    )  # the steps from a chunk that holds all to what the view shows, if known
+    _scalar: Any  # of a detached value that is in no storage yet: a NumPy scalar, and the layout that it will have
+    _kin: Layout | None
     _writable: bool
     _detached: bool
 
@@ -85,7 +95,10 @@ class DistributedArray:
         self._dtype = dtype
         self._node = node
         self._storage = storage
-        self._view = view
+        self._map = view
+        self._reach = () if view is None else None
+        self._scalar = None
+        self._kin = None
         self._writable = writable
         self._detached = detached
         return self
@@ -111,10 +124,16 @@ class DistributedArray:
         if storage is None:
             with self._context.lock:
                 if self._storage is None:
-                    assert self._node is not None
-                    version = demand(self._node)
+                    if self._scalar is not None:
+                        assert self._kin is not None
+                        layout = self._context.layouts.of_shape(self._kin, ())
+                        chunks = whole.value_chunks(self._context, layout, np.array(self._scalar))
+                        version = Version(layout, chunks, self._dtype)
+                    else:
+                        assert self._node is not None
+                        version = demand(self._node)
                     self._storage = Storage(self._context, version)
-                    self._node = None
+                    self._node = self._scalar = None
                 storage = self._storage
         return storage
 
@@ -143,7 +162,16 @@ class DistributedArray:
 
     def _take(self, other: DistributedArray) -> None:
         """Become what another array is, as an in-place change of shape does."""
-        self._shape, self._storage, self._view, self._node = other._shape, other._storage, other._view, None
+        self._shape, self._storage, self._node, self._scalar = other._shape, other._own(), None, None
+        self._map, self._reach = other._map, other._reach
+
+    @property
+    def _view(self) -> ViewMap | None:
+        """What is shown of the storage; None for all of it."""
+        found = self._map
+        if type(found) is tuple:
+            found = self._map = _mapped(found)
+        return found  # type: ignore[return-value]
 
     def _view_map(self) -> ViewMap:
         self._own()
@@ -333,6 +361,10 @@ class DistributedArray:
 
     def _value(self) -> Any:
         """The global value on the host, in C order."""
+        shown = whole.seen(self)
+        if shown is not None:
+            note_to_host(shown.nbytes)
+            return np.array(shown, order="C")
         with self._context.lock:
             self._context.check()
             storage = self._own()
@@ -345,57 +377,31 @@ class DistributedArray:
 
     if TYPE_CHECKING:
 
-        def __add__(self, other: Any) -> DistributedArray: ...
-        def __radd__(self, other: Any) -> DistributedArray: ...
-        def __iadd__(self, other: Any) -> DistributedArray: ...
-        def __sub__(self, other: Any) -> DistributedArray: ...
-        def __rsub__(self, other: Any) -> DistributedArray: ...
-        def __isub__(self, other: Any) -> DistributedArray: ...
-        def __mul__(self, other: Any) -> DistributedArray: ...
-        def __rmul__(self, other: Any) -> DistributedArray: ...
-        def __imul__(self, other: Any) -> DistributedArray: ...
-        def __truediv__(self, other: Any) -> DistributedArray: ...
-        def __rtruediv__(self, other: Any) -> DistributedArray: ...
-        def __itruediv__(self, other: Any) -> DistributedArray: ...
-        def __floordiv__(self, other: Any) -> DistributedArray: ...
-        def __rfloordiv__(self, other: Any) -> DistributedArray: ...
-        def __ifloordiv__(self, other: Any) -> DistributedArray: ...
-        def __mod__(self, other: Any) -> DistributedArray: ...
-        def __rmod__(self, other: Any) -> DistributedArray: ...
-        def __imod__(self, other: Any) -> DistributedArray: ...
-        def __lshift__(self, other: Any) -> DistributedArray: ...
-        def __rlshift__(self, other: Any) -> DistributedArray: ...
-        def __ilshift__(self, other: Any) -> DistributedArray: ...
-        def __rshift__(self, other: Any) -> DistributedArray: ...
-        def __rrshift__(self, other: Any) -> DistributedArray: ...
-        def __irshift__(self, other: Any) -> DistributedArray: ...
-        def __and__(self, other: Any) -> DistributedArray: ...
-        def __rand__(self, other: Any) -> DistributedArray: ...
-        def __iand__(self, other: Any) -> DistributedArray: ...
-        def __or__(self, other: Any) -> DistributedArray: ...
-        def __ror__(self, other: Any) -> DistributedArray: ...
-        def __ior__(self, other: Any) -> DistributedArray: ...
-        def __xor__(self, other: Any) -> DistributedArray: ...
-        def __rxor__(self, other: Any) -> DistributedArray: ...
-        def __ixor__(self, other: Any) -> DistributedArray: ...
-        def __pow__(self, other: Any) -> DistributedArray: ...
-        def __rpow__(self, other: Any) -> DistributedArray: ...
-        def __ipow__(self, other: Any) -> DistributedArray: ...
-        def __matmul__(self, other: Any) -> DistributedArray: ...
-        def __rmatmul__(self, other: Any) -> DistributedArray: ...
-        def __imatmul__(self, other: Any) -> DistributedArray: ...
+        def _with(self, other: Any) -> DistributedArray: ...
+        def _alone(self) -> DistributedArray: ...
+
+        __add__ = __radd__ = __iadd__ = _with
+        __sub__ = __rsub__ = __isub__ = _with
+        __mul__ = __rmul__ = __imul__ = _with
+        __truediv__ = __rtruediv__ = __itruediv__ = _with
+        __floordiv__ = __rfloordiv__ = __ifloordiv__ = _with
+        __mod__ = __rmod__ = __imod__ = _with
+        __pow__ = __rpow__ = __ipow__ = _with
+        __lshift__ = __rlshift__ = __ilshift__ = _with
+        __rshift__ = __rrshift__ = __irshift__ = _with
+        __and__ = __rand__ = __iand__ = _with
+        __or__ = __ror__ = __ior__ = _with
+        __xor__ = __rxor__ = __ixor__ = _with
+        __matmul__ = __rmatmul__ = __imatmul__ = _with
+        __lt__ = __le__ = __gt__ = __ge__ = _with
+        __neg__ = __pos__ = __abs__ = __invert__ = _alone
+
         def __divmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
-        def __rdivmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
-        def __lt__(self, other: Any) -> DistributedArray: ...
-        def __le__(self, other: Any) -> DistributedArray: ...
-        def __gt__(self, other: Any) -> DistributedArray: ...
-        def __ge__(self, other: Any) -> DistributedArray: ...
+
+        __rdivmod__ = __divmod__
+
         def __eq__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
         def __ne__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
-        def __neg__(self) -> DistributedArray: ...
-        def __pos__(self) -> DistributedArray: ...
-        def __abs__(self) -> DistributedArray: ...
-        def __invert__(self) -> DistributedArray: ...
         def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any: ...
         def __getitem__(self, key: Any) -> DistributedArray: ...
         def __setitem__(self, key: Any, value: Any) -> None: ...
@@ -406,8 +412,37 @@ class DistributedArray:
         def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any: ...
         def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray: ...
         def nonzero(self) -> tuple[DistributedArray, ...]: ...
+        def sort(
+            self,
+            axis: int = -1,
+            kind: str | None = None,
+            order: Any = None,
+            *,
+            stable: bool | None = None,
+            descending: bool = False,
+        ) -> None: ...
+        def argsort(
+            self,
+            axis: int | None = -1,
+            kind: str | None = None,
+            order: Any = None,
+            *,
+            stable: bool | None = None,
+            descending: bool = False,
+        ) -> DistributedArray: ...
+        def partition(
+            self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None
+        ) -> None: ...
+        def argpartition(
+            self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
+        ) -> DistributedArray: ...
+        def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray: ...
         def item(self, *args: Any) -> Any: ...
         def tolist(self) -> Any: ...
+        def tobytes(self, order: str | None = "C") -> bytes: ...
+        def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None: ...
+        def dump(self, file: Any) -> None: ...
+        def dumps(self) -> bytes: ...
         def to_numpy(self, dtype: Any = None) -> Any: ...
         def __bool__(self) -> bool: ...
         def __int__(self) -> int: ...
@@ -441,7 +476,9 @@ class DistributedArray:
         @imag.setter
         def imag(self, value: Any) -> None: ...
         def conj(self, out: Any = None) -> Any: ...
-        def conjugate(self, out: Any = None) -> Any: ...
+
+        conjugate = conj
+
         def clip(
             self,
             min: ArrayLike | None = None,
@@ -467,15 +504,9 @@ class DistributedArray:
             initial: Any = NOTHING,
             where: ArrayLike = NOTHING,
         ) -> Any: ...
-        def prod(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
+
+        prod = sum
+
         def max(
             self,
             axis: Axis = None,
@@ -484,20 +515,15 @@ class DistributedArray:
             initial: Any = NOTHING,
             where: ArrayLike = NOTHING,
         ) -> Any: ...
-        def min(
-            self,
-            axis: Axis = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
+
+        min = max
+
         def any(
             self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
         ) -> Any: ...
-        def all(
-            self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
-        ) -> Any: ...
+
+        all = any
+
         def mean(
             self,
             axis: Axis = None,
@@ -519,22 +545,25 @@ class DistributedArray:
             mean: Any = NOTHING,
             correction: float = NOTHING,
         ) -> Any: ...
-        def std(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            ddof: float = 0,
-            keepdims: bool = NOTHING,
-            *,
-            where: ArrayLike = NOTHING,
-            mean: Any = NOTHING,
-            correction: float = NOTHING,
-        ) -> Any: ...
+
+        std = var
+
         def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
-        def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
+
+        argmin = argmax
+
         def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
-        def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
+
+        cumprod = cumsum
+
+
+def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:
+    """The view that a key of another view shows: (that view, its shape, the key, the storage's shape)."""
+    outer, shape, key, whole_shape = lazy
+    if type(outer) is tuple:
+        outer = _mapped(outer)
+    view = (ViewMap.identity(shape) if outer is None else outer).index(key)
+    return None if view.is_identity and view.base == whole_shape else view
 
 
 def _check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:

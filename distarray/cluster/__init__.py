@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from ..errors import RendezvousError
-from .base import MPI_LAUNCHERS, Launch, Launcher, check_devices, local_device, why_apart
+from .base import MPI_LAUNCHERS, Launch, Launcher, local_device, why_apart
 from .explicit import Explicit, explicit
 from .openmpi import OpenMPI
 from .pmi import PMI
@@ -14,7 +14,7 @@ from .slurm import Slurm
 from .torchrun import Torchrun
 
 __all__ = [
-    "LAUNCHERS", "MPI_LAUNCHERS", "Launch", "Launcher", "check_devices", "detect", "explicit", "local_device", "why_apart",
+    "LAUNCHERS", "MPI_LAUNCHERS", "Launch", "Launcher", "detect", "explicit", "local_device", "why_apart",
 ]  # fmt: skip
 
 LAUNCHERS: tuple[type[Launcher], ...] = (Explicit, Torchrun, OpenMPI, Slurm, PMI)

@@ -18,12 +18,12 @@ the environment is read and that is all. This file and the adapters import only 
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 from ..errors import DeviceError, RendezvousError
 
-__all__ = ["MPI_LAUNCHERS", "Launch", "Launcher", "check_devices", "derived_port", "local_device", "why_apart"]
+__all__ = ["MPI_LAUNCHERS", "Launch", "Launcher", "derived_port", "local_device", "why_apart"]
 
 #: Adapters whose processes MPI may join into one world.
 MPI_LAUNCHERS = frozenset({"openmpi", "pmi", "slurm"})
@@ -132,8 +132,8 @@ def local_device(launch: Launch, visible: int) -> int:
     """Which of the visible GPUs this process takes.
 
     The only one, where exactly one is visible (Slurm's ``--gpus-per-task``, Dask and Ray hide the others); else the one
-    of the local rank, counted round where there are fewer GPUs than local ranks. `check_devices` then finds out
-    whether two processes took the same.
+    of the local rank, counted round where there are fewer GPUs than local ranks. NCCL's communicator then finds
+    out whether two processes took the same.
 
     Raises
     ------
@@ -153,31 +153,6 @@ def local_device(launch: Launch, visible: int) -> int:
             "its host this is; set DISTARRAY_LOCAL_RANK, or make one GPU visible to each process (CUDA_VISIBLE_DEVICES)"
         )
     return launch.local_rank % visible
-
-
-def check_devices(gathered: Sequence[tuple[str, str]]) -> None:
-    """Refuse two processes on one GPU, which NCCL does not support and on which it may hang.
-
-    Parameters
-    ----------
-    gathered : sequence of (host, uuid)
-        What each rank uses, in rank order, gathered by the caller. An empty uuid is a process without a GPU.
-
-    Raises
-    ------
-    DeviceError
-        Names both ranks, the host and the GPU.
-    """
-    seen: dict[tuple[str, str], int] = {}
-    for rank, (host, uuid) in enumerate(gathered):
-        if not uuid:
-            continue
-        first = seen.setdefault((host, uuid), rank)
-        if first != rank:
-            raise DeviceError(
-                f"ranks {first} and {rank} both use GPU {uuid} of host {host}, but each process needs its own; start at "
-                "most as many processes on a host as it has GPUs, or make another visible to each (CUDA_VISIBLE_DEVICES)"
-            )
 
 
 def why_apart(launch: Launch) -> str:

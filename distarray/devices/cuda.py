@@ -25,6 +25,7 @@ from ..errors import DeviceError
 from .base import Chunk, Device, as_int
 from .gpus import gpu_report, no_gpu
 from .lapack import CudaLapack
+from .transposes import transposed_copy
 
 __all__ = ["CudaDevice", "CudaRuntime", "rows_of"]
 
@@ -191,7 +192,8 @@ class CudaRuntime:
             return
         if to == frm:
             with self.on(to):
-                dst[...] = src
+                if not transposed_copy(self.cupy, dst, src):
+                    dst[...] = src
             return
         self.connect(to, frm)
         rows = self._rows(dst, src)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from distarray.errors import LayoutComplexityError
-from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks
+from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap
 from distarray.geometry._cells import MAX_PIECES
 from distarray.geometry._spatial import RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from distarray.context import Context
     from distarray.storage import Version
 
-__all__ = ["Alignment", "Cell", "Fetch", "Source", "align"]
+__all__ = ["Alignment", "Tile", "Fetch", "Source", "align"]
 
 Key = tuple[slice, ...]
 
@@ -36,7 +36,7 @@ class Source(NamedTuple):
     key: Key | None
 
 
-class Cell(NamedTuple):
+class Tile(NamedTuple):
     """A part of one result chunk: its key in the chunk (None: all of it), and one source for each leaf."""
 
     key: Key | None
@@ -70,7 +70,7 @@ class Alignment(NamedTuple):
         For each leaf, its view of the fetched buffers: fetch index → Pull.
     bases : dict
         For each group of leaves, what its base shows of the storage; None where that is the storage as it is.
-    cells : tuple of tuple of Cell
+    cells : tuple of tuple of Tile
         For each result chunk.
     messages : dict
         Elements for each (sender, receiver, group).
@@ -83,7 +83,7 @@ class Alignment(NamedTuple):
     fetches: tuple[Fetch, ...]
     pulls: tuple[dict[int, Pull], ...]
     bases: dict[int, Visible | None]
-    cells: tuple[tuple[Cell, ...], ...]
+    cells: tuple[tuple[Tile, ...], ...]
     messages: dict[tuple[int, int, int], int]
     mark: int
 
@@ -98,7 +98,7 @@ class Alignment(NamedTuple):
         return version.layout.chunks[place][0], array
 
 
-class _Leaf(NamedTuple):
+class _Seen(NamedTuple):
     """What alignment knows of a leaf: no data."""
 
     layout: Layout
@@ -166,7 +166,7 @@ def align(
     key = ("align", shape, tuple(leaves), target)
     found = context.layouts.remembered(key)
     if found is None:
-        full = [_Leaf(lo, ViewMap.identity(lo.shape) if v is None else v, g) for lo, v, g in leaves]
+        full = [_Seen(lo, ViewMap.identity(lo.shape) if v is None else v, g) for lo, v, g in leaves]
         if target is None:
             target = _choose(context, shape, nbytes, full)
         found = context.layouts.remember(key, _build(context, shape, full, target))
@@ -176,7 +176,7 @@ def align(
 # --- which layout -----------------------------------------------------------------------------------------------------
 
 
-def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Sequence[_Leaf]) -> Layout:
+def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Sequence[_Seen]) -> Layout:
     """The candidate that moves the fewest elements; then the most even; then the middle; then the earliest operand's."""
     candidates: list[IndexMap] = []
     replicated: list[IndexMap] = []
@@ -187,11 +187,17 @@ def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Seque
         pool = replicated if lifted.is_replicated else candidates
         if lifted not in pool:
             pool.append(lifted)
+    grown = all(math.prod(leaf.view.shape) < math.prod(shape) for leaf in leaves)
+    worth = context.minimum_chunk > 1 and math.prod(shape) >= 2 * context.minimum_chunk
+    if grown and worth and all(leaf.layout.is_whole for leaf in leaves):  # none is cut, and the result is worth it
+        candidates, replicated = [], []
     if not candidates:
-        grown = all(math.prod(leaf.view.shape) < math.prod(shape) for leaf in leaves)
         if replicated and not (grown and nbytes > context.SMALL):
             return context.layout(replicated[0])
-        candidates.append(blocks(0).resolve(shape, context.group.ids))
+        devices = sorted({device for leaf in leaves for device in leaf.layout.devices})
+        candidates.append(
+            context.default_map(shape, tuple(devices or context.group.ids), nbytes // max(1, math.prod(shape)))
+        )
     if len(candidates) == 1:
         return context.layout(candidates[0])
     middle = _middle(shape, candidates)
@@ -230,7 +236,7 @@ def _middle(shape: tuple[int, ...], candidates: Sequence[IndexMap]) -> IndexMap 
     return middle if middle.covers and middle.is_disjoint else None
 
 
-def _lift_map(context: Context, leaf: _Leaf, shape: tuple[int, ...]) -> IndexMap | None:
+def _lift_map(context: Context, leaf: _Seen, shape: tuple[int, ...]) -> IndexMap | None:
     """A leaf's layout in the result's coordinates: regions stretch along the axes that broadcast."""
     seen = context.layouts.visible(leaf.layout, leaf.view)
     assert seen is not None
@@ -272,7 +278,7 @@ _ONE = Range.of(0, 1, 1)
 
 
 def _needs(
-    context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: IndexMap
+    context: Context, shape: tuple[int, ...], leaves: Sequence[_Seen], target: IndexMap
 ) -> list[tuple[int, int, Region]]:
     """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device.
 
@@ -311,7 +317,7 @@ def _needs(
     return needs
 
 
-def _based(context: Context, leaf: _Leaf) -> Visible | None:
+def _based(context: Context, leaf: _Seen) -> Visible | None:
     """What the base of the leaf's view shows of the storage; None where that is the storage as it is."""
     view = leaf.view
     if view.inner is None and view.base == leaf.layout.shape:
@@ -319,7 +325,7 @@ def _based(context: Context, leaf: _Leaf) -> Visible | None:
     return context.layouts.visible(leaf.layout, ViewMap.identity(view.base, view.inner))
 
 
-def _base_map(leaf: _Leaf, based: Visible | None) -> IndexMap:
+def _base_map(leaf: _Seen, based: Visible | None) -> IndexMap:
     """The index map of the storage in the coordinates of the base."""
     return leaf.layout.index_map if based is None else based.layout.index_map
 
@@ -329,7 +335,7 @@ def _minus(regions: list[Region], taken: _Sequence) -> list[Region]:
     return [piece for region in regions for piece in remainder(region, taken.regions, taken.meeting(region))]
 
 
-def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], target: Layout) -> Alignment:
+def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Seen], target: Layout) -> Alignment:
     seen = tuple(
         None if leaf.view.is_identity and leaf.view.base == leaf.layout.shape
         else context.layouts.visible(leaf.layout, leaf.view)
@@ -380,9 +386,9 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Leaf], ta
 def _cells(
     device: int,
     region: Region,
-    leaves: Sequence[_Leaf],
+    leaves: Sequence[_Seen],
     everything: dict[tuple[int, int], tuple[list[tuple[bool, int]], _Sequence]],
-) -> tuple[Cell, ...]:
+) -> tuple[Tile, ...]:
     """Cut one result chunk so that in each cell every leaf is one view of one local chunk or buffer."""
     if not region.size:
         return ()
@@ -415,5 +421,5 @@ def _cells(
         for leaf, (fetched, index, held) in zip(leaves, chosen, strict=True):
             need = _drop(cell, leaf.view.shape)
             sources.append(Source(fetched, index, None if need == held else held.locate(need).key))
-        result.append(Cell(None if cell == region else region.locate(cell).key, tuple(sources)))
+        result.append(Tile(None if cell == region else region.locate(cell).key, tuple(sources)))
     return tuple(result)

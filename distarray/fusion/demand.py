@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from distarray.devices import Chunk, in_turn
 from distarray.errors import ReadOnlyError
-from distarray.fusion.align import Alignment, Cell, align
-from distarray.fusion.evaluate import Program, Step, evaluate_cells, evaluate_plain
+from distarray.fusion.align import Alignment, Tile, align
+from distarray.fusion.evaluate import evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible, is_loud
+from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout, follow
 from distarray.storage import Storage, Version, duplicate, share
@@ -27,7 +28,9 @@ from distarray.transfer.round import Round
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["alignment_of", "compile_expression", "demand", "message_itemsizes", "write"]
+__all__ = [
+    "alignment_of", "compile_expression", "demand", "message_itemsizes", "operands_of", "resolve_leaves", "write",
+]  # fmt: skip
 
 
 def demand(node: Node, target: Layout | None = None) -> Version:
@@ -42,7 +45,7 @@ def demand(node: Node, target: Layout | None = None) -> Version:
                 node.settle(Version(layout, fresh, node.dtype))
                 return node.version  # type: ignore[return-value]
             program, leaves = compile_expression(node)
-            settled = _resolve_leaves(context, program, leaves)
+            settled = resolve_leaves(context, program, leaves)
             al = alignment_of(context, program, settled, target)
             label = program.name
             with context.reporting():
@@ -93,7 +96,7 @@ class _Compiler:
     __slots__ = ("leaves", "places", "slots", "steps")
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[Instruction] = []
         self.leaves: list[Leaf] = []
         self.slots: dict[int, int] = {}
         self.places: dict[tuple[int, Any], int] = {}
@@ -111,7 +114,7 @@ class _Compiler:
             done = self.slots[id(item)] = len(self.steps)
             loud = is_loud(item.errors)
             self.steps.append(
-                Step(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud)
+                Instruction(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud)
             )
         return ("step", done)
 
@@ -133,7 +136,7 @@ def compile_expression(root: Any) -> tuple[Program, list[Leaf]]:
     return Program(tuple(compiler.steps), result, getattr(root, "dtype", None), shape, name), compiler.leaves
 
 
-def _resolve_leaves(context: Context, program: Program, leaves: Sequence[Leaf]) -> Sequence[Leaf]:
+def resolve_leaves(context: Context, program: Program, leaves: Sequence[Leaf]) -> Sequence[Leaf]:
     for leaf in leaves:
         if leaf.version.layout.is_partial:
             resolve(context, leaf.version, program.name)
@@ -224,7 +227,7 @@ def _evaluate(
         nbytes += out.nbytes
         work = []
         for cell in cells:
-            operands = _operands(leaves, al, buffers, cell)
+            operands = operands_of(leaves, al, buffers, cell)
             work.append((out if cell.key is None else out[cell.key], operands))
         jobs.append((device, work))
     strict = not al.layout.index_map.is_disjoint
@@ -232,7 +235,7 @@ def _evaluate(
         evaluate_cells(context, program, jobs, nbytes * (1 + len(leaves)), strict)
 
 
-def _operands(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Cell) -> list[Any]:
+def operands_of(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Tile) -> list[Any]:
     operands = []
     for k, source in enumerate(cell.sources):
         if source.fetched:
@@ -358,13 +361,13 @@ def write(
         layout = version.layout
         identity = ViewMap.identity(layout.shape) if view is None else view
         program, leaves = compile_expression(value)
-        _resolve_leaves(context, program, leaves)
+        resolve_leaves(context, program, leaves)
         seen = context.layouts.visible(layout, identity)
         assert seen is not None
         al = alignment_of(context, program, leaves, seen.layout, identity.shape)
         mine = [leaf for leaf in leaves if leaf.version is version]
         others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
-        in_place = not others and not version.pinned(1 + private)
+        in_place = not others and not version.pinned(by_writer=private)
         guard = context.guarding("assignment", fallible=(type(value) is Node and fallible(value)) or None)
         if storage.exposed and not in_place:
             _write_through(context, program, leaves, al, version, seen, guard)
@@ -412,10 +415,29 @@ def _targets(seen: Any, layout: Layout, version: Version, chunks: list[Chunk | N
             if seen.layout.chunks[i][1].size == layout.chunks[source][1].size:
                 chunk = chunk.device.empty(chunk.array.shape, version.dtype, "the target of an assignment")
             else:
-                chunk = duplicate(chunk)
+                chunk = _around(chunk, seen.show(i, chunk.array, chunk.device.xp))
             chunks[source] = chunk
         outs.append(seen.show(i, chunk.array, chunk.device.xp))
     return outs
+
+
+def _around(chunk: Chunk, shown: Any) -> Chunk:
+    """A copy of a chunk that is about to be written where `shown`, a view of it, lies. A GPU copies a box's surroundings
+    alone, so that an update of all but an edge does not pay for the array twice."""
+    array, device = chunk.array, chunk.device
+    if device.kind == "host" or shown.strides != array.strides or 2 * shown.size < array.size:
+        return duplicate(chunk)
+    fresh = device.empty(array.shape, array.dtype, "a copy on write")
+    offset = shown.data.ptr - array.data.ptr
+    head: tuple[slice, ...] = ()
+    for stride, n in zip(array.strides, shown.shape, strict=True):
+        start, offset = divmod(offset, stride)
+        for part in (slice(0, start), slice(start + n, None)):
+            beside = array[(*head, part)]
+            if beside.size:
+                device.copy(fresh.array[(*head, part)], beside, device)
+        head = (*head, slice(start, start + n))
+    return fresh
 
 
 def _twins(seen: Any, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[int, Any, Any]]:

@@ -1,25 +1,28 @@
 """Evaluators: run the steps of an expression over local views, in one pass.
 
-Host: NumPy's own ufuncs, block by block, so that temporaries stay in cache; the same bits as NumPy. GPU: CuPy's ufuncs,
-step by step. Floating-point warnings are collected while devices work, and given once, in the caller's thread, with the
-line that recorded the operation.
+Host: NumPy's own ufuncs, block by block, so that temporaries stay in cache; the same bits as NumPy. GPU: one kernel for
+the whole expression where its steps are in C (``fusion/kernels/``), else CuPy's ufuncs, step by step, with the same bits.
+Floating-point warnings are collected while devices work, and given once, in the caller's thread, with the line that
+recorded the operation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from distarray.fusion import gpu_ufuncs, gpu_vector
-from distarray.fusion.expr import Cast, Site, call_site, is_loud, real_part, warn_at
+from distarray.fusion import gpu_ufuncs
+from distarray.fusion.expr import Conversion, call_site, is_loud, real_part, warn_at
+from distarray.fusion.kernels.run import fused
+from distarray.fusion.program import Instruction, Program
 
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Program", "Step", "evaluate_cells"]
+__all__ = ["Program", "Instruction", "evaluate_cells"]
 
 BLOCK = 1 << 16
 """Elements of a host block: temporaries of this size stay in cache (measured best between 2¹⁵ and 2¹⁸)."""
@@ -34,30 +37,6 @@ CUT_FREE = frozenset(
 another code path for strided data, so that overlapping chunks feed them contiguous data."""
 
 
-class Step(NamedTuple):
-    """One ufunc call of a program. `args` are ("leaf" | "step" | "const", value). `loud`: its errors ask for more than a
-    warning, so that it is called as NumPy's own would be."""
-
-    ufunc: Any
-    args: tuple[tuple[str, Any], ...]
-    kwargs: dict[str, Any]
-    dtype: Any
-    errors: dict[str, Any]
-    site: Site
-    masked: bool
-    loud: bool
-
-
-class Program(NamedTuple):
-    """An expression in order of evaluation. `result` is an argument like those of steps."""
-
-    steps: tuple[Step, ...]
-    result: tuple[str, Any]
-    dtype: Any
-    shape: tuple[int, ...]
-    name: str
-
-
 Jobs = Sequence[tuple[Any, Sequence[tuple[Any, Sequence[Any]]]]]
 """For each device, `(out, operands)` of every cell."""
 
@@ -68,7 +47,8 @@ def evaluate_cells(context: Context, program: Program, jobs: Jobs, nbytes: int, 
         for device, cells in jobs:
             with device.active():
                 for out, operands in cells:
-                    _run(device.lib, program, operands, out, False)
+                    if context.eager or not fused(device.lib, program, operands, out):
+                        _run(device.lib, program, operands, out, False)
         return
     notes = _Notes()
     if context.workers.threads_for(len(jobs), nbytes) <= 1:
@@ -96,10 +76,10 @@ def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
             args = [a[i].array if type(a) is list else a for a in operands]
             with device.active():
                 if device.memory_limit is None:
-                    fresh.append(device.adopt(_call_other(device.lib, node, args, None), ufunc.__name__))
+                    fresh.append(device.adopt(gpu_ufuncs.evaluate(device.lib, node, args, None), ufunc.__name__))
                 else:
                     chunk = device.empty(region.shape, dtype, ufunc.__name__)
-                    _call_other(device.lib, node, args, chunk.array)
+                    gpu_ufuncs.evaluate(device.lib, node, args, chunk.array)
                     fresh.append(chunk)
         return fresh
     notes = _Notes()
@@ -172,7 +152,7 @@ def _run(
             notes.step = step
             result = notes.loudly(step, args, into) if step.loud else _call_numpy(step, args, into)
         else:
-            result = _call_other(lib, step, args, into)
+            result = gpu_ufuncs.evaluate(lib, step, args, into)
         done.append(result)
     if done[last] is not out:
         done[last] = real_part(done[last], out.dtype)
@@ -182,7 +162,7 @@ def _run(
             out[...] = done[last].astype(out.dtype) if hasattr(done[last], "astype") else done[last]
 
 
-def _call_numpy(step: Step, args: list[Any], into: Any) -> Any:
+def _call_numpy(step: Instruction, args: list[Any], into: Any) -> Any:
     if not step.masked:
         if into is None:
             return step.ufunc(*args, **step.kwargs)
@@ -208,14 +188,6 @@ def _hand_over(fresh: Any, into: Any) -> Any:
     return into
 
 
-def _call_other(lib: Any, step: Any, args: list[Any], into: Any) -> Any:
-    if len(args) == 2 and getattr(args[0], "size", 0) >= gpu_vector.LEAST and not step.kwargs:
-        result = gpu_vector.vector_call(lib, step.ufunc, args[0], args[1], step.dtype, into)
-        if result is not None:
-            return result
-    return gpu_ufuncs.evaluate(lib, step, args, into)
-
-
 class _Notes:
     """Floating-point conditions met during an evaluation: (condition, step), each given as one warning afterwards."""
 
@@ -228,17 +200,17 @@ class _Notes:
     }
 
     def __init__(self) -> None:
-        self.seen: dict[tuple[str, int], Step] = {}
+        self.seen: dict[tuple[str, int], Instruction] = {}
         self.step: Any = None
         self.handler: Any = np.geterrcall()
         self.now: dict[str, Any] = dict(np.geterr())
         self.failed: FloatingPointError | None = None
 
-    def as_numpy(self, step: Step) -> Any:
+    def as_numpy(self, step: Instruction) -> Any:
         """A context in which NumPy does about conditions what the user asked for."""
         return np.errstate(call=self.handler, **step.errors)
 
-    def loudly(self, step: Step, args: list[Any], into: Any) -> Any:
+    def loudly(self, step: Instruction, args: list[Any], into: Any) -> Any:
         """Call a step so, to its end in every chunk: an array that is written in place is then written whole, as NumPy
         does, which looks for errors behind its loops."""
         if into is None:
@@ -292,8 +264,8 @@ class _Notes:
         if self.failed is not None:
             raise self.failed
         for (condition, _), step in self.seen.items():
-            name = "cast" if step is _CAST or isinstance(step.ufunc, Cast) else step.ufunc.__name__
+            name = "cast" if step is _CAST or isinstance(step.ufunc, Conversion) else step.ufunc.__name__
             warn_at(call_site() if step is _CAST else step.site, f"{condition} encountered in {name}")
 
 
-_CAST = Step(np.positive, (), {}, None, {}, ("", 0, {}), False, False)
+_CAST = Instruction(np.positive, (), {}, None, {}, ("", 0, {}), False, False)

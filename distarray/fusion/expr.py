@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASTYPE",
     "MAX_NODES",
-    "Cast",
+    "Conversion",
     "Leaf",
     "Node",
     "Site",
@@ -79,7 +79,7 @@ def real_part(array: Any, dtype: Any) -> Any:
     return array
 
 
-class Cast:
+class Conversion:
     """A conversion to another dtype, in the place of a ufunc."""
 
     __name__ = "astype"
@@ -92,7 +92,7 @@ class Cast:
         return out
 
 
-ASTYPE = Cast()
+ASTYPE = Conversion()
 
 
 class Leaf:
@@ -130,6 +130,8 @@ class Node:
         The caller's line, for warnings.
     version : Version or None
         The value, once it has been evaluated.
+    read : bool
+        Whether a reduction has computed it without keeping it.
     """
 
     __slots__ = (
@@ -139,6 +141,7 @@ class Node:
         "errors",
         "kwargs",
         "masked",
+        "read",
         "shape",
         "site",
         "size",
@@ -150,7 +153,7 @@ class Node:
     def __init__(
         self,
         context: Context,
-        ufunc: np.ufunc | Cast,
+        ufunc: np.ufunc | Conversion,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         shape: tuple[int, ...],
@@ -170,6 +173,7 @@ class Node:
         self.masked = masked
         self.site: Site = ("", 0, {})
         self.version: Version | None = None
+        self.read = False
         self.token: Any = None
 
     def settle(self, version: Version) -> None:
@@ -190,14 +194,14 @@ def call_site() -> Site:
     return frame.f_code.co_filename, frame.f_lineno, frame.f_globals
 
 
-def probe(ufunc: np.ufunc | Cast, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def probe(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What NumPy makes of the operands' dtypes and scalars: empty results, or its own error."""
     return ufunc(*[empty_of(a.dtype) if type(a) is Leaf or type(a) is Node else a for a in args], **kwargs)
 
 
 def record(
     context: Context,
-    ufunc: np.ufunc | Cast,
+    ufunc: np.ufunc | Conversion,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     shape: tuple[int, ...],
@@ -252,7 +256,10 @@ def forced(node: Node) -> bool:
         return True
     if node.ufunc is np.power and node.dtype.kind in "iu":
         return True
-    return is_loud(node.errors) or any(type(a) is Leaf and a.exposed for a in node.args)
+    for arg in node.args:
+        if type(arg) is Leaf and arg.exposed:
+            return True
+    return is_loud(node.errors)
 
 
 def is_loud(errors: dict[str, Any]) -> bool:

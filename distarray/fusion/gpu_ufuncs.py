@@ -221,14 +221,14 @@ def _type_of(value: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def _resolved(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+def loop_of(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
     kwargs: Any = {} if dtype is None else {"signature": (*[None] * len(types), *[np.dtype(dtype)] * ufunc.nout)}
     return ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), casting="unsafe", **kwargs)
 
 
 def _loop(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> tuple[Any, ...]:
     """The dtypes in which NumPy computes."""
-    return _resolved(ufunc, tuple([_type_of(a) for a in inputs]), dtype)
+    return loop_of(ufunc, tuple([_type_of(a) for a in inputs]), dtype)
 
 
 def _cast(lib: Any, inputs: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:

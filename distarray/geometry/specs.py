@@ -18,7 +18,7 @@ from distarray.geometry.regions import Region
 __all__ = [
     "Blocks",
     "Cyclic",
-    "Explicit",
+    "Listed",
     "Given",
     "Grid",
     "Replicated",
@@ -137,7 +137,7 @@ class Replicated(Spec):
 
 
 @dataclass(frozen=True)
-class Explicit(Spec):
+class Listed(Spec):
     """A raw dict, ``{device: index or list of indices}``, kept as pairs; see `as_spec`."""
 
     chunks: tuple[tuple[int, tuple[object, ...]], ...]
@@ -270,7 +270,7 @@ def as_spec(obj: object) -> Spec:
                 raise IndexMapError(f"device {device} is given twice: give each device one list of indices")
             indices = value if isinstance(value, list) else [value]
             chunks[device] = tuple([index.slices if isinstance(index, Region) else index for index in indices])
-        return Explicit(tuple(sorted(chunks.items(), key=lambda item: item[0])))
+        return Listed(tuple(sorted(chunks.items(), key=lambda item: item[0])))
     raise LayoutError(
         f"cannot read {obj!r} of type {type(obj).__name__} as a layout: pass blocks(), grid(), cyclic(), replicated(), "
         "an IndexMap, or a dict from device id to an index or a list of indices"

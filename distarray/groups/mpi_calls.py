@@ -94,7 +94,7 @@ def connect_mpi(n_devices: int, rank: int, deadline: float) -> MpiWire:
     return MpiWire(duplicated(world, bootstrap_timeout(), BOOTSTRAP[0]), deadline)
 
 
-class Message(Call):
+class PairCall(Call):
     """A call of two processes: the other one, and the numbers of what goes there and comes from it, -1 for nothing.
 
     Its sequence number is that of the next collective.
@@ -111,7 +111,7 @@ class Message(Call):
         return summary(f"message {' and '.join(ways)} rank {self.peer}", self.signature)
 
 
-class _Block:
+class _Making:
     """``with wire.making(...)``: an exception inside gives the wire up."""
 
     def __init__(self, wire: MpiWire) -> None:
@@ -153,7 +153,7 @@ class MpiWire(MpiCommunicator):
         self._suspects: dict[int, float] = {}  # who has sent data of a later call, since when
         self._mutual: dict[int, float] = {}  # who waits for this process while it waits for them, since when
         self._looked = 0.0
-        self._block = _Block(self)
+        self._block = _Making(self)
         self._unsaid: tuple[type[CommunicationError], str] | None = None
         self._call = Call(0, "collective", Signature("init_process_group"))
         super().__init__(comm, deadline, duplicate=False)
@@ -180,7 +180,7 @@ class MpiWire(MpiCommunicator):
         self._sent[peer] += out
         self._got[peer] += into
 
-    def making(self, what: What, inward: int | None = None) -> _Block:
+    def making(self, what: What, inward: int | None = None) -> _Making:
         """Begin the call that was counted last, once its arguments are known to be good; a block of rounds follows.
 
         `inward` is what is hashed of the message that comes back, where it is not the one that goes.
@@ -191,7 +191,7 @@ class MpiWire(MpiCommunicator):
             call = self.record.add(Call(self._number, "collective", signature))
             self._tag = self._tags.join(DATA, self._number, number)
         else:
-            call = self.record.add(Message(self.sequence, signature, *self._pair))
+            call = self.record.add(PairCall(self.sequence, signature, *self._pair))
             self._tag = 0
         self._entered = ""
         self._admit(call)
@@ -278,7 +278,7 @@ class MpiWire(MpiCommunicator):
         """A call was counted, and raised before it began."""
         signature = Signature(self._entered, "its arguments were refused, and it sent nothing")
         pair, self._entered = self._pair, ""
-        call = Message(self.sequence, signature, *pair) if pair else Call(self._number, "collective", signature)
+        call = PairCall(self.sequence, signature, *pair) if pair else Call(self._number, "collective", signature)
         self.record.add(call).finish("refused")
 
     # ---- the end
@@ -414,8 +414,8 @@ class MpiWire(MpiCommunicator):
         """Whether a message that lies here, the first of its peer, proves that it is at another call."""
         slot = tag & 7
         if slot == PAIR:
-            ours = isinstance(call, Message) and call.peer == peer and call.into >= 0
-            near = call.into if isinstance(call, Message) and ours else self._got[peer]
+            ours = isinstance(call, PairCall) and call.peer == peer and call.into >= 0
+            near = call.into if isinstance(call, PairCall) and ours else self._got[peer]
             rounds = range(64 if call.signature.detail == SPARSE else 0)  # dense: its receive is posted, and not met
             tags = {self._tags.join(PAIR, near, self._numbers[1] + pieces) for pieces in rounds}
         elif slot in TOGETHER:
@@ -446,7 +446,7 @@ class MpiWire(MpiCommunicator):
         if found is not None:
             return found
         signature = Signature("a call", "of more than 64 calls ago")
-        return Message(self.sequence, signature, peer, -1, at) if pair else Call(at, "collective", signature)
+        return PairCall(self.sequence, signature, peer, -1, at) if pair else Call(at, "collective", signature)
 
     def _recall(self, asked: dict[str, Any], peer: int) -> Call | None:
         """This process's call that a peer's call should have met."""
@@ -454,9 +454,9 @@ class MpiWire(MpiCommunicator):
             self._note_refused()
         for call in reversed(self.record.calls()):
             if asked["kind"] != MESSAGE:
-                if not isinstance(call, Message) and call.sequence == asked["sequence"]:
+                if not isinstance(call, PairCall) and call.sequence == asked["sequence"]:
                     return call
-            elif isinstance(call, Message) and call.peer == peer:
+            elif isinstance(call, PairCall) and call.peer == peer:
                 _, out, into = asked["pair"]
                 if (out >= 0 and call.into == out) or (into >= 0 and call.out == into):
                     return call
@@ -466,7 +466,7 @@ class MpiWire(MpiCommunicator):
         self, call: Call, waiting: list[int], asked: dict[str, Any] | None = None, by: int = -1
     ) -> dict[str, Any]:
         said = Status.of(call, waiting)
-        if isinstance(call, Message):
+        if isinstance(call, PairCall):
             said["pair"] = [call.peer, call.out, call.into]
         if asked is None:
             said["asked"] = time.monotonic()
@@ -476,7 +476,7 @@ class MpiWire(MpiCommunicator):
         return said
 
     def _conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
-        theirs, ours = status.kind == MESSAGE, isinstance(call, Message)
+        theirs, ours = status.kind == MESSAGE, isinstance(call, PairCall)
         if not ours:
             if settled and status.sequence > call.sequence:
                 then = f"; what it made in its place: {status.then}" if status.then not in ("", status.text) else ""
@@ -485,7 +485,7 @@ class MpiWire(MpiCommunicator):
                 return DIFFER if status.differs(call) else ""
         if not settled or self.rank not in status.awaits:
             return ""
-        if isinstance(call, Message) and theirs:
+        if isinstance(call, PairCall) and theirs:
             meet = status.pair[1:] == [call.into, call.out]
         else:
             meet = ours and status.sequence < call.sequence  # it still ends a collective that is done here

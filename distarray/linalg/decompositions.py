@@ -14,7 +14,7 @@ from distarray.algorithms.panels import taking_part
 from distarray.algorithms.tsqr import TSQR, is_tall
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, is_spread, matrix, real, square
 from distarray.transfer.execute import redistribute
@@ -294,7 +294,7 @@ def _descending(columns: DistributedArray) -> tuple[Any, Any]:
     """The norms of rows in descending order, and the order, which is the same on all processes."""
     sizes = np.linalg.vector_norm(columns, axis=1).get()
     order = np.argsort(-sizes, stable=True)
-    return as_operand(columns._context, sizes[order], sizes.shape), order
+    return as_array(columns._context, sizes[order]), order
 
 
 def _tall_svd(x: DistributedArray, *, vectors: bool) -> tuple[Any, Any, Any]:
@@ -327,13 +327,13 @@ def _hermitian_svd(x: DistributedArray, *, vectors: bool) -> Any:
     """By the eigenvalues of a Hermitian matrix."""
     if not vectors:
         sizes = np.absolute(np.linalg.eigvalsh(x)).get()  # type: ignore[attr-defined]
-        return as_operand(x._context, np.sort(sizes)[::-1].copy(), sizes.shape)
+        return as_array(x._context, np.sort(sizes)[::-1].copy())
     w, v = np.linalg.eigh(x)
     values = w.get()  # type: ignore[attr-defined]
     order = np.argsort(-np.abs(values), stable=True)
     u = np.take(v, order, axis=1)
     signs = np.where(values[order] < 0, -1, 1).astype(values.dtype)
-    s = as_operand(x._context, np.abs(values[order]), values.shape)
+    s = as_array(x._context, np.abs(values[order]))
     return SVDResult(u, s, np.conjugate((u * signs).mT))
 
 

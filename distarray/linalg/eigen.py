@@ -10,7 +10,7 @@ import numpy as np
 from distarray.algorithms.jacobi import Jacobi
 from distarray.algorithms.panels import taking_part
 from distarray.array.functions import implements
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.linalg.matrices import Linear, arrays, common, each, is_spread, real, square
 
@@ -124,7 +124,7 @@ def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tupl
         if np.sum(sizes - shift) - trace <= 1e3 * n * np.finfo(sizes.dtype).eps * shift:
             break
     order = np.argsort(sizes, stable=True)
-    values = as_operand(context, (sizes[order] - shift).astype(sizes.dtype), sizes.shape)
+    values = as_array(context, (sizes[order] - shift).astype(sizes.dtype))
     if not vectors:
         return values, None
     del whole, columns

@@ -13,7 +13,7 @@ import numpy as np
 from distarray.algorithms.lu import LU
 from distarray.algorithms.panels import Panels
 from distarray.array.functions import implements
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
 from distarray.linalg.decompositions import svd
 from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, is_spread, matrix, real, square
@@ -228,9 +228,9 @@ def det(a: Any) -> DistributedArray:
 
 def _value(x: DistributedArray, value: Any, dtype: Any) -> DistributedArray:
     """A value that all processes know, as a 0-d array beside `x`."""
-    found = as_operand(x._context, np.asarray(value, dtype), ())
+    found = as_array(x._context, np.asarray(value, dtype))
     found._detached = True
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _det(device: Any, a: Any) -> Any:

@@ -24,6 +24,7 @@ from distarray.algorithms.folds import (
     ufunc_of,
 )
 from distarray.algorithms.reduction import arrays_of, computed_in, in_blocks, normalized, place_operand, small
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
@@ -31,6 +32,7 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_out, deliver, single
 from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.kernels import scans as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.convert import asarray
 from distarray.ops.reshaping import reshape
@@ -40,7 +42,7 @@ from distarray.transfer.execute import allocate, redistribute
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
 
 
-class _Scan(NamedTuple):
+class _Accumulation(NamedTuple):
     """One call, checked."""
 
     ufunc: np.ufunc
@@ -57,7 +59,9 @@ def _start(array: Any, out: Any) -> tuple[Context, DistributedArray, Any]:
     return context, array if isinstance(array, DistributedArray) else place_operand(context, array), out
 
 
-def _checked(name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, *indices: Any) -> _Scan:
+def _checked(
+    name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, *indices: Any
+) -> _Accumulation:
     """The call, after NumPy itself has accepted or refused one like it."""
     model = small(a.shape, a.dtype)
     function = getattr(ufunc, name)
@@ -70,7 +74,7 @@ def _checked(name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: 
             if dtype is None:
                 computed = computed_in(ufunc, a.dtype, out.dtype)
     (at,) = normalized(axis, a.ndim)
-    return _Scan(ufunc, at, computed, dtype)
+    return _Accumulation(ufunc, at, computed, dtype)
 
 
 def _fits(name: str, out: Any, shape: tuple[int, ...]) -> None:
@@ -100,7 +104,7 @@ def accumulate(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, ou
     return deliver(_accumulated(context, call, a), out)
 
 
-def _accumulated(context: Context, call: _Scan, a: DistributedArray) -> DistributedArray:
+def _accumulated(context: Context, call: _Accumulation, a: DistributedArray) -> DistributedArray:
     name = f"{call.ufunc.__name__}.accumulate"
     with context.lock:
         context.check()
@@ -121,7 +125,7 @@ def _is_whole(found: Operand, axis: int) -> bool:
     return all(not region.size or region[axis].size == found.shape[axis] for _, region in found.layout.chunks)
 
 
-def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> DistributedArray:
+def _scan_lines(context: Context, call: _Accumulation, found: Operand, name: str) -> DistributedArray:
     """Every device scans its own lines."""
     with context.reporting():
         chunks = allocate(context, found.layout, call.dtype, label=name)
@@ -142,7 +146,7 @@ def _scan_lines(context: Context, call: _Scan, found: Operand, name: str) -> Dis
     return from_chunks(context, found.layout, chunks, call.dtype)
 
 
-def _scan_carried(context: Context, call: _Scan, found: Operand, name: str) -> DistributedArray:
+def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: str) -> DistributedArray:
     """The devices along the axis scan in turn, each from the last slice of the one before."""
     parts = chain(found.layout.index_map, call.axis)
     assert parts is not None
@@ -178,7 +182,7 @@ def _scan_carried(context: Context, call: _Scan, found: Operand, name: str) -> D
     return from_chunks(context, layout, chunks, call.dtype)
 
 
-def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any, out: Any) -> None:
+def _scan_here(device: Device, call: _Accumulation, total: int, before: Any, array: Any, out: Any) -> None:
     """Scan a chunk into `out`, from a running slice `before` where there is one; the whole axis has length `total`."""
     lib, ufunc, axis = device.lib, ufunc_of(device, call.ufunc), call.axis
     head = (slice(None),) * axis
@@ -191,6 +195,8 @@ def _scan_here(device: Device, call: _Scan, total: int, before: Any, array: Any,
         wanted = item_dtype(call.ufunc, call.dtype, array.dtype, call.given)
         scans = {"add": "cumsum", "multiply": "cumprod"}
         if wanted == call.dtype and (device.kind == "host" or call.ufunc.__name__ in scans):
+            if device.kind != "host" and kernels.scan(lib, call.ufunc.__name__, array, out, axis, before):
+                return
             # a GPU multiplies blocks first, which may overflow halves where no product from the start does
             halves = device.kind != "host" and call.dtype == np.float16
             work = np.dtype(np.float32) if halves else call.dtype
@@ -228,7 +234,7 @@ def _cumulated(ufunc: np.ufunc, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
 
 
 @implements(np.cumsum)
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any = None) -> Any:
     """Cumulative sum along an axis, or over the flattened array.
 
     Parameters
@@ -261,7 +267,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 
 
 @implements(np.cumprod)
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any = None) -> Any:
     """Cumulative product along an axis; arguments as for :func:`cumsum`.
 
     Notes
@@ -273,7 +279,7 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 
 @implements(np.cumulative_sum)
 def cumulative_sum(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike = None, out: Any = None, include_initial: bool = False
 ) -> Any:
     """Cumulative sum along an axis, as in the array API.
 
@@ -296,7 +302,7 @@ def cumulative_sum(
 
 @implements(np.cumulative_prod)
 def cumulative_prod(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike = None, out: Any = None, include_initial: bool = False
 ) -> Any:
     """Cumulative product along an axis, as in the array API; arguments as for :func:`cumulative_sum`.
 
@@ -330,7 +336,9 @@ def _cumulative(ufunc: np.ufunc, x: Any, axis: Any, dtype: Any, out: Any, includ
     return deliver(result, out)
 
 
-def _after_initial(context: Context, call: _Scan, scan: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
+def _after_initial(
+    context: Context, call: _Accumulation, scan: DistributedArray, shape: tuple[int, ...]
+) -> DistributedArray:
     """A scan moved on by one along its axis; who held the first slice also holds the initial one."""
     at, head = call.axis, (slice(None),) * call.axis
     found = scan._operand("accumulate")
@@ -393,7 +401,7 @@ def reduceat(
 
 
 def _reduced_at(
-    context: Context, call: _Scan, a: DistributedArray, runs: list[Range], shape: tuple[int, ...]
+    context: Context, call: _Accumulation, a: DistributedArray, runs: list[Range], shape: tuple[int, ...]
 ) -> DistributedArray:
     name, at = f"{call.ufunc.__name__}.reduceat", call.axis
     ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
@@ -465,7 +473,7 @@ def _dealt(
 
 
 def _reduce_runs(
-    device: Device, call: _Scan, arrays: list[Any], held: list[Range], runs: list[Range], out: Any
+    device: Device, call: _Accumulation, arrays: list[Any], held: list[Range], runs: list[Range], out: Any
 ) -> None:
     """Reduce each run of a share, which lies in one of the arrays held."""
     head = (slice(None),) * call.axis

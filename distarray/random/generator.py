@@ -168,7 +168,7 @@ class Generator:
         if places is None or spread:
             layout = aligned(context, target.devices, size, tail)
             places = [range(r[0].start, r[0].start + r[0].size) if r.size else range(0) for _, r in layout.chunks]
-        lines = {key: _Line(a, shape, layout) for key, a in arrays.items()}
+        lines = {key: _PerItem(a, shape, layout) for key, a in arrays.items()}
 
         def draw(generator: np.random.Generator, start: int, stop: int) -> Any:
             own = dict(params)
@@ -306,7 +306,7 @@ class Generator:
         return self._draw("integers", given, layout, device)
 
 
-class _Line:
+class _PerItem:
     """A parameter with an element for each item, in flat slices."""
 
     def __init__(self, array: Any, shape: tuple[int, ...], layout: Layout) -> None:

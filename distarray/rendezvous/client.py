@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from distarray.comm.deadlines import seconds
 from distarray.errors import ForkError, RendezvousError
-from distarray.rendezvous.frames import MAX_KEY, MAX_VALUE, Channel, Closed, Late, Op, WireError, pack
+from distarray.rendezvous.frames import MAX_KEY, MAX_VALUE, Closed, Late, Op, SealedChannel, WireError, pack
 from distarray.rendezvous.server import Server
 
 __all__ = ["Store", "where"]
@@ -47,7 +47,7 @@ class Store:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: SealedChannel,
         rank: int,
         size: int,
         address: tuple[str, int],

@@ -32,7 +32,7 @@ from distarray.comm.deadlines import left
 
 __all__ = [
     "CHALLENGE", "HELLO", "MAGIC", "MAX_FRAME", "MAX_KEY", "MAX_MEETING", "MAX_VALUE", "NONCE", "TAG", "VERDICT",
-    "Channel", "Closed", "Keys", "Late", "Message", "Op", "Opener", "Refused", "Sealer", "WireError",
+    "SealedChannel", "Closed", "Keys", "Late", "Frame", "Op", "Opener", "Refused", "Sealer", "WireError",
     "challenge_for", "greet", "keys_of", "pack", "receive", "send", "track", "unpack",
 ]  # fmt: skip
 
@@ -85,7 +85,7 @@ class Op(enum.IntEnum):
     FAILURE = 34  # unasked: a rank has failed
 
 
-class Message(NamedTuple):
+class Frame(NamedTuple):
     op: Op
     request: int
     fields: tuple[bytes, ...]
@@ -96,7 +96,7 @@ def pack(op: Op, request: int, *fields: bytes) -> bytes:
     return b"".join([CODE.pack(op, request), *(part for field in fields for part in (LENGTH.pack(len(field)), field))])
 
 
-def unpack(data: bytes) -> Message:
+def unpack(data: bytes) -> Frame:
     """A message from its bytes; WireError unless they are exactly one."""
     if len(data) < CODE.size:
         raise WireError(f"a message of {len(data)} bytes has no code")
@@ -116,7 +116,7 @@ def unpack(data: bytes) -> Message:
             raise WireError(f"a field of {size} bytes in the {len(data) - at} that are left")
         fields.append(data[at : at + size])
         at += size
-    return Message(op, request, tuple(fields))
+    return Frame(op, request, tuple(fields))
 
 
 # -- authentication ------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def receive(sock: socket.socket, size: int, due: float) -> bytes:
     return bytes(data)
 
 
-class Channel:
+class SealedChannel:
     """A connection after its handshake, as the client holds it."""
 
     def __init__(self, sock: socket.socket, sealer: Sealer, opener: Opener) -> None:
@@ -268,7 +268,7 @@ class Channel:
     def send(self, message: bytes, due: float) -> None:
         send(self.sock, self._sealer.seal(message), due)
 
-    def receive(self, due: float) -> Message:
+    def receive(self, due: float) -> Frame:
         """The next message. A deadline between two frames leaves the channel usable; one inside a frame breaks it."""
         header = receive(self.sock, LENGTH.size, due)
         try:

@@ -1,6 +1,6 @@
 """What the rendezvous store decides: which ranks are there, what was set, who waits for what, and who survives.
 
-Pure bookkeeping, run by the server's one thread: no sockets, no locks, no clock but the one passed in. Requests that wait
+Bookkeeping, run by the server's one thread: no sockets and no locks; the clock is time.monotonic(). Requests that wait
 are answered when what they wait for comes, or at their deadline with the names of the ranks that are missing. Where several
 are released at once rank 0 comes last, because its process may end as soon as it is, and the server with it.
 """
@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 from distarray.rendezvous.connection import Answers, Connection
-from distarray.rendezvous.frames import LENGTH, MAX_KEY, MAX_MEETING, MAX_VALUE, Message, Op, WireError
+from distarray.rendezvous.frames import LENGTH, MAX_KEY, MAX_MEETING, MAX_VALUE, Frame, Op, WireError
 
 __all__ = ["Members"]
 
@@ -26,7 +26,7 @@ MAX_WAIT = 7 * 24 * 3600.0
 class _Waiter:
     """A request that is not answered yet."""
 
-    def __init__(self, connection: Connection, message: Message, subject: tuple[Any, ...], seconds: float) -> None:
+    def __init__(self, connection: Connection, message: Frame, subject: tuple[Any, ...], seconds: float) -> None:
         self.connection = connection
         self.request = message.request
         self.op = message.op
@@ -65,7 +65,7 @@ class Members:
 
     # -- what the server calls -------------------------------------------------------------------------------------------
 
-    def handle(self, connection: Connection, message: Message) -> None:
+    def handle(self, connection: Connection, message: Frame) -> None:
         """One message of an authenticated connection; WireError drops it."""
         if not connection.joined:
             if message.op is not Op.JOIN:
@@ -117,7 +117,7 @@ class Members:
 
     # -- requests --------------------------------------------------------------------------------------------------------
 
-    def _join(self, connection: Connection, message: Message) -> None:
+    def _join(self, connection: Connection, message: Frame) -> None:
         rank = connection.rank
         name = _text(message.fields[0] if message.fields else b"", 300)
         problem = ""
@@ -147,7 +147,7 @@ class Members:
             self._server.reply(connection, Op.FAILURE, 0, self.failure[1].encode())
         self._changed(rank)
 
-    def _set(self, connection: Connection, message: Message) -> None:
+    def _set(self, connection: Connection, message: Frame) -> None:
         if len(message.fields) != 3 or message.fields[1] not in (b"v", b"e"):
             raise WireError("a SET of another form")
         key, kind, value = _key(message.fields[0]), message.fields[1], message.fields[2]
@@ -167,7 +167,7 @@ class Members:
         for waiter in self._released(("get", key)):
             self._answer(waiter, Op.DONE if kind == b"v" else Op.ERROR, value)
 
-    def _get(self, connection: Connection, message: Message) -> None:
+    def _get(self, connection: Connection, message: Frame) -> None:
         seconds, source = self.numbers(message.fields, "!dq")
         if len(message.fields) != 2:
             raise WireError("a GET of another form")
@@ -182,12 +182,12 @@ class Members:
             if waiter is not None:
                 waiter.source = source
 
-    def _wait(self, connection: Connection, message: Message) -> None:
+    def _wait(self, connection: Connection, message: Frame) -> None:
         (seconds,) = self.numbers(message.fields, "!d")
         if self._enlist(connection, message, ("wait",), seconds) is not None:
             self._check_wait()
 
-    def _meet(self, connection: Connection, message: Message) -> None:
+    def _meet(self, connection: Connection, message: Frame) -> None:
         (seconds,) = self.numbers(message.fields, "!d")
         if len(message.fields) != 4 or len(message.fields[2]) % 4:
             raise WireError("a MEET of another form")
@@ -206,11 +206,11 @@ class Members:
             waiter.value = value
             self._check_meeting(subject)
 
-    def _fail(self, connection: Connection, message: Message) -> None:
+    def _fail(self, connection: Connection, message: Frame) -> None:
         text = _text(message.fields[0] if message.fields else b"", MAX_TEXT)
         self._record(connection.rank, f"{self.name(connection.rank)} failed: {text}")
 
-    def _agree(self, connection: Connection, message: Message) -> None:
+    def _agree(self, connection: Connection, message: Frame) -> None:
         epoch, seconds = self.numbers(message.fields, "!qd")
         if epoch in self._agreed:
             self._server.reply(connection, Op.DONE, message.request, _ranks(self._agreed[epoch]))
@@ -228,7 +228,7 @@ class Members:
         self._enlist(connection, message, ("agree", epoch), seconds, due)
         self._check_agreement(epoch)
 
-    def _leave(self, connection: Connection, message: Message) -> None:
+    def _leave(self, connection: Connection, message: Frame) -> None:
         rank = connection.rank
         if self._here.get(rank) is connection:
             del self._here[rank]
@@ -240,7 +240,7 @@ class Members:
     def _enlist(
         self,
         connection: Connection,
-        message: Message,
+        message: Frame,
         subject: tuple[Any, ...],
         seconds: float,
         due: float | None = None,
@@ -273,7 +273,7 @@ class Members:
         self._retire(waiter)
         self._server.reply(waiter.connection, op, waiter.request, *fields)
 
-    def _error(self, connection: Connection, message: Message, text: str) -> None:
+    def _error(self, connection: Connection, message: Frame, text: str) -> None:
         self._server.reply(connection, Op.ERROR, message.request, text.encode())
 
     def _released(self, subject: tuple[Any, ...]) -> list[_Waiter]:

@@ -24,7 +24,7 @@ from distarray.rendezvous.frames import (
     MAX_FRAME,
     TAG,
     VERDICT,
-    Message,
+    Frame,
     Op,
     Opener,
     Sealer,
@@ -201,7 +201,7 @@ class Server:
             connection.expects, connection.need = "header", LENGTH.size
             self._handle(connection, unpack(connection.opener.open(data)))
 
-    def _handle(self, connection: Connection, message: Message) -> None:
+    def _handle(self, connection: Connection, message: Frame) -> None:
         if message.op is Op.LEAVE and connection is self._local:
             # Rank 0 goes, and the store with it: what is written still goes out, and a failure is still told.
             (linger,) = self.members.numbers(message.fields, "!d")

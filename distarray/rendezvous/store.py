@@ -20,7 +20,7 @@ from distarray.comm.deadlines import bootstrap_timeout, left, seconds
 from distarray.errors import RendezvousError
 from distarray.rendezvous.client import Store, where
 from distarray.rendezvous.connection import Connection
-from distarray.rendezvous.frames import Channel, Closed, Opener, Refused, Sealer, WireError, greet
+from distarray.rendezvous.frames import Closed, Opener, Refused, SealedChannel, Sealer, WireError, greet
 from distarray.rendezvous.secret import FILE, VARIABLE, find_secret
 from distarray.rendezvous.server import Server
 
@@ -92,7 +92,7 @@ def serve(
     local.rank, local.size = 0, size
     local.opener, local.sealer = Opener(keys[0]), Sealer(keys[1])
     server = Server(listener, local, key, size, where(bound[0], bound[1]))
-    store = Store(Channel(ours, Sealer(keys[0]), Opener(keys[1])), 0, size, (host, bound[1]), wait, server)
+    store = Store(SealedChannel(ours, Sealer(keys[0]), Opener(keys[1])), 0, size, (host, bound[1]), wait, server)
     server.thread.start()
     store._join(wait)
     return store
@@ -173,7 +173,7 @@ def connect(
         pause = min(pause * 1.5, 0.25)
 
 
-def _attempt(family: int, address: Any, secret: bytes | str | None, rank: int, size: int, due: float) -> Channel:
+def _attempt(family: int, address: Any, secret: bytes | str | None, rank: int, size: int, due: float) -> SealedChannel:
     """One try at one address."""
     loopback = ipaddress.ip_address(address[0].partition("%")[0]).is_loopback
     key = find_secret(secret, loopback=loopback, where=where(*address[:2])).key
@@ -187,7 +187,7 @@ def _attempt(family: int, address: Any, secret: bytes | str | None, rank: int, s
             raise Closed("nothing listens there")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setblocking(False)
-        return Channel(sock, *greet(sock, key, rank, size, due))
+        return SealedChannel(sock, *greet(sock, key, rank, size, due))
     except BaseException:
         sock.close()
         raise

@@ -24,8 +24,14 @@ def definitions(file: str, name: str) -> dict[str, str]:
     tree = ast.parse((PACKAGE / file).read_text())
     (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
     bodies = [found.body, *[node.body for node in found.body if isinstance(node, ast.If)]]
-    functions = [f for body in bodies for f in body if isinstance(f, ast.FunctionDef)]
-    return {f.name: ast.unparse(f.args) for f in functions if not f.decorator_list}
+    statements = [statement for body in bodies for statement in body]
+    functions = [f for f in statements if isinstance(f, ast.FunctionDef) and not f.decorator_list]
+    arguments = {f.name: ast.unparse(f.args) for f in functions}
+    for statement in statements:  # __add__ = __radd__ = _with
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
+            names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+            arguments |= {name: arguments[statement.value.id] for name in names if statement.value.id in arguments}
+    return arguments
 
 
 def test_type_checkers_see_the_methods_that_there_are() -> None:

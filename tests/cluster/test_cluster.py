@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from distarray.cluster import LAUNCHERS, Launch, check_devices, detect, explicit, local_device
+from distarray.cluster import LAUNCHERS, Launch, detect, explicit, local_device
 from distarray.cluster.slurm import first_host
 from distarray.errors import DeviceError, RendezvousError
 
@@ -161,12 +161,6 @@ def test_local_device() -> None:
         local_device(launch._replace(local_rank=None), 4)
     with pytest.raises(DeviceError, match="rank 5 sees no GPU"):
         local_device(launch, 0)
-
-
-def test_two_ranks_on_one_gpu() -> None:
-    check_devices([("a", "GPU-1"), ("a", "GPU-2"), ("b", "GPU-1"), ("b", ""), ("b", "")])
-    with pytest.raises(DeviceError, match=r"ranks 1 and 3 both use GPU GPU-2 of host a"):
-        check_devices([("a", "GPU-1"), ("a", "GPU-2"), ("b", "GPU-2"), ("a", "GPU-2")])
 
 
 def test_adapters_are_small(root: Path) -> None:

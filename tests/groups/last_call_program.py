@@ -56,8 +56,8 @@ def main() -> None:
             if end == "stop":
                 group.stop()
     except BaseException as error:
+        os.write(1, f"rank {rank} raised {type(error).__name__}\n".encode())
         if end != "end":
-            os.write(1, f"rank {rank} raised {type(error).__name__}\n".encode())
             time.sleep(1)
         raise
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from distarray.comm.base import Signature
 from distarray.comm.mpi import verdict
-from distarray.comm.mpi.control import TEXT, Control, Status, Tags
+from distarray.comm.mpi.control import TEXT, ControlMessages, Status, Tags
 from distarray.comm.mpi.exit import GRAVEYARD
 from distarray.comm.record import Bytes, Call, Recorder
 from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError
@@ -70,7 +70,7 @@ class Channel:
         self.hosts = ["?"] * self.size
         self.record = Recorder(self.rank, self.size)
         self._tags = Tags(int(comm.Get_attr(mpi.TAG_UB) or 32767), self.TURNS)
-        self._control = Control(mpi, comm)
+        self._control = ControlMessages(mpi, comm)
         self._status = mpi.Status()
         self._failure: tuple[type[CommunicationError], str] | None = None
         self._statuses: dict[int, Status] = {}
@@ -156,39 +156,51 @@ class Channel:
         """Wait for all messages from `first` on. One after the other: MPI moves them all whichever is asked about."""
         clock = time.perf_counter
         start = clock()
-        spin, ask = start + SPIN, start + min(ASK, self.deadline / 4)
-        last = start + self.deadline - min(1.0, self.deadline / 8)  # a last question, and time for the answers
-        drowsy, listen = 0.0, start + LISTEN
+        spin, listen, drowsy = start + SPIN, start + LISTEN, 0.0
+        asking = [start + min(ASK, self.deadline / 4), start + self.deadline - min(1.0, self.deadline / 8)]
         for item in pending[first:]:
-            while not item.done:
-                try:
-                    if item.request.Test(self._status):
-                        self._received(call, item)
-                        break
-                except self._mpi.Exception as error:
-                    self._translate(call, error, item.peer, item)
+            while not self._is_done(call, item):
                 now = clock()
                 if now < spin:
                     continue
                 if now >= listen:
                     listen = now + LISTEN
-                    waiting = self._sweep(call, pending)
-                    if listening:
-                        self._listen(call, waiting)
-                        self._judge(call, waiting)
-                        if now >= ask:
-                            ask = last if ask < last else start + 1e9
-                            for peer in range(self.size):
-                                if peer != self.rank:
-                                    self._control.send(peer, "where", **self._position(call, waiting))
-                    if waiting and now - start >= self.deadline:
-                        self._late(call, waiting)
+                    self._look_around(call, pending, now, start, asking if listening else None)
                 if not drowsy:
                     drowsy = start + 4 * SPIN + sum(len(one.buffer) for one in pending[first:]) / SLOWEST
                 if now < drowsy:
                     os.sched_yield()
                 else:
                     time.sleep(min(max((now - start) / 4, SLEEP[0]), SLEEP[1]))
+
+    def _is_done(self, call: Call, item: Pending) -> bool:
+        """Test a message."""
+        if not item.done:
+            try:
+                if item.request.Test(self._status):
+                    self._received(call, item)
+            except self._mpi.Exception as error:
+                self._translate(call, error, item.peer, item)
+        return item.done
+
+    def _look_around(
+        self, call: Call, pending: list[Pending], now: float, start: float, asking: list[float] | None
+    ) -> None:
+        """Hear what the others say of a wait that takes long, judge, and ask them where they are when it is time.
+
+        `asking` holds the times to ask at: the first, and the last, which leaves time for the answers; None hears nobody.
+        """
+        waiting = self._sweep(call, pending)
+        if asking is not None:
+            self._listen(call, waiting)
+            self._judge(call, waiting)
+            if asking and now >= asking[0]:
+                asking[:] = [due for due in asking[1:] if due > asking[0]]
+                for peer in range(self.size):
+                    if peer != self.rank:
+                        self._control.send(peer, "where", **self._position(call, waiting))
+        if waiting and now - start >= self.deadline:
+            self._late(call, waiting)
 
     def _received(self, call: Call, item: Pending) -> None:
         item.done = True
@@ -206,11 +218,7 @@ class Channel:
     def _sweep(self, call: Call, pending: list[Pending]) -> list[int]:
         """Test every message; the peers of those that are still under way."""
         for item in pending:
-            try:
-                if not item.done and item.request.Test(self._status):
-                    self._received(call, item)
-            except self._mpi.Exception as error:
-                self._translate(call, error, item.peer, item)
+            self._is_done(call, item)
         return sorted({item.peer for item in pending if not item.done})
 
     def _listen(self, call: Call, waiting: list[int]) -> None:

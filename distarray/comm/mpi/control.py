@@ -16,7 +16,7 @@ from distarray.comm.base import Signature
 from distarray.comm.mpi.exit import GRAVEYARD
 from distarray.comm.record import Call
 
-__all__ = ["Control", "Status", "Tags", "alive"]
+__all__ = ["ControlMessages", "Status", "Tags", "alive"]
 
 LONGEST = 16384
 """Bytes of a control message: short enough for every library to send eagerly."""
@@ -97,7 +97,7 @@ class Status:
         return self.sequence == call.sequence and (self.kind, self.operation, self.detail) != ours
 
 
-class Control:
+class ControlMessages:
     """Sends and reads control messages of one MPI communicator. Sending never blocks and never raises."""
 
     TAG = 0

@@ -235,6 +235,8 @@ class _CupyCalls(Calls):
         if not hasattr(self._comm, "commSplit"):
             raise _needs_nccl4py("split")
         child = self._comm.commSplit(-1 if color is None else color, key)
+        if child is None and color is not None:  # inside a group CuPy returns before NCCL has made it
+            raise _needs_nccl4py("split")
         return None if color is None else _CupyCalls(child)
 
     def shrink(self, exclude: Sequence[int], due: float) -> Calls:

@@ -1,0 +1,99 @@
+"""CUDA kernels of the package's own: compiled once from their source, launched with one packed argument.
+
+A kernel takes one structure by value (pointers, sizes, strides, scalars), so that a launch packs bytes and calls the driver:
+nothing is looked up or converted by argument. Compiled code is kept by CuPy, in memory and in its cache on disk; what this
+process has loaded is kept here, up to a bound.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from math import prod
+from struct import Struct
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Kernel", "Kernels", "OPTIONS", "collapse"]
+
+OPTIONS = ("-std=c++17", "--fmad=false")
+"""No contraction: a fused chain then has the bits of its steps, each of which rounds. (CuPy adds -ftz=true, as for its own.)"""
+
+MOST = 2048
+"""Kernels that stay loaded."""
+
+
+class Kernel:
+    """One compiled function and the layout of its argument.
+
+    Parameters
+    ----------
+    lib : module
+        CuPy.
+    source : str
+        CUDA C++ that defines ``extern "C" __global__ void kernel(const __grid_constant__ Args a)``.
+    fields : str
+        The members of ``Args``, as the module ``struct`` writes native types.
+    """
+
+    __slots__ = ("_function", "_pack", "_type")
+
+    def __init__(self, lib: Any, source: str, fields: str) -> None:
+        self._function = lib.RawModule(code=source, options=OPTIONS).get_function("kernel")
+        packed = Struct(f"@{fields}0q")  # to its full size, which the launch copies
+        self._pack = packed.pack
+        self._type = np.dtype(("V", packed.size))
+
+    def __call__(self, blocks: int, threads: int, *values: Any) -> None:
+        """Launch on the current device and stream."""
+        packed = np.frombuffer(self._pack(*values), self._type)
+        self._function((blocks,), (threads,), (packed,))
+
+
+class Kernels:
+    """A bounded table of what was compiled: the oldest that was not asked for makes room."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._held: OrderedDict[Any, Any] = OrderedDict()
+        self._most = most
+
+    def get(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What stands under a key, made at the first call."""
+        try:
+            found = self._held[key]
+            self._held.move_to_end(key)
+        except KeyError:  # or another thread has just taken it out
+            found = self._held[key] = make()
+            while len(self._held) > self._most:
+                self._held.popitem(last=False)
+        return found
+
+
+def collapse(
+    shape: tuple[int, ...], strides: list[tuple[int, ...]], apart: int = 0
+) -> tuple[list[int], list[list[int]]]:
+    """Sizes and strides with axes of length 1 dropped and axes joined that lie one behind the other in every array.
+
+    `strides` are those of every array, for the axes of `shape`. A join never crosses the first axes `apart`.
+    """
+    sizes: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis, n in enumerate(shape):
+        if n == 1:
+            continue
+        own = [s[axis] for s in strides]
+        if sizes and axis != apart and all(s[-1] == n * mine for s, mine in zip(steps, own, strict=True)):
+            sizes[-1] *= n
+            for s, mine in zip(steps, own, strict=True):
+                s[-1] = mine
+            continue
+        sizes.append(n)
+        for s, mine in zip(steps, own, strict=True):
+            s.append(mine)
+    return sizes, steps
+
+
+def extent(sizes: list[int], steps: list[int]) -> int:
+    """How far from its first element an array reaches, in the unit of its strides."""
+    return sum((n - 1) * abs(s) for n, s in zip(sizes, steps, strict=True)) if prod(sizes) else 0

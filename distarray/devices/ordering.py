@@ -1,0 +1,224 @@
+"""How one device orders what it holds: sorts, searches and cuts of single arrays, the same for NumPy's and CuPy's.
+
+Every order here is NumPy's, NaN last, and stable. Keys are *columns*: arrays of plain numbers, the most significant
+first. Complex numbers are three columns and bfloat16 is one of float32, so that whatever compares keys knows only numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "argsort", "begins", "bisect", "columns", "cut_at", "is_member", "merge", "search", "sort_lines", "take",
+]  # fmt: skip
+
+_FEW = 1 << 12
+"""Below so many elements NumPy's own stable sort is as fast as a vectorised one that is mended afterwards."""
+
+_CACHED = 1 << 18
+"""Bytes in which a search jumps about without missing the cache."""
+
+
+def columns(lib: Any, array: Any) -> list[Any]:
+    """The key columns of an array: NumPy's order of its elements is the lexicographic order of these."""
+    if array.dtype.kind == "c":
+        # NumPy's order: [R + Rj, R + nanj, nan + Rj, nan + nanj], each by the parts that are numbers
+        real, imag = array.real, array.imag
+        lost_real, lost_imag = lib.isnan(real), lib.isnan(imag)
+        kind = lost_real.astype(np.int8) * np.int8(2) + lost_imag.astype(np.int8)
+        zero = real.dtype.type(0)
+        return [kind, lib.where(lost_real, zero, real), lib.where(lost_imag, zero, imag)]
+    if array.dtype.name == "bfloat16":
+        return [array.astype(np.float32)]
+    return [array]
+
+
+def take(lib: Any, array: Any, order: Any) -> Any:
+    """`array` in an order along its last axis."""
+    return array[order] if array.ndim == 1 else lib.take_along_axis(array, order, axis=-1)
+
+
+# --- sorts --------------------------------------------------------------------------------------------------------------
+
+
+def argsort(lib: Any, keys: Sequence[Any]) -> Any:
+    """The stable order of key columns along their last axis, as int64 positions."""
+    order = _argsort(lib, keys[-1])
+    for key in keys[-2::-1]:
+        order = take(lib, order, _argsort(lib, take(lib, key, order)))
+    return order
+
+
+def merge(lib: Any, keys: Sequence[Any]) -> Any:
+    """As :func:`argsort`, of 1-d columns that are a few sorted runs one after the other."""
+    if lib is np and len(keys) == 1 and keys[0].dtype.itemsize > 2:
+        return np.argsort(keys[0], kind="stable")  # Timsort finds the runs
+    return argsort(lib, keys)
+
+
+def _argsort(lib: Any, key: Any) -> Any:
+    if lib is not np:
+        return lib.argsort(key, axis=-1).astype(np.int64, copy=False)  # CuPy's is stable
+    bits = key.shape[-1].bit_length()
+    if key.size < _FEW or key.dtype.itemsize < 4 or bits > 31:
+        return np.argsort(key, axis=-1, kind="stable")
+    order = np.argsort(key, axis=-1)  # vectorised, and of equal keys in any order
+    ordered = take(np, key, order)
+    ties = ordered[..., 1:] == ordered[..., :-1]
+    if key.dtype.kind == "f":
+        ties |= np.isnan(ordered[..., :-1])  # and so is what is behind it
+    if ties.any():
+        # sort positions within each group of equals: the group's number in the high bits, the position in the low ones
+        group = np.zeros(key.shape, np.int64)
+        np.cumsum(~ties, axis=-1, out=group[..., 1:])
+        group <<= bits
+        group |= order
+        group.sort(axis=-1)
+        group &= (1 << bits) - 1
+        order = group
+    return order
+
+
+def sort_lines(lib: Any, out: Any, array: Any) -> None:
+    """``out[...] = array``, sorted along the last axis, stably. `out` is contiguous, and may be `array` itself."""
+    if array.dtype.kind not in "biufc" or (array.dtype.kind == "c" and lib is not np):
+        out[...] = take(lib, array, argsort(lib, columns(lib, array)))
+        return
+    special = _special(array) if array.dtype.kind == "f" else None
+    if out is not array:
+        out[...] = array
+    if array.dtype.kind == "c":
+        out.sort(axis=-1, kind="stable")
+        return
+    out.sort(axis=-1)
+    if special is not None:
+        _restore(out, special)
+
+
+def _special(array: Any) -> Any:
+    """The zeros and NaNs of an array in C order, or None where there are none: equal keys that can be told apart."""
+    low = array.min() if array.size else 1
+    if low > 0:
+        return None
+    chosen = array == 0
+    if bool(low != low):
+        chosen |= array != array
+    return array[chosen] if chosen.any() else None
+
+
+def _restore(out: Any, special: Any) -> None:
+    """Give zeros and NaNs, which a sort left in any order, the order that they had."""
+    for mask, values in ((out == 0, special[special == 0]), (out != out, special[special != special])):
+        if values.size:
+            out[mask] = values
+
+
+# --- sorted columns -----------------------------------------------------------------------------------------------------
+
+
+def begins(lib: Any, rows: Any, equal_nan: bool) -> Any:
+    """Which of sorted elements, or rows, differ from the one before; with `equal_nan` all NaNs are equal."""
+    same = rows[1:] == rows[:-1]
+    if equal_nan and rows.dtype.kind not in "biu":
+        missing = rows != rows
+        same |= missing[1:] & missing[:-1]
+    if same.ndim > 1:
+        same = same.all(axis=1)
+    return lib.concatenate([lib.ones(min(rows.shape[0], 1), bool), ~same])
+
+
+def search(lib: Any, within: Any, values: Any, side: str) -> Any:
+    """``searchsorted`` as int64, of many values in their own order, which a cache likes."""
+    if within.dtype.name == "bfloat16":
+        within, values = within.astype(np.float32), values.astype(np.float32)
+    if lib is np and values.size >= _FEW and within.nbytes > _CACHED and not bool((values[1:] >= values[:-1]).all()):
+        order = np.argsort(values)
+        found = np.empty(values.shape, np.int64)
+        found[order] = np.searchsorted(within, values[order], side=side)  # type: ignore[call-overload]
+        return found
+    return lib.searchsorted(within, values, side=side).astype(np.int64, copy=False)
+
+
+def is_member(lib: Any, within: Any, values: Any) -> Any:
+    """Whether values are among sorted elements, of which there is at least one."""
+    place = lib.minimum(search(lib, within, values, "left"), within.shape[0] - 1)
+    return within[place] == values
+
+
+def bisect(lib: Any, keys: Sequence[Any], value: Sequence[Any], side: str) -> int:
+    """Where a key of host numbers belongs in sorted 1-d columns: before its equals, or behind them (``"right"``)."""
+    low, high = 0, int(keys[0].shape[0])
+    for key, part in zip(keys, value, strict=True):
+        probe = lib.asarray(np.asarray([part], key.dtype))
+        within = key[low:high]
+        first, last = (int(lib.searchsorted(within, probe, side=s)[0]) for s in ("left", "right"))
+        low, high = low + first, low + last
+    return low if side == "left" else high
+
+
+# --- cuts of what is not sorted -----------------------------------------------------------------------------------------
+
+
+def cut_at(lib: Any, array: Any, cuts: Sequence[tuple[Any, int | None]]) -> list[int]:
+    """Rearrange a 1-d array so that ascending keys cut it in parts, and return where the parts begin.
+
+    Parameters
+    ----------
+    array : array of bool, integer or floating dtype
+        Rearranged in place. Of the equals of a key, those stay first that were first.
+    cuts : sequence of (number, int or None)
+        A key, and how many of its equals come before the cut; None: all of them.
+
+    Notes
+    -----
+    Halves at the middle key, then halves the halves: n log p steps for p cuts. NumPy's quickselect finds the rank of a key
+    in a vectorised pass.
+    """
+    places = [0] * len(cuts)
+    below: dict[Any, int] = {}
+
+    def part(low: int, high: int, first: int, last: int) -> None:
+        if first == last:
+            return
+        middle = (first + last) // 2
+        value, equals = cuts[middle]
+        within = array[low:high]
+        if equals is None:
+            rank = low + _count(lib, within, value, True)
+        else:
+            name = None if value != value else value
+            if name not in below:
+                below[name] = low + _count(lib, within, value, False)
+            rank = below[name] + equals
+        if low < rank < high:
+            if lib is np:
+                within.partition(rank - low)
+            else:
+                _divide(lib, within, value, rank - low)
+        places[middle] = rank
+        part(low, rank, first, middle)
+        part(rank, high, middle + 1, last)
+
+    special = _special(array) if array.dtype.kind == "f" and lib is np else None
+    part(0, int(array.shape[0]), 0, len(cuts))
+    if special is not None:
+        _restore(array, special)
+    return places
+
+
+def _count(lib: Any, array: Any, value: Any, equals: bool) -> int:
+    """How many elements come before a key, its equals among them or not; NaN is last."""
+    if value != value:
+        return int(array.shape[0]) if equals else int(lib.count_nonzero(array == array))
+    return int(lib.count_nonzero(array <= value if equals else array < value))
+
+
+def _divide(lib: Any, within: Any, value: Any, rank: int) -> None:
+    """Put first what comes before a key, and as many of its equals as fill `rank` places."""
+    left = within == within if value != value else within < value
+    equals = lib.flatnonzero(within != within if value != value else within == value)
+    left[equals[: rank - int(lib.count_nonzero(left))]] = True
+    within[...] = lib.concatenate([within[left], within[~left]])

@@ -1,0 +1,190 @@
+"""A recorded program as one C function of one element: ``element(operands…, scalars…)``.
+
+This is where an expression becomes source code, so that the kernels of every shape (whole arrays, rows, reductions) are
+written once, around a function that they call.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.devices.kernels import Kernels
+from distarray.fusion import gpu_ufuncs
+from distarray.fusion.expr import Conversion
+from distarray.fusion.kernels.formulas import TYPES, Formula, formula_of, literal_type
+
+__all__ = ["Bound", "Element", "element_of", "headers_of"]
+
+
+def headers_of(dtypes: set[Any]) -> str:
+    """CuPy's own headers, as its element-wise kernels include them."""
+    names = ["complex.cuh", "carray.cuh", "atomics.cuh", "math_constants.h"]
+    if np.dtype("float16") in dtypes:
+        names.insert(2, "float16.cuh")
+    return "".join([f"#include <cupy/{name}>\n" for name in names])
+
+
+PACKS = """
+template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
+"""
+
+
+class Element(NamedTuple):
+    """The function of a program.
+
+    Attributes
+    ----------
+    leaves : tuple of dtype
+        Of the operands, in their order.
+    scalars : tuple of (step, argument, dtype)
+        Where the program's scalars stand, and what the kernel takes them as.
+    result : dtype
+        Of the function.
+    source : str
+        Its definition, with what it needs before it.
+    key : str
+        Names the function among others.
+    """
+
+    leaves: tuple[Any, ...]
+    scalars: tuple[tuple[int, int, Any], ...]
+    result: Any
+    source: str
+    key: str
+
+
+class Bound(NamedTuple):
+    """A program's function and the values of its scalars."""
+
+    element: Element
+    scalars: tuple[Any, ...]
+
+
+_ELEMENTS = Kernels(4096)
+_PLAIN = 1 << 53
+"""Numbers below this in size are what they are in double precision, and round once on their way to single."""
+
+
+def element_of(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any) -> Bound | None:
+    """The function of a program whose operands have the dtypes `leaves` and whose result is stored as `dtype`; None where
+    a step has no formula."""
+    parts: list[Any] = [program.result if program.result[0] != "const" else None, dtype, leaves]
+    for step in program.steps:
+        args = tuple([(k, literal_type(v)) if k == "const" else (k, v) for k, v in step.args])
+        parts.append((step.ufunc, args, step.dtype, step.masked, step.kwargs.get("dtype")))
+    element = _ELEMENTS.get((lib, *parts), lambda: _written(lib, program, leaves, dtype))
+    if element is None:
+        return None
+    steps = program.steps
+    values = [_converted(steps[i].args[j][1], t) for i, j, t in element.scalars]
+    return Bound(element, tuple(values))
+
+
+def _converted(value: Any, dtype: Any) -> Any:
+    """A scalar as the kernel takes it; the plainest kinds need no conversion but that of packing."""
+    kind = dtype.kind
+    if type(value) is float and kind == "f" and dtype.itemsize >= 4 and -_PLAIN < value < _PLAIN:
+        return value
+    if type(value) is int and (kind in "iu" or (kind == "f" and dtype.itemsize >= 4 and -_PLAIN < value < _PLAIN)):
+        return value
+    scalar = gpu_ufuncs.constant(np, value, dtype)
+    return scalar.item()
+
+
+def _written(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any) -> Element | None:
+    """Write the function; None where that can't be."""
+    if dtype not in TYPES or any(t not in TYPES for t in leaves) or program.result[0] == "const":
+        return None
+    writer = _Writer(lib, leaves)
+    for number, step in enumerate(program.steps):
+        if not writer.step(number, step):
+            return None
+    kind, place = program.result
+    value = f"l{place}" if kind == "leaf" else f"s{place}"
+    names = [f"const {TYPES[t]} l{i}" for i, t in enumerate(leaves)]
+    names += [f"const {TYPES[t]} c{i}" for i, (_, _, t) in enumerate(writer.scalars)]
+    result = TYPES[dtype]
+    body = "\n".join(writer.lines)
+    function = (
+        f"__device__ __forceinline__ {result} element({', '.join(names)}) {{\n{body}\nreturn ({result}){value};\n}}\n"
+    )
+    used = {*leaves, dtype, *writer.used}
+    source = headers_of(used) + "\n".join(dict.fromkeys(writer.preambles)) + PACKS + function
+    key = blake2b(source.encode(), digest_size=16).hexdigest()
+    return Element(leaves, tuple(writer.scalars), dtype, source, key)
+
+
+class _Writer:
+    """The lines of the function, and what they need."""
+
+    def __init__(self, lib: Any, leaves: tuple[Any, ...]) -> None:
+        self.lib = lib
+        self.leaves = leaves
+        self.lines: list[str] = []
+        self.preambles: list[str] = []
+        self.scalars: list[tuple[int, int, Any]] = []
+        self.used: set[Any] = set()
+        self.types: list[Any] = []
+
+    def _type(self, arg: tuple[str, Any]) -> Any:
+        kind, value = arg
+        if kind == "leaf":
+            return self.leaves[value]
+        return self.types[value] if kind == "step" else literal_type(value)
+
+    def _scalar(self, number: int, place: int, dtype: Any) -> str:
+        self.scalars.append((number, place, dtype))
+        return f"c{len(self.scalars) - 1}"
+
+    def _value(self, number: int, place: int, arg: tuple[str, Any], dtype: Any) -> str:
+        kind, value = arg
+        if kind == "const":
+            return self._scalar(number, place, dtype)
+        return f"l{value}" if kind == "leaf" else f"s{value}"
+
+    def step(self, number: int, step: Any) -> bool:
+        """Write one step."""
+        args = step.args
+        if any(k == "const" and not isinstance(v, (bool, int, float, complex, np.generic)) for k, v in args):
+            return False
+        given = None if isinstance(step.ufunc, Conversion) else step.kwargs.get("dtype")
+        inputs = args[:-2] if step.masked else args
+        formula = formula_of(self.lib, step.ufunc, tuple([self._type(a) for a in inputs]), step.dtype, given)
+        if formula is None or len(formula.operands) != len(inputs):
+            return False
+        dtype = step.dtype
+        values = [
+            self._value(number, i, arg, t) for i, (arg, t) in enumerate(zip(inputs, formula.operands, strict=True))
+        ]
+        result = f"s{number}"
+        self.lines.append(f"{TYPES[dtype]} {result};")
+        self._call(formula, values, result, dtype)
+        if step.masked:
+            mask, initial = args[-2:]
+            if mask[0] != "const" and self._type(mask) != np.dtype(bool):
+                return False
+            held = self._type(initial)
+            if initial[0] != "const" and held not in TYPES:
+                return False
+            flag = self._value(number, len(inputs), mask, np.dtype(bool))
+            other = self._value(number, len(inputs) + 1, initial, dtype)
+            self.lines.append(f"{result} = {flag} ? {result} : ({TYPES[dtype]}){other};")
+        self.types.append(dtype)
+        return True
+
+    def _call(self, formula: Formula, values: list[str], result: str, dtype: Any) -> None:
+        """One application of a formula, in a block of its own."""
+        lines = ["{"]
+        for i, (value, t) in enumerate(zip(values, formula.operands, strict=True)):
+            lines.append(f"typedef {TYPES[t]} in{i}_type; const in{i}_type in{i} = in{i}_type({value});")
+        lines.append(f"typedef {TYPES[formula.result]} out0_type; out0_type out0;")
+        lines.append(formula.code)
+        lines.append(f"{result} = ({TYPES[dtype]})out0;")
+        lines.append("}")
+        self.lines.append("\n".join(lines))
+        self.used |= {*formula.operands, formula.result, dtype}
+        if formula.preamble:
+            self.preambles.append(formula.preamble)

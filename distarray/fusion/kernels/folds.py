@@ -1,0 +1,130 @@
+"""What a reduction kernel keeps while it folds: C definitions of the running value of each fold, by name and dtype.
+
+``A`` is the running value, ``none()`` that of no elements, ``lift(x, i)`` that of the element `x` at position `i`,
+``join(a, b)`` that of two runs, the earlier one first; ``store(out, place, count, a)`` writes the result, one of `count`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.fusion.kernels.formulas import TYPES
+
+__all__ = ["FOLDS", "Fold", "fold_of"]
+
+FOLDS = frozenset({"add", "multiply", "maximum", "minimum", "logical_or", "logical_and", "argmax", "argmin", "moments"})
+"""By the name of their ufunc or function; ``moments`` is the sum of numbers, and behind it that of their squares."""
+
+
+_MOMENTS = """
+typedef double E;
+struct alignas(16) A { double s, q; };
+__device__ __forceinline__ A none() { A a; a.s = a.q = 0; return a; }
+__device__ __forceinline__ A lift(E x, long long i) { A a; a.s = x; a.q = x * x; return a; }
+__device__ __forceinline__ A join(A a, A b) { a.s += b.s; a.q += b.q; return a; }
+__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {
+    ((double*)out)[place] = a.s;
+    ((double*)out)[count + place] = a.q;
+}
+"""
+
+
+class Fold(NamedTuple):
+    """One fold of elements of dtype `element` to results of dtype `result`; `size` is that of ``A`` in bytes."""
+
+    name: str
+    element: Any
+    result: Any
+    size: int
+    source: str
+
+
+def fold_of(name: str, dtype: Any, result: Any) -> Fold | None:
+    """The fold of elements of `dtype`, or None where there is none.
+
+    Sums and products are computed in the dtype of the result, those of ``float16`` in single precision, as CuPy computes
+    them; extremes in the dtype of the elements.
+    """
+    if name == "moments":
+        return Fold(name, np.dtype(np.float64), result, 16, _MOMENTS) if result == np.float64 else None
+    if name not in FOLDS or dtype not in TYPES or result not in TYPES:
+        return None
+    if name in ("add", "multiply"):
+        element = result
+    elif name in ("logical_or", "logical_and"):
+        element = np.dtype(bool)
+    else:
+        element = dtype
+        if name in ("maximum", "minimum") and dtype != result:
+            return None
+    work = np.dtype("float32") if element == np.float16 else element
+    kind, value, out = work.kind, TYPES[work], TYPES[result]
+    head = f"typedef {TYPES[element]} E; typedef {value} V; typedef {out} O;\n"
+    if name in ("add", "multiply"):
+        sign, start = ("+", "0") if name == "add" else ("*", "1")
+        body = f"""
+typedef V A;
+__device__ __forceinline__ A none() {{ return A({start}); }}
+__device__ __forceinline__ A lift(E x, long long i) {{ return A(x); }}
+__device__ __forceinline__ A join(A a, A b) {{ return a {sign} b; }}
+__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a); }}
+"""
+        if kind == "b":
+            body = body.replace(f"a {sign} b", "a || b" if name == "add" else "a && b")
+        return Fold(name, element, result, work.itemsize, head + body)
+    if name in ("logical_or", "logical_and"):
+        sign, start = ("||", "false") if name == "logical_or" else ("&&", "true")
+        body = f"""
+typedef bool A;
+__device__ __forceinline__ A none() {{ return {start}; }}
+__device__ __forceinline__ A lift(E x, long long i) {{ return x; }}
+__device__ __forceinline__ A join(A a, A b) {{ return a {sign} b; }}
+__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a); }}
+"""
+        return Fold(name, element, result, 1, head + body)
+    more = ">" if name.endswith("max") or name == "maximum" else "<"
+    if name in ("maximum", "minimum"):
+        better = f"a {more} b ? a : b"
+        if kind == "f":
+            better = f"a != a ? a : b != b ? b : {better}"
+        body = f"""
+typedef V A;
+__device__ __forceinline__ A none() {{ return {_least(work, more)}; }}
+__device__ __forceinline__ A lift(E x, long long i) {{ return A(x); }}
+__device__ __forceinline__ A join(A a, A b) {{ return {better}; }}
+__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a); }}
+"""
+        return Fold(name, element, result, work.itemsize, head + body)
+    missing = "true" if kind == "f" else "false"
+    body = f"""
+struct alignas(16) A {{ V v; long long i; }};
+__device__ __forceinline__ A none() {{ A a; a.v = V(0); a.i = -1; return a; }}
+__device__ __forceinline__ A lift(E x, long long i) {{ A a; a.v = V(x); a.i = i; return a; }}
+__device__ __forceinline__ A join(A a, A b) {{
+    if (b.i < 0) return a;
+    if (a.i < 0) return b;
+    if ({missing}) {{
+        const bool p = a.v != a.v, q = b.v != b.v;
+        if (p || q) return p && (!q || a.i < b.i) ? a : b;
+    }}
+    if (a.v == b.v) return a.i < b.i ? a : b;
+    return a.v {more} b.v ? a : b;
+}}
+__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a.i); }}
+"""
+    return Fold(name, element, result, 16, head + body)
+
+
+def _least(dtype: Any, more: str) -> str:
+    """The value that every other one replaces, as C."""
+    if dtype.kind == "b":
+        return "false" if more == ">" else "true"
+    if dtype.kind == "f":
+        return ("-" if more == ">" else "") + ("CUDART_INF" if dtype.itemsize == 8 else "CUDART_INF_F")
+    limits = np.iinfo(dtype)
+    value = int(limits.min if more == ">" else limits.max)
+    if dtype.kind == "u":
+        return f"V({value}ull)"
+    return f"V({value + 1}ll - 1)" if value < 0 else f"V({value}ll)"

@@ -1,0 +1,137 @@
+"""What a recorded step computes for one element, as C: the formulas that the steps have when they run one by one.
+
+A formula is CuPy's own for the ufunc and the dtypes (read out of its ufunc objects), or the correction that
+``fusion/gpu_ufuncs.py`` has for it, so that a fused kernel gives the values of the unfused steps. A step that has none here
+(complex numbers, ``bfloat16``, a ``dtype=`` of a ufunc, corrections that are no C) leaves its expression to the steps.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.fusion import gpu_ufuncs
+
+__all__ = ["CONTRACTED", "TYPES", "Formula", "formula_of", "literal_type"]
+
+TYPES: dict[Any, str] = {
+    np.dtype(name): text
+    for name, text in {
+        "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
+        "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long",
+        "float16": "float16", "float32": "float", "float64": "double",
+    }.items()
+}  # fmt: skip
+"""The dtypes that kernels know, and their names in C (``float16`` is CuPy's class)."""
+
+CONTRACTED = frozenset(
+    """power float_power log log2 log10 log1p exp2 arccos acos arccosh acosh arcsinh asinh arctanh atanh logaddexp
+    logaddexp2 pow""".split()
+)
+"""Ufuncs that contain double-precision products and sums which CuPy's compiler contracts. Kernels are compiled without
+contraction, for the sake of every other step, so that these would get other bits: with double-precision operands (two of
+them with any) they stay with CuPy. Found by comparing the machine code of every formula with and without contraction."""
+
+_CORRECTED_KINDS = {
+    "floor_divide": "f", "remainder": "f", "fmod": "iu", "left_shift": "iu", "right_shift": "iu", "lcm": "iu",
+}  # fmt: skip
+_LOGICAL = {
+    "logical_and": "out0 = in0 != in0_type(0) && in1 != in1_type(0);",
+    "logical_or": "out0 = in0 != in0_type(0) || in1 != in1_type(0);",
+    "logical_xor": "out0 = (in0 != in0_type(0)) != (in1 != in1_type(0));",
+    "logical_not": "out0 = in0 == in0_type(0);",
+}
+_DEGREES = frozenset({"degrees", "rad2deg", "radians", "deg2rad"})
+_REFUSED = frozenset({"nextafter", "spacing", "ldexp", "frexp", "around", "clip", "logaddexp2", "float_power"})
+"""Ufuncs that the table of corrections computes in several steps of the library."""
+
+
+class Formula(NamedTuple):
+    """C code for one element: arguments ``in0``, ``in1``, … of the dtypes `operands`, the result ``out0`` of dtype `result`;
+    ``in0_type`` and so on name the types. `preamble` holds the functions that it calls."""
+
+    operands: tuple[Any, ...]
+    result: Any
+    code: str
+    preamble: str = ""
+
+
+def literal_type(value: Any) -> Any:
+    """What NumPy's promotion takes a scalar for: a Python type, which is weak, or a dtype."""
+    if type(value) in (int, float, complex):
+        return type(value)
+    return np.dtype(bool) if isinstance(value, bool) else value.dtype
+
+
+@lru_cache(maxsize=4096)
+def formula_of(lib: Any, ufunc: Any, types: tuple[Any, ...], dtype: Any, given: Any = None) -> Formula | None:
+    """The formula of a step, or None where there is none.
+
+    Parameters
+    ----------
+    lib : module
+        CuPy.
+    types : tuple
+        For each argument, its dtype; the type of a Python scalar.
+    dtype
+        Of the step's result.
+    given
+        The call's own ``dtype=``.
+    """
+    name = ufunc.__name__
+    if dtype not in TYPES:
+        return None
+    if name == "astype":
+        source = dtype if isinstance(types[0], type) else types[0]
+        return Formula((source,), dtype, "out0 = in0;") if source in TYPES else None
+    if given is not None or name in _REFUSED or not isinstance(ufunc, np.ufunc) or ufunc.nout != 1:
+        return None
+    try:
+        loop = gpu_ufuncs.loop_of(ufunc, types, None)
+    except TypeError:
+        return None
+    if any(t not in TYPES for t in loop) or loop[-1] != dtype:
+        return None
+    actual = tuple([t if isinstance(k, type) else k for t, k in zip(loop, types, strict=False)])
+    if any(t not in TYPES for t in actual):
+        return None
+    if name in _LOGICAL:
+        return Formula(actual, dtype, _LOGICAL[name])
+    if name in _DEGREES and loop[0].itemsize <= 4:
+        single, turn, pi = np.dtype("float32"), np.float32(180), np.float32(np.pi)
+        factor = turn / pi if ufunc in (np.degrees, np.rad2deg) else pi / turn
+        return Formula((single,), single, f"out0 = in0 * {float(factor)!r}f;")
+    if loop[0].kind in _CORRECTED_KINDS.get(name, ""):
+        return _corrected(name, loop)
+    if (name == "reciprocal" and loop[0].kind != "f") or (name == "power" and loop[0].kind in "iub"):
+        return None
+    return _own(lib, name, actual, dtype)
+
+
+def _corrected(name: str, loop: tuple[Any, ...]) -> Formula:
+    """C code of the table of corrections, in the dtypes that it is called with there."""
+    parameters, _, code = gpu_ufuncs.KERNELS[name]
+    work = np.dtype("float32") if loop[0] == np.float16 else loop[0]
+    words = ["T z;", *[f"const T {p.split()[1]} = in{i};" for i, p in enumerate(parameters.split(","))]]
+    return Formula((work,) * len(loop[:-1]), work, f"typedef in0_type T; {' '.join(words)} {code} out0 = z;")
+
+
+def _own(lib: Any, name: str, actual: tuple[Any, ...], dtype: Any) -> Formula | None:
+    """CuPy's own: the first of its loops that takes the arguments without loss, as it chooses itself."""
+    function = getattr(lib, name, None)
+    if not isinstance(function, lib.ufunc):
+        return None
+    for loop in function._ops.ops:
+        wanted, results = loop.in_types, loop.out_types
+        wanted = tuple([np.dtype(t) for t in wanted])
+        if all(np.can_cast(a, b) for a, b in zip(actual, wanted, strict=True)):
+            found = tuple([np.dtype(t) for t in (*wanted, *results)])
+            if not isinstance(loop.routine, str) or any(t not in TYPES for t in found):
+                return None
+            if name in CONTRACTED and found[0] == np.float64:
+                return None
+            preamble = "\n".join([t for t in (function._preamble, function._loop_prep) if t])
+            return Formula(found[:-1], found[-1], f"{loop.routine};", preamble)
+    return None

@@ -1,0 +1,455 @@
+"""Reductions that read their operands once: of an array, or of an expression that is never stored.
+
+The array is seen as (outer, reduced, inner). Where neighbours along the reduced axis are neighbours in memory, threads of a
+block walk a row together; else each walks down columns. Where there are too few rows or columns for the GPU, each is
+cut in parts, whose running values a second kernel joins in order. What a thread takes depends on shapes and dtypes
+alone, not on addresses, so that equal arrays give equal bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.devices.kernels import Kernel, Kernels
+from distarray.fusion.kernels.element import Bound, Element, element_of, headers_of
+from distarray.fusion.kernels.folds import FOLDS, Fold, fold_of
+from distarray.fusion.kernels.formulas import TYPES
+from distarray.fusion.kernels.pending import WHOLE, PendingProgram, as_array
+
+__all__ = ["arranged", "final_source", "reduce", "source_of", "sum_squares"]
+
+_THREADS = 256
+_BLOCKS = 132 * 8
+"""Blocks that keep a large GPU busy."""
+
+_KERNELS = Kernels()
+_READY = Kernels(4096)
+"""By how operands lie: kernels, and what they are passed."""
+
+
+class FoldForm(NamedTuple):
+    """What a kernel is generated for.
+
+    Attributes
+    ----------
+    columns : bool
+        Threads walk down columns; else along rows.
+    kinds : str
+        For each operand, along the axis that neighbouring threads share: ``v`` in vectors, ``e`` element by element one
+        behind the other, ``s`` one element for all, ``x`` with a stride.
+    lanes : int
+        Elements that a thread takes at a time.
+    width : int
+        Threads that share a row, or neighbouring columns.
+    parts : bool
+        Whether rows or columns are cut in parts: the kernel then leaves running values.
+    inner : bool
+        Whether rows lie along two axes.
+    """
+
+    columns: bool
+    kinds: str
+    lanes: int
+    width: int
+    parts: bool
+    inner: bool
+
+
+def _members(element: Element) -> tuple[list[str], str]:
+    members = [f"const {TYPES[t]}* p{i};" for i, t in enumerate(element.leaves)]
+    members.append("void* out; long long outer, m, inner, part, parts, tiles;")
+    fields = "P" * (len(element.leaves) + 1) + "qqqqqq"
+    for i in range(len(element.leaves)):
+        members.append(f"long long o{i}, r{i}, i{i};")
+        fields += "qqq"
+    for i, (_, _, t) in enumerate(element.scalars):
+        members.append(f"{TYPES[t]} c{i};")
+        fields += t.char
+    return members, fields
+
+
+def _load(element: Element, form: FoldForm, at: str, base: str, stride: str) -> tuple[list[str], list[str]]:
+    """Lines that load the `lanes` elements from position `at` on of each operand, and the names of lane ``k``."""
+    lines, names = [], []
+    lanes = form.lanes
+    for i, (t, kind) in enumerate(zip([TYPES[t] for t in element.leaves], form.kinds, strict=True)):
+        if kind == "s":
+            lines.append(f"const {t} v{i} = {base}{i}[0];")
+            names.append(f"v{i}")
+        elif kind == "v":
+            lines.append(f"const Pack<{t}, {lanes}> v{i} = *(const Pack<{t}, {lanes}>*)({base}{i} + {at});")
+            names.append(f"v{i}.v[k]")
+        else:
+            where = f"{at} + k" if kind == "e" else f"({at} + k) * a.{stride}{i}"
+            lines.append(
+                f'{t} v{i}[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) v{i}[k] = {base}{i}[{where}];'
+            )
+            names.append(f"v{i}[k]")
+    names += [f"a.c{i}" for i in range(len(element.scalars))]
+    return lines, names
+
+
+def _single(element: Element, form: FoldForm, at: str, base: str, stride: str) -> str:
+    """The arguments of one element at position `at`."""
+    names = []
+    for i, kind in enumerate(form.kinds):
+        where = {"s": "0", "x": f"({at}) * a.{stride}{i}"}.get(kind, at)
+        names.append(f"{base}{i}[{where}]")
+    return ", ".join(names + [f"a.c{i}" for i in range(len(element.scalars))])
+
+
+def source_of(element: Element, fold: Fold, form: FoldForm) -> tuple[str, str]:
+    """A kernel's source, and the members of its argument."""
+    members, fields = _members(element)
+    lines = [fold.source, f"struct Args {{ {' '.join(members)} }};"]
+    lines.append(f'extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{')
+    lines += (_columns if form.columns else _rows)(element, form)
+    lines.append("}")
+    return element.source + _SHUFFLE + "\n".join(lines) + "\n", fields
+
+
+_SHUFFLE = """
+template <typename T> __device__ __forceinline__ T shuffled(const T& value, int distance, int width) {
+    union Words { T whole; int parts[(sizeof(T) + 3) / 4]; __device__ Words() {} } from, to;
+    from.whole = value;
+    #pragma unroll
+    for (int k = 0; k < int((sizeof(T) + 3) / 4); ++k)
+        to.parts[k] = __shfl_down_sync(0xffffffffu, from.parts[k], distance, width);
+    return to.whole;
+}
+"""
+
+_UNROLLED = 4
+
+
+def _rows(element: Element, form: FoldForm) -> list[str]:
+    """Threads walk along rows: `width` of them share one."""
+    lanes, width = form.lanes, form.width
+    count = len(element.leaves)
+    across = _THREADS // width
+    lines = ["const long long rows = a.outer * a.inner;"]
+    lines.append(f"const int lane = threadIdx.x % {width};")
+    if form.parts:
+        lines.append("const long long part = blockIdx.x % a.parts, row = blockIdx.x / a.parts;")
+        lines.append("const long long first = part * a.part, last = min(first + a.part, a.m);")
+    else:
+        lines.append(f"const long long row = blockIdx.x * {across}ll + threadIdx.x / {width};")
+        lines.append("const long long first = 0, last = row < rows ? a.m : 0;")
+    if form.inner:
+        lines.append("const long long up = row / a.inner, here = row - up * a.inner;")
+        lines += [
+            f"const {TYPES[t]}* q{i} = a.p{i} + up * a.o{i} + here * a.i{i};" for i, t in enumerate(element.leaves)
+        ]
+    else:
+        lines += [f"const {TYPES[t]}* q{i} = a.p{i} + row * a.o{i};" for i, t in enumerate(element.leaves)]
+    lines.append(f'A acc[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = none();')
+    lines.append(f"long long j = first + lane * {lanes};")
+    step = width * lanes
+    load, names = _load(element, form, "at", "q", "r")
+    lines.append(f"for (; j + {(_UNROLLED - 1) * step + lanes} <= last; j += {_UNROLLED * step}) {{")
+    lines.append(f"E x[{_UNROLLED}][{lanes}];")
+    lines.append(f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) {{ const long long at = j + u * {step};')
+    lines += load
+    lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) x[u][k] = element({", ".join(names)}); }}')
+    lines.append(
+        f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) _Pragma("unroll") for (int k = 0; k < {lanes}; ++k)'
+    )
+    lines.append(f"acc[k] = join(acc[k], lift(x[u][k], j + u * {step} + k));")
+    lines.append("}")
+    lines.append(f"for (; j + {lanes} <= last; j += {step}) {{ const long long at = j;")
+    lines += load
+    lines.append(
+        f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = join(acc[k], lift(element({", ".join(names)}), j + k)); }}'
+    )
+    lines.append(
+        f"for (; j < last; ++j) acc[0] = join(acc[0], lift(element({_single(element, form, 'j', 'q', 'r')}), j));"
+    )
+    lines.append(f'A total = acc[0]; _Pragma("unroll") for (int k = 1; k < {lanes}; ++k) total = join(total, acc[k]);')
+    close = min(width, 32)
+    lines.append(
+        f'_Pragma("unroll") for (int d = {close // 2}; d > 0; d /= 2) total = join(total, shuffled(total, d, {close}));'
+    )
+    if width > 32:
+        warps = width // 32
+        groups = _THREADS // 32
+        lines.append(f"__shared__ __align__(16) unsigned char room[{groups} * sizeof(A)]; A* held = (A*)room;")
+        lines.append("if (threadIdx.x % 32 == 0) held[threadIdx.x / 32] = total;")
+        lines.append("__syncthreads();")
+        lines.append(
+            f"if (lane == 0) for (int k = 1; k < {warps}; ++k) total = join(total, held[threadIdx.x / 32 + k]);"
+        )
+    lines.append("if (lane == 0 && row < rows)")
+    lines.append("((A*)a.out)[row * a.parts + part] = total;" if form.parts else "store(a.out, row, rows, total);")
+    assert count == len(form.kinds)
+    return lines
+
+
+def _columns(element: Element, form: FoldForm) -> list[str]:
+    """Threads walk down columns, `lanes` neighbouring ones each; ``256 / width`` threads share a column."""
+    lanes, width = form.lanes, form.width
+    down = _THREADS // width
+    lines = ["const long long tile = blockIdx.x % a.tiles, slab = blockIdx.x / a.tiles;"]
+    lines.append("const long long part = slab % a.parts, up = slab / a.parts;")
+    lines.append(f"const long long j = (tile * {width} + threadIdx.x % {width}) * {lanes};")
+    lines.append("const long long first = part * a.part, last = min(first + a.part, a.m);")
+    lines.append(f"const int deep = threadIdx.x / {width};")
+    lines.append(f'A acc[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = none();')
+    lines += [f"const {TYPES[t]}* b{i} = a.p{i} + up * a.o{i};" for i, t in enumerate(element.leaves)]
+    load, names = _load(element, form, "j", "q", "i")
+    lines.append(f"if (j + {lanes} <= a.inner) {{")
+    lines.append("long long r = first + deep;")
+    lines.append(f"for (; r + {(_UNROLLED - 1) * down} < last; r += {_UNROLLED * down}) {{")
+    lines.append(f"E x[{_UNROLLED}][{lanes}];")
+    lines.append(f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) {{')
+    rows = [f"const {TYPES[t]}* q{i} = b{i} + (r + u * {down}) * a.r{i};" for i, t in enumerate(element.leaves)]
+    lines += rows + load
+    lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) x[u][k] = element({", ".join(names)}); }}')
+    lines.append(
+        f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) _Pragma("unroll") for (int k = 0; k < {lanes}; ++k)'
+    )
+    lines.append(f"acc[k] = join(acc[k], lift(x[u][k], r + u * {down}));")
+    lines.append("}")
+    lines.append(f"for (; r < last; r += {down}) {{")
+    lines += [line.replace(f"(r + u * {down})", "r") for line in rows] + load
+    lines.append(
+        f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = join(acc[k], lift(element({", ".join(names)}), r));'
+    )
+    lines.append("} } else {")
+    lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) if (j + k < a.inner)')
+    lines.append(f"for (long long r = first + deep; r < last; r += {down}) {{")
+    lines += [line.replace(f"(r + u * {down})", "r") for line in rows]
+    lines.append(f"acc[k] = join(acc[k], lift(element({_single(element, form, 'j + k', 'q', 'i')}), r));")
+    lines.append("} }")
+    if down > 1:
+        lines.append(
+            f"__shared__ __align__(16) unsigned char room[{_THREADS * lanes} * sizeof(A)]; A* held = (A*)room;"
+        )
+        lines.append(
+            f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) held[k * {_THREADS} + threadIdx.x] = acc[k];'
+        )
+        lines.append(f"for (int d = {down // 2}; d > 0; d /= 2) {{ __syncthreads(); if (deep < d)")
+        lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) held[k * {_THREADS} + threadIdx.x] =')
+        lines.append(f"join(held[k * {_THREADS} + threadIdx.x], held[k * {_THREADS} + threadIdx.x + d * {width}]); }}")
+        lines.append("if (deep) return;")
+        lines.append(
+            f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = held[k * {_THREADS} + threadIdx.x];'
+        )
+    place = "(up * a.parts + part) * a.inner + j + k" if form.parts else "up * a.inner + j + k"
+    value = f"((A*)a.out)[{place}] = acc[k];" if form.parts else f"store(a.out, {place}, a.outer * a.inner, acc[k]);"
+    lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) if (j + k < a.inner) {value}')
+    return lines
+
+
+def final_source(fold: Fold) -> tuple[str, str]:
+    """The kernel that joins running values: (outer, parts, inner) → (outer, inner), in order."""
+    source = f"""{headers_of({fold.element, fold.result})}{_SHUFFLE}{fold.source}
+struct Args {{ const void* p; void* out; long long outer, parts, inner; }};
+extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
+    const int across = a.inner >= 32 ? 1 : 32;  // threads that share a result
+    const long long place = (blockIdx.x * {_THREADS}ll + threadIdx.x) / across;
+    const int lane = threadIdx.x % across;
+    const bool mine = place < a.outer * a.inner;
+    A total = none();
+    if (mine) {{
+        const long long up = place / a.inner, j = place - up * a.inner;
+        const A* held = (const A*)a.p + up * a.parts * a.inner + j;
+        #pragma unroll 8
+        for (long long k = lane; k < a.parts; k += across) total = join(total, held[k * a.inner]);
+    }}
+    if (across > 1) for (int d = 16; d > 0; d /= 2) total = join(total, shuffled(total, d, 32));
+    if (mine && lane == 0) store(a.out, place, a.outer * a.inner, total);
+}}
+"""
+    return source, "PPqqq"
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+class _Shape(NamedTuple):
+    """An operand's axes as (outer, reduced, inner), with each array's strides along them."""
+
+    outer: int
+    m: int
+    inner: int
+    steps: list[tuple[int, int, int]]
+
+
+def arranged(shape: tuple[int, ...], strides: list[tuple[int, ...]], axes: tuple[int, ...]) -> _Shape | None:
+    """The axes joined, or None where they can't be."""
+    groups: list[tuple[bool, int, list[int]]] = []
+    for axis, n in enumerate(shape):
+        if n == 1:
+            continue
+        inside, own = axis in axes, [s[axis] for s in strides]
+        if groups and groups[-1][0] == inside:
+            size, before = groups[-1][1], groups[-1][2]
+            if any(b != n * mine for b, mine in zip(before, own, strict=True)):
+                return None
+            groups[-1] = (inside, size * n, own)
+        else:
+            groups.append((inside, n, own))
+    pattern = "".join(["r" if g[0] else "k" for g in groups])
+    if pattern not in ("", "r", "k", "kr", "rk", "krk"):
+        return None
+    none = (1, [0] * len(strides))
+    places = {"": "", "r": "m", "k": "o", "kr": "om", "rk": "mi", "krk": "omi"}[pattern]
+    found = dict(zip(places, [g[1:] for g in groups], strict=True))
+    (outer, so), (m, sm), (inner, si) = found.get("o", none), found.get("m", none), found.get("i", none)
+    return _Shape(outer, m, inner, list(zip(so, sm, si, strict=True)))
+
+
+LEAST = 1 << 12
+"""Elements below which the library's own reductions serve: there a call costs more than the work. A bound of the shape
+alone, since the order of additions differs."""
+
+
+def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> bool:
+    """``out = ufunc.reduce(array, axes)`` of an array or a pending expression, on the current device.
+
+    Parameters
+    ----------
+    name : str
+        Of the ufunc, or ``argmax``, ``argmin``, ``moments``.
+    array : cupy.ndarray or PendingProgram
+    out : cupy.ndarray
+        In C order; the reduced axes may be kept or dropped.
+
+    Returns
+    -------
+    bool
+        False, and nothing is done, where these kernels do not serve.
+    """
+    if name not in FOLDS or array.size < LEAST:
+        return False
+    if name in ("add", "multiply"):
+        dtype = out.dtype
+    elif name in ("logical_or", "logical_and"):
+        dtype = np.dtype(bool)
+    elif name == "moments":
+        dtype = np.dtype(np.float64)
+    else:
+        dtype = array.dtype
+    if isinstance(array, PendingProgram):
+        program, operands = array.program, array.operands
+    else:
+        program, operands = WHOLE, (array,)
+    bound = element_of(lib, program, tuple([a.dtype for a in operands]), dtype)
+    return bound is not None and _fold(lib, name, bound, operands, array.shape, out, axes)
+
+
+def sum_squares(lib: Any, array: Any, out: Any, axes: tuple[int, ...]) -> None:
+    """Sums of double-precision numbers, and of their squares, into ``out[0]`` and ``out[1]``."""
+    if reduce(lib, "moments", array, out, axes):
+        return
+    values = as_array(array)
+    out[0] = lib.sum(values, axis=axes).reshape(out.shape[1:])
+    out[1] = lib.sum(values * values, axis=axes).reshape(out.shape[1:])
+
+
+class _Ready(NamedTuple):
+    """A reduction of arrays that lie in one way: its kernels, and what they are passed besides addresses and scalars."""
+
+    kernel: Kernel
+    blocks: int
+    values: list[int]
+    room: int  # bytes of running values; 0 where one kernel is enough
+    last: Kernel | None
+    last_blocks: int
+    last_values: tuple[int, int, int]
+
+
+def _fold(lib: Any, name: str, bound: Bound, operands: Any, shape: tuple[int, ...], out: Any, axes: Any) -> bool:
+    """Reduce an expression over `axes` into `out`, on the current device. False, and nothing done, where it can't be.
+
+    The element's dtype must be that of the fold. `shape` is that of the expression, which is not empty.
+    """
+    if not out.flags.c_contiguous:
+        return False
+    pointers = [array.data.ptr for array in operands]
+    lies = [(a.shape, a.strides, p % 16) for a, p in zip(operands, pointers, strict=True)]
+    key = (bound.element.key, name, shape, out.dtype, axes, *lies)
+    ready: _Ready | None = _READY.get(
+        key, lambda: _prepared(lib, name, bound.element, operands, shape, out.dtype, axes)
+    )
+    if ready is None:
+        return False
+    if ready.last is None:
+        ready.kernel(ready.blocks, _THREADS, *pointers, out.data.ptr, *ready.values, *bound.scalars)
+        return True
+    room = lib.empty(ready.room, np.uint8)
+    ready.kernel(ready.blocks, _THREADS, *pointers, room.data.ptr, *ready.values, *bound.scalars)
+    ready.last(ready.last_blocks, _THREADS, room.data.ptr, out.data.ptr, *ready.last_values)
+    return True
+
+
+def _prepared(
+    lib: Any, name: str, element: Element, operands: Any, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...]
+) -> _Ready | None:
+    """How to reduce operands that lie so to results of `dtype`; None where that can't be."""
+    folded = fold_of(name, element.result, dtype)
+    if folded is None or folded.element != element.result:
+        return None
+    if any(s % array.dtype.itemsize for array in operands for s in array.strides):
+        return None
+    strides = []
+    for array in operands:
+        item = array.dtype.itemsize
+        own = [0 if n == 1 else s // item for n, s in zip(array.shape, array.strides, strict=True)]
+        strides.append((*[0] * (len(shape) - len(own)), *own))
+    found = arranged(shape, strides, axes)
+    if found is None:
+        return None
+    outer, m, inner, steps = found
+    columns = inner > 1 and any(s[2] == 1 for s in steps)
+    if not columns and outer == 1:
+        outer, inner, steps = inner, 1, [(i, r, 0) for _, r, i in steps]
+    widest = max([a.dtype.itemsize for a in operands] + [1])
+    lanes = max(1, min(16 // widest, 4))
+    side = 2 if columns else 1
+    kinds = ""
+    for array, step in zip(operands, steps, strict=True):
+        if step[side] == 0:
+            kinds += "s"
+        elif step[side] != 1:
+            kinds += "x"
+        else:
+            others = [s for k, s in enumerate(step) if k != side]
+            aligned = not array.data.ptr % (lanes * array.dtype.itemsize) and not any(s % lanes for s in others)
+            kinds += "v" if aligned else "e"
+    if columns:
+        width = 1
+        while width < _THREADS and width * lanes < inner:
+            width *= 2
+        tiles = -(-inner // (width * lanes))
+        shortest = (_THREADS // width) * _UNROLLED * 2
+        parts = max(1, min(-(-_BLOCKS // (tiles * outer)), -(-m // shortest)))
+        blocks = tiles * outer
+    else:
+        width = 1
+        while width < _THREADS and width * lanes * 2 < m:
+            width *= 2
+        rows = outer * inner
+        tiles, parts = 1, 1
+        if width == _THREADS:
+            parts = max(1, min(-(-_BLOCKS // rows), -(-m // (width * lanes * _UNROLLED))))
+        blocks = -(-rows // (_THREADS // width))
+    part = -(-m // parts)
+    part = -(-part // lanes) * lanes
+    parts = -(-m // part) if m else 1
+    form = FoldForm(columns, kinds, lanes, width, parts > 1, inner > 1)
+    kernel = _KERNELS.get(
+        (element.key, folded.name, folded.result, form), lambda: Kernel(lib, *source_of(element, folded, form))
+    )
+    values = [outer, m, inner, part, parts, tiles]
+    for step in steps:
+        values += step
+    if parts == 1:
+        return _Ready(kernel, blocks, values, 0, None, 0, (0, 0, 0))
+    last = _KERNELS.get(("final", folded), lambda: Kernel(lib, *final_source(folded)))
+    across, rows = (inner, outer) if columns else (1, outer * inner)
+    wide = 1 if across >= 32 else 32
+    room, last_blocks = outer * inner * parts * folded.size, -(-rows * across * wide // _THREADS)
+    return _Ready(kernel, blocks * parts, values, room, last, last_blocks, (rows, parts, across))

@@ -1,0 +1,147 @@
+"""Elements chosen by a mask, in order, and rows chosen by their numbers.
+
+A mask is read twice: to count in tiles, and to write. A block lists the chosen positions of its tile first, so that
+reads and writes of neighbours go together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from distarray.devices.kernels import Kernel, Kernels
+
+__all__ = ["compress", "sources", "take_rows"]
+
+LEAST = 1 << 16
+"""Elements below which the library serves as well."""
+
+_THREADS = 256
+_EACH = 16
+_TILE = _THREADS * _EACH
+_WORDS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}
+_KERNELS = Kernels(64)
+
+_MASK = f"""
+// sixteen flags of a thread, as bits; their bytes are 0 or 1
+__device__ __forceinline__ unsigned int flags(const unsigned char* mask, long long first, long long n) {{
+    unsigned int bits = 0;
+    if (first + {_EACH} <= n && (unsigned long long)(mask + first) % 16 == 0) {{
+        const uint4 four = *(const uint4*)(mask + first);
+        const unsigned int words[4] = {{four.x, four.y, four.z, four.w}};
+        #pragma unroll
+        for (int w = 0; w < 4; ++w) bits |= ((words[w] & 0x01010101u) * 0x10204080u >> 28) << (4 * w);
+    }} else {{
+        for (int k = 0; k < {_EACH}; ++k) if (first + k < n && mask[first + k]) bits |= 1u << k;
+    }}
+    return bits;
+}}
+__device__ __forceinline__ int before_me(int own, int& total) {{
+    __shared__ int held[{_THREADS // 32}];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int all = own;
+    #pragma unroll
+    for (int d = 1; d < 32; d *= 2) {{ const int left = __shfl_up_sync(0xffffffffu, all, d); if (lane >= d) all += left; }}
+    if (lane == 31) held[warp] = all;
+    __syncthreads();
+    int sum = 0, mine = 0;
+    #pragma unroll
+    for (int w = 0; w < {_THREADS // 32}; ++w) {{ if (w == warp) mine = sum; sum += held[w]; }}
+    total = sum;
+    return mine + all - own;
+}}
+"""
+
+
+def sources(itemsize: int) -> dict[str, tuple[str, str]]:
+    """The kernels for elements of a size: their sources, and the members of their arguments."""
+    word = _WORDS[itemsize]
+    count = f"""{_MASK}
+struct Args {{ const unsigned char* mask; long long* counts; long long n; }};
+extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
+    int total;
+    const long long first = blockIdx.x * {_TILE}ll + threadIdx.x * {_EACH};
+    before_me(__popc(flags(a.mask, first, a.n)), total);
+    if (threadIdx.x == 0) a.counts[blockIdx.x] = total;
+}}
+"""
+    write = f"""{_MASK}
+typedef {word} T;
+struct Args {{ const T* p; const unsigned char* mask; const long long* ends; T* q; long long n; }};
+extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
+    __shared__ unsigned short list[{_TILE}];
+    const long long base = blockIdx.x * {_TILE}ll, first = base + threadIdx.x * {_EACH};
+    unsigned int bits = flags(a.mask, first, a.n);
+    int total, place = before_me(__popc(bits), total);
+    while (bits) {{
+        list[place++] = threadIdx.x * {_EACH} + __ffs(bits) - 1;
+        bits &= bits - 1;
+    }}
+    __syncthreads();
+    T* q = a.q + (a.ends[blockIdx.x] - total);
+    const T* p = a.p + base;
+    #pragma unroll 4
+    for (int k = threadIdx.x; k < total; k += {_THREADS}) q[k] = p[list[k]];
+}}
+"""
+    rows = f"""
+typedef {word} T;
+struct Args {{ const T* p; const long long* index; T* q; long long n, width, stride, tiles; }};
+extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
+    const long long row = blockIdx.x / a.tiles, tile = blockIdx.x % a.tiles;
+    const T* p = a.p + a.index[row] * a.stride;
+    T* q = a.q + row * a.width;
+    const long long first = tile * {_THREADS * 4} + threadIdx.x;
+    T held[4];
+    #pragma unroll
+    for (int k = 0; k < 4; ++k) if (first + k * {_THREADS} < a.width) held[k] = p[first + k * {_THREADS}];
+    #pragma unroll
+    for (int k = 0; k < 4; ++k) if (first + k * {_THREADS} < a.width) q[first + k * {_THREADS}] = held[k];
+}}
+"""
+    return {"count": (count, "PPq"), "write": (write, "PPPPq"), "rows": (rows, "PPPqqqq")}
+
+
+def _kernel(lib: Any, name: str, itemsize: int) -> Kernel:
+    found: Kernel = _KERNELS.get((name, itemsize), lambda: Kernel(lib, *sources(itemsize)[name]))
+    return found
+
+
+def compress(lib: Any, array: Any, mask: Any, count: int) -> Any:
+    """``array[mask]`` for a mask of the array's shape with `count` true elements, or None where this does not serve."""
+    itemsize = array.dtype.itemsize
+    if array.size < LEAST or array.shape != mask.shape or itemsize not in _WORDS or mask.dtype != np.dtype(bool):
+        return None
+    if not (array.flags.c_contiguous and mask.flags.c_contiguous) or array.data.ptr % itemsize:
+        return None
+    n, tiles = array.size, -(-array.size // _TILE)
+    counts = lib.empty(tiles, np.int64)
+    _kernel(lib, "count", itemsize)(tiles, _THREADS, mask.data.ptr, counts.data.ptr, n)
+    ends = lib.cumsum(counts)
+    out = lib.empty(count, array.dtype)
+    _kernel(lib, "write", itemsize)(tiles, _THREADS, array.data.ptr, mask.data.ptr, ends.data.ptr, out.data.ptr, n)
+    return out
+
+
+def take_rows(lib: Any, array: Any, index: Any, out: Any) -> bool:
+    """``out = array[index]`` along the first axis for numbers in range (int64); False, and nothing is done, where rows are
+    too short, or do not lie in one piece."""
+    rows = array.shape[1:]
+    width = array.dtype.itemsize
+    for n in rows:
+        width *= n
+    if width < 512 or not out.size or not out.flags.c_contiguous or index.dtype != np.int64:
+        return False
+    if not array[0].flags.c_contiguous or not index.flags.c_contiguous:
+        return False
+    stride = array.strides[0]
+    word = 16
+    while word > 1 and (width % word or stride % word or array.data.ptr % word or out.data.ptr % word):
+        word //= 2
+    width, stride = width // word, stride // word
+    tiles = -(-width // (_THREADS * 4))
+    _kernel(lib, "rows", word)(
+        tiles * index.size, _THREADS, array.data.ptr, index.data.ptr, out.data.ptr, index.size, width, stride, tiles
+    )
+    return True

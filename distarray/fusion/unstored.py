@@ -1,0 +1,48 @@
+"""Expressions as operands of reductions, not stored: ``(a * b).sum()`` then reads its operands once and writes nothing.
+
+That holds on GPUs, for an expression whose operands lie where it would be evaluated. The second time that an expression is
+asked for it is evaluated and kept, so that nothing is computed a third time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from distarray.fusion.demand import alignment_of, compile_expression, operands_of, resolve_leaves
+from distarray.fusion.expr import Node
+from distarray.fusion.kernels.element import element_of
+from distarray.fusion.kernels.pending import PendingProgram
+from distarray.storage import Operand
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["unstored"]
+
+
+def unstored(context: Context, node: Node) -> Operand | None:
+    """The value of a recorded expression as chunks that are not stored, or None where it has to be evaluated.
+
+    Decided from metadata alone, but for whether the devices' kernels know its steps, which is the same on all processes.
+    """
+    if context.kind == "host" or context.eager or node.version is not None or node.read or not node.shape:
+        return None
+    node.read = True
+    program, leaves = compile_expression(node)
+    settled = resolve_leaves(context, program, leaves)
+    al = alignment_of(context, program, settled, None)
+    if al.fetches or any(len(cells) != 1 or cells[0].key is not None for cells in al.cells):
+        return None
+    lib = context.local_devices[0].lib
+    if element_of(lib, program, tuple([leaf.dtype for leaf in settled]), node.dtype) is None:
+        return None
+    arrays: list[Any] = []
+    for (device_id, region), (cell,) in zip(al.layout.chunks, al.cells, strict=True):
+        device = context.by_id[device_id]
+        if device.process != context.process:
+            arrays.append(None)
+            continue
+        with device.active():
+            operands = operands_of(settled, al, (), cell)
+        arrays.append(PendingProgram(lib, program, operands, region.shape, node.dtype))
+    return Operand(al.layout, arrays, node.dtype)

@@ -1,0 +1,410 @@
+"""Sorting: ``sort``, ``argsort``, ``lexsort``, ``partition``, ``argpartition``, ``sort_complex`` and ``searchsorted``.
+
+They check as NumPy does, then leave the work to :mod:`distarray.algorithms`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from distarray.algorithms.lookup import look_up
+from distarray.algorithms.reduction import small
+from distarray.algorithms.sorting import sort_along
+from distarray.array.functions import implements
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_array, place
+from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.writing import deliver
+from distarray.errors import ReadOnlyError
+from distarray.ops.convert import asarray, astype
+from distarray.ops.reshaping import ravel
+from distarray.ops.taking import take
+
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
+
+
+def _flat(x: DistributedArray) -> DistributedArray:
+    return ravel(x) if x.ndim else x._viewed(x._view_map().expand_dims(0))
+
+
+def _sorted(
+    keys: Sequence[DistributedArray], axis: int, name: str, *, positions: bool, descending: bool = False
+) -> DistributedArray:
+    """Keys of one shape, the most significant first, sorted along an axis that they have."""
+    x = keys[0]
+    context, axis = x._context, operator.index(axis) % x.ndim
+    context.check()
+    if descending:  # what is equal stays in its order: the mirror image of the mirror image, sorted
+        keys = [key._viewed(key._view_map().flip(axis)) for key in keys]
+    with context.lock:
+        operands = [key._operand(name) for key in keys]
+        found = sort_along(context, operands, axis, positions=positions, name=name, backward=descending)
+        result = from_chunks(context, found.layout, found.chunks, found.dtype)
+    if not descending:
+        return result
+    result = result._viewed(result._view_map().flip(axis))
+    return x.shape[axis] - 1 - result if positions else result
+
+
+@implements(np.sort)
+def sort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: Any = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
+) -> DistributedArray:
+    """A sorted copy of an array.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int, optional
+        None: of the flattened array.
+    kind : {"quicksort", "mergesort", "heapsort", "stable"}, optional
+        For NumPy's sake: every sort is stable.
+    order : None
+        Nothing else: there are no fields.
+    stable : bool, optional
+        For NumPy's sake, as `kind`.
+    descending : bool, optional
+        The largest first. Equal elements stay in the order that they have in `a`.
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape of `a`; NaN last (with `descending` first), complex numbers in NumPy's order. In the layout of `a`
+        where that does not split the axis, and otherwise in even blocks: of whole lines where there are two for each
+        device, else along the axis.
+
+    Raises
+    ------
+    AxisError
+        There is no such axis.
+    ValueError
+        Both `kind` and `stable`, an unknown `kind`, or an `order`.
+
+    Notes
+    -----
+    Communication: none where the axis is not split. Many lines: each element once. Few: a sample sort, each element once,
+    besides samples, counts, and a few hundredths to make the blocks even; before, what brings the axis into blocks, where
+    it lies otherwise.
+
+    Memory on each device, besides its parts of operand and result: twice its part, where the axis is split.
+
+    References
+    ----------
+    W. D. Frazer and A. C. McKellar, "Samplesort: a sampling approach to minimal storage tree sorting", J. ACM 17, 1970.
+    X. Li et al., "On the versatility of parallel sorting by regular sampling", Parallel Computing 19, 1993.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.sort(da.asarray([3, 1, 2, 0], layout=da.blocks(0))).get()
+    array([0, 1, 2, 3])
+    """
+    x = asarray(a)
+    np.sort(small(x.shape, x.dtype), axis=axis, kind=kind, order=order, stable=stable)  # type: ignore[arg-type]
+    if axis is None:
+        x, axis = _flat(x), 0
+    return _sorted([x], axis, "sort", positions=False, descending=bool(descending))
+
+
+@implements(np.argsort)
+def argsort(
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: Any = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
+) -> DistributedArray:
+    """The positions that sort an array; of equal elements, the first comes first.
+
+    Parameters
+    ----------
+    a : array_like
+    axis, kind, order, stable, descending
+        As for :func:`sort`.
+
+    Returns
+    -------
+    DistributedArray
+        Of int64, laid out as :func:`sort` says.
+
+    Notes
+    -----
+    Communication: as for :func:`sort`; elements of an axis that is split move with their positions.
+
+    Memory on each device, besides its parts of operand and result: twice its part with its positions.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.argsort(da.asarray([3, 1, 2, 0], layout=da.blocks(0)), descending=True).get()
+    array([0, 2, 1, 3])
+    """
+    x = asarray(a)
+    np.argsort(small(x.shape, x.dtype), axis=axis, kind=kind, order=order, stable=stable)  # type: ignore[arg-type]
+    if not x.ndim:
+        return place(x._context, np.zeros(1, np.int64), resolve_layout(x._context, None, (1,)))
+    if axis is None:
+        x, axis = _flat(x), 0
+    return _sorted([x], axis, "argsort", positions=True, descending=bool(descending))
+
+
+@implements(np.lexsort)
+def lexsort(keys: Any, axis: int = -1) -> DistributedArray:
+    """The positions that sort by several keys, of which the last is the most significant.
+
+    Parameters
+    ----------
+    keys : array_like, or sequence of array_like
+        Keys of one shape; of an array, along its first axis.
+    axis : int, optional
+        To sort along.
+
+    Returns
+    -------
+    DistributedArray
+        Of int64, laid out as :func:`sort` says of the last key.
+
+    Raises
+    ------
+    TypeError
+        There is no key.
+    ValueError
+        Keys differ in shape.
+    AxisError
+        There is no such axis.
+
+    Notes
+    -----
+    Communication: what brings the keys into the last one's layout; then as for :func:`argsort`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.lexsort([da.asarray([1, 0, 1, 0], layout=da.blocks(0)), da.asarray([2, 2, 1, 1])]).get()
+    array([3, 2, 1, 0])
+    """
+    if isinstance(keys, (DistributedArray, np.ndarray)):
+        if not keys.ndim:
+            raise TypeError("need sequence of keys with len > 0 in lexsort")
+        keys = [keys[i, ...] for i in range(keys.shape[0])]
+    try:
+        count = len(keys)
+    except TypeError:
+        count = 0
+    if not count:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    known = [key for key in keys if isinstance(key, DistributedArray)]
+    context = same_context(known) if known else asarray(keys[0])._context
+    arrays = [as_array(context, key) for key in keys]
+    if len({key.shape for key in arrays}) > 1:
+        raise ValueError(f"all keys need to be the same shape: got {[key.shape for key in arrays]}")
+    x = arrays[-1]
+    np.lexsort([small(x.shape, key.dtype) for key in arrays], axis)
+    if not x.ndim:
+        return place(context, np.zeros((), np.int64), resolve_layout(context, None, ()))
+    return _sorted(arrays[::-1], axis, "lexsort", positions=True)
+
+
+def _check_kth(kth: Any, n: int | None) -> None:
+    """Refuse what NumPy's partition refuses as `kth` for an axis of length `n`; None: where there are no elements."""
+    places = np.asarray(kth.get() if isinstance(kth, DistributedArray) else kth)
+    if places.dtype.kind == "b":
+        raise ValueError("Booleans unacceptable as partition index")
+    if places.dtype.kind not in "iu":
+        raise TypeError("Partition index must be integer")
+    if places.ndim > 1:
+        raise ValueError(f"object too deep for desired array: kth has {places.ndim} axes, and may have one")
+    for place_ in places.reshape(-1).tolist():
+        if n is not None and not -n <= place_ < n:
+            raise ValueError(f"kth(={place_ + n if place_ < 0 else place_}) out of bounds ({n})")
+
+
+def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order: Any) -> DistributedArray:
+    x = asarray(a)
+    getattr(np, name)(small(x.shape, x.dtype), 0, axis, kind, order)
+    if axis is None:
+        x, axis = _flat(x), 0
+    _check_kth(kth, x.shape[axis] if x.size else None)
+    return _sorted([x], axis, name, positions=name == "argpartition")
+
+
+@implements(np.partition)
+def partition(
+    a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+) -> DistributedArray:
+    """A copy in which the elements at `kth` are where a sort would put them, smaller ones before, larger ones behind.
+
+    Parameters
+    ----------
+    a : array_like
+    kth : int or sequence of int
+    axis, order
+        As for :func:`sort`.
+    kind : {"introselect"}, optional
+
+    Returns
+    -------
+    DistributedArray
+        Sorted altogether, which any `kth` allows.
+
+    Raises
+    ------
+    AxisError
+        There is no such axis.
+    ValueError, TypeError
+        `kth` is out of bounds, or no integer.
+
+    Notes
+    -----
+    Communication: as for :func:`sort`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.partition(da.asarray([3, 1, 2, 0], layout=da.blocks(0)), 2)[2])
+    2
+    """
+    return _partitioned("partition", a, kth, axis, kind, order)
+
+
+@implements(np.argpartition)
+def argpartition(
+    a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+) -> DistributedArray:
+    """Positions that partition an array; arguments as for :func:`partition`.
+
+    Notes
+    -----
+    Communication: as for :func:`argsort`.
+    """
+    return _partitioned("argpartition", a, kth, axis, kind, order)
+
+
+@implements(np.sort_complex)
+def sort_complex(a: Any) -> DistributedArray:
+    """The array sorted along its last axis, as complex numbers.
+
+    Notes
+    -----
+    Communication: as for :func:`sort`.
+    """
+    result = sort(a)
+    if result.dtype.kind == "c":
+        return result
+    wide = np.complex64 if result.dtype.char in "bhBH" else np.complex128  # as NumPy has it
+    return astype(result, wide)  # type: ignore[no-any-return]
+
+
+@implements(np.searchsorted)
+def searchsorted(a: Any, v: Any, /, side: str = "left", sorter: Any = None) -> DistributedArray:
+    """Where values belong in a sorted array: before equal elements (``"left"``) or behind them (``"right"``).
+
+    Parameters
+    ----------
+    a : array_like
+        Of one axis; ascending, or put in order by `sorter`.
+    v : array_like
+        Of any shape.
+    side : {"left", "right"}
+    sorter : array_like of integers, optional
+        Positions that sort `a`, as of :func:`argsort`.
+
+    Returns
+    -------
+    DistributedArray
+        Of int64, in the shape and layout of `v`.
+
+    Raises
+    ------
+    ValueError
+        `a` has not one axis, `side` is unknown, or `sorter` has another length than `a`.
+    TypeError
+        `sorter` has no integers.
+
+    Notes
+    -----
+    Communication: none where the devices that hold `v` all hold the whole of `a`. Where `a` is short, or shorter than `v`,
+    it goes to all of them; otherwise each value goes to the device that holds its place, and the place back. With
+    `sorter` before that what :func:`take` moves.
+
+    Memory: a device receives all values that belong in its part of `a`, which may be all there are.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.searchsorted(da.asarray([1, 3, 5, 7], layout=da.blocks(0)), [0, 3, 8]).get()
+    array([0, 1, 4])
+    """
+    known = [item for item in (a, v, sorter) if isinstance(item, DistributedArray)]
+    context = same_context(known) if known else asarray(a)._context
+    x: DistributedArray = as_array(context, a)
+    values: DistributedArray = as_array(context, v)
+    np.searchsorted(small(x.shape, x.dtype), small(values.shape, values.dtype), side)  # type: ignore[call-overload]
+    if sorter is not None:
+        order: DistributedArray = as_array(context, sorter)
+        if order.dtype.kind not in "iu":
+            raise TypeError("sorter must only contain integers")
+        if order.shape != x.shape:
+            raise ValueError(f"sorter.size must equal len of input: it has shape {order.shape}, and a {x.shape}")
+        x = take(x, order)
+    common = np.promote_types(x.dtype, values.dtype)
+    x, values = astype(x, common), astype(values, common)
+    with context.lock:
+        context.check()
+        found = look_up(context, x._operand("searchsorted"), values._operand("searchsorted"), str(side), "searchsorted")
+        result = from_chunks(context, *found)
+    return deliver(result, None)  # type: ignore[no-any-return]
+
+
+# --- methods ------------------------------------------------------------------------------------------------------------
+
+
+def _in_place(x: DistributedArray, name: str, values: Any) -> None:
+    """Write what `values` computes of an array over it; refused before anything moves where it can't be written to."""
+    if not x._writable:
+        raise ReadOnlyError(
+            f"{name}: the array is read-only: it stands where NumPy would have a view; sort x.copy(), or use "
+            f"distarray.{name}(x)"
+        )
+    x[...] = values(x)
+
+
+def sort_in_place(
+    x: DistributedArray,
+    axis: int = -1,
+    kind: str | None = None,
+    order: Any = None,
+    *,
+    stable: bool | None = None,
+    descending: bool = False,
+) -> None:
+    """Sort the array in place; arguments as for :func:`sort`."""
+    if axis is None:
+        raise TypeError("'NoneType' object cannot be interpreted as an integer: x.sort needs an axis")
+    _in_place(x, "sort", lambda y: sort(y, axis, kind, order, stable=stable, descending=descending))
+
+
+def partition_in_place(
+    x: DistributedArray, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
+) -> None:
+    """Partition the array in place; arguments as for :func:`partition`."""
+    if axis is None:
+        raise TypeError("'NoneType' object cannot be interpreted as an integer: x.partition needs an axis")
+    _in_place(x, "partition", lambda y: partition(y, kth, axis, kind, order))
