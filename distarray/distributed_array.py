@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
+from distarray.array.fallback import falls_back, on_host
 from distarray.array.functions import FUNCTIONS, NOTHING
 from distarray.array.operators import Operators
 from distarray.array.scalars import Scalars, new
@@ -34,6 +35,7 @@ from distarray.ops import (
     printing,
     reductions,
     reshaping,
+    saving,
     scans,
     searching,
     sorting,
@@ -68,9 +70,11 @@ class Methods(DistributedArray):
         implementation = FUNCTIONS.get(func)
         if implementation is None:
             name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
+            if falls_back():
+                return on_host(self._context, name, func, args, kwargs)
             raise UnsupportedError(
                 f"{name} has no distributed implementation; nothing was gathered. To run it on one host, call it on "
-                f"x.get(); to run it on each chunk, use distarray.map_chunks"
+                f"x.get(), or inside `with distarray.host_fallback():`; to run it on each chunk, use distarray.map_chunks"
             )
         token = current_context.set(self._context)
         try:
@@ -237,6 +241,22 @@ class Methods(DistributedArray):
         """The values as nested lists."""
         return self.get().tolist()
 
+    def tobytes(self, order: str | None = "C") -> bytes:
+        """The values' bytes, in C or Fortran order. Communication: as for :meth:`get`."""
+        return self.get().tobytes(order)  # type: ignore[no-any-return]
+
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+        """Write the elements to a file, every device its own; see :func:`distarray.tofile`."""
+        saving.tofile(self, fid, sep, format)
+
+    def dump(self, file: Any) -> None:
+        """Pickle the array to a file. Communication: as for :meth:`get`."""
+        self.get().dump(file)
+
+    def dumps(self) -> bytes:
+        """The array's value as a pickle. Communication: as for :meth:`get`."""
+        return self.get().dumps()  # type: ignore[no-any-return]
+
     def _only(self, kind: str) -> Any:
         if self.size != 1:
             if kind == "bool":
@@ -329,7 +349,8 @@ class Methods(DistributedArray):
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``; see :func:`distarray.reshape`."""
         if len(shape) == 1 and not isinstance(shape[0], int):
             return reshaping.reshape(self, shape[0], order, copy=copy)
-        return reshaping.reshape(self, shape, order, copy=copy)
+        lengths: Any = shape
+        return reshaping.reshape(self, lengths, order, copy=copy)
 
     def ravel(self, order: str = "C") -> DistributedArray:
         """The elements in one axis; see :func:`distarray.ravel`."""

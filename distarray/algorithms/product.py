@@ -1,6 +1,6 @@
-"""Running of products: moves what a plan of ``_contract`` says is missing, and multiplies on each device.
+"""Running of products: moves what a plan of ``contraction`` says is missing, and multiplies on each device.
 
-The functions in ``linalg`` say what is contracted (a :class:`~distarray.ops._contract.Problem`); everything that touches
+The functions in ``linalg`` say what is contracted (a :class:`~distarray.algorithms.contraction.Problem`); everything that touches
 data is here, so that they share one path whatever the number of axes.
 """
 
@@ -76,7 +76,7 @@ def contract(
     """The product of two arrays, of which one at least is distributed; `conjugate` the first one's values.
 
     Communication: none where some device holds both of whatever meets. Otherwise what is missing moves to whoever holds
-    the rest, by the cheapest way that :func:`~distarray.ops._contract.plan` finds. Host arrays are placed where they are
+    the rest, by the cheapest way that :func:`~distarray.algorithms.contraction.plan` finds. Host arrays are placed where they are
     needed.
     """
     if 0 in problem.sizes:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DTypeLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, as_mask
@@ -151,7 +152,7 @@ _BOUNDS = ("a_min", "a_max", "min", "max")
 
 
 def clip(
-    a: Any,
+    a: ArrayLike,
     a_min: Any = None,
     a_max: Any = None,
     out: Any = None,
@@ -160,7 +161,7 @@ def clip(
     max: Any = None,
     where: Any = True,
     casting: str = "same_kind",
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     order: str = "K",
     subok: bool = True,
 ) -> Any:
@@ -219,7 +220,7 @@ _ROUND_INTEGERS = _Rounding()
 
 
 @implements(np.round, np.around)
-def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: Any = None) -> Any:
     """Elements rounded to a number of decimals, halves to even; recorded like a ufunc. Communication: none."""
     x = as_array(context_of((a,)), a)
     function = _ROUND_INTEGERS if x.dtype.kind in "iu" else np.around

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import broadcast_shape
@@ -19,7 +20,7 @@ __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
 
 @implements(np.isclose)
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(a: ArrayLike, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     """Where ``abs(a - b) <= atol + rtol * abs(b)``, infinities and, if asked for, NaNs equal to themselves.
 
     Python numbers are weak, as in every operation of NumPy: beside a float32 array they are float32.
@@ -66,7 +67,7 @@ def _check_tolerances(rtol: Any, atol: Any) -> None:
 
 
 @implements(np.allclose)
-def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(a: ArrayLike, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close; see :func:`isclose`. Every process gets the same answer.
 
     Notes

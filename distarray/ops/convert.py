@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DTypeLike, LayoutLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -28,8 +29,8 @@ def asarray(
     obj: Any,
     /,
     *,
-    dtype: Any = None,
-    layout: Any = None,
+    dtype: DTypeLike = None,
+    layout: LayoutLike = None,
     device: Any = None,
     copy: bool | None = None,
     root: int | None = None,
@@ -220,7 +221,7 @@ def distributed_array(array: Any, index_map: Any, mode: Mode | str | None = Mode
 
 
 @implements(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> DistributedArray:
+def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> DistributedArray:
     """A copy of an array, in the layout that its view shows. Communication: none.
 
     The copy shares buffers with a whole array until one of them is written to.

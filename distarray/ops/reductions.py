@@ -2,7 +2,7 @@
 ``std``, ``count_nonzero`` and ``ptp``.
 
 Each is NumPy's own definition in terms of ``ufunc.reduce``, so that what is special about distributed arrays stands in
-one place, ``ops/_reduce.py``, and the rules for dtypes, empty slices and degrees of freedom stand here.
+one place, ``algorithms/reduction.py``, and the rules for dtypes, empty slices and degrees of freedom stand here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.algorithms.reduction import Reduction, computed_in, moments, normalized, place_operand, reduced, small
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray, astype_node, same_context
@@ -26,13 +27,13 @@ __all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", 
 
 @implements(np.sum)
 def sum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
     out: Any = None,
-    keepdims: Any = NOTHING,
+    keepdims: bool = NOTHING,
     initial: Any = NOTHING,
-    where: Any = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Sum of the elements along axes.
 
@@ -75,13 +76,13 @@ def sum(
 
 @implements(np.prod)
 def prod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
     out: Any = None,
-    keepdims: Any = NOTHING,
+    keepdims: bool = NOTHING,
     initial: Any = NOTHING,
-    where: Any = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Product of the elements along axes; arguments as for :func:`sum`.
 
@@ -94,7 +95,12 @@ def prod(
 
 @implements(np.max, np.amax)
 def max(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Any = None,
+    keepdims: bool = NOTHING,
+    initial: Any = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Largest element along axes, NaN where there is one; arguments as for :func:`sum`.
 
@@ -112,7 +118,12 @@ def max(
 
 @implements(np.min, np.amin)
 def min(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Any = None,
+    keepdims: bool = NOTHING,
+    initial: Any = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Smallest element along axes, NaN where there is one; arguments as for :func:`sum`.
 
@@ -132,7 +143,9 @@ amax, amin = max, min
 
 
 @implements(np.any)
-def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+def any(
+    a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
+) -> Any:
     """Whether any element along axes is true; arguments as for :func:`sum`.
 
     Notes
@@ -143,7 +156,9 @@ def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, w
 
 
 @implements(np.all)
-def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+def all(
+    a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
+) -> Any:
     """Whether all elements along axes are true; arguments as for :func:`sum`.
 
     Notes
@@ -154,7 +169,7 @@ def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, w
 
 
 @implements(np.count_nonzero)
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """How many elements along axes are not zero, as ``int64``; arguments as for :func:`sum`.
 
     Notes
@@ -165,7 +180,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 @implements(np.ptp)
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING) -> Any:
+def ptp(a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING) -> Any:
     """Largest less smallest element along axes; arguments as for :func:`sum`.
 
     Notes
@@ -230,7 +245,13 @@ def _wide(dtype: Any) -> Any:
 
 @implements(np.mean)
 def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Any = None,
+    keepdims: bool = NOTHING,
+    *,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Arithmetic mean of the elements along axes; arguments as for :func:`sum`.
 
@@ -327,14 +348,14 @@ def _squares_apart(array: DistributedArray, axes: tuple[int, ...], keepdims: boo
 
 @implements(np.var)
 def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
     out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = NOTHING,
+    ddof: float = 0,
+    keepdims: bool = NOTHING,
     *,
-    where: Any = NOTHING,
+    where: ArrayLike = NOTHING,
     mean: Any = NOTHING,
     correction: Any = NOTHING,
 ) -> Any:
@@ -372,14 +393,14 @@ def var(
 
 @implements(np.std)
 def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
     out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = NOTHING,
+    ddof: float = 0,
+    keepdims: bool = NOTHING,
     *,
-    where: Any = NOTHING,
+    where: ArrayLike = NOTHING,
     mean: Any = NOTHING,
     correction: Any = NOTHING,
 ) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 from distarray.algorithms.folds import chain, ufunc_of
 from distarray.algorithms.reduction import Reduction, arrays_of, fold_sources, in_blocks, normalized, small, whole_lines
+from distarray.array.aliases import ArrayLike, Axis
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
@@ -36,7 +37,7 @@ _FAR = np.iinfo(np.intp).max
 
 
 @implements(np.argmax)
-def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+def argmax(a: ArrayLike, axis: Axis = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
     """Position of the largest element along an axis, or in the flattened array: the first of equals, the first NaN.
 
     Parameters
@@ -75,7 +76,7 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING
 
 
 @implements(np.argmin)
-def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+def argmin(a: ArrayLike, axis: Axis = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
     """Position of the smallest element: the first of equals, the first NaN; arguments as for :func:`argmax`.
 
     Notes
@@ -327,7 +328,7 @@ def _none(a: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
 
 
 @implements(np.nonzero)
-def nonzero(a: Any) -> tuple[DistributedArray, ...]:
+def nonzero(a: ArrayLike) -> tuple[DistributedArray, ...]:
     """Positions of the elements that are not zero, in C order: one array for each axis.
 
     Raises
@@ -361,7 +362,7 @@ def nonzero(a: Any) -> tuple[DistributedArray, ...]:
 
 
 @implements(np.argwhere)
-def argwhere(a: Any) -> DistributedArray:
+def argwhere(a: ArrayLike) -> DistributedArray:
     """Positions of the elements that are not zero, in C order: one a row.
 
     Notes
@@ -378,7 +379,7 @@ def argwhere(a: Any) -> DistributedArray:
 
 
 @implements(np.flatnonzero)
-def flatnonzero(a: Any) -> DistributedArray:
+def flatnonzero(a: ArrayLike) -> DistributedArray:
     """Positions in the flattened array of the elements that are not zero.
 
     Notes

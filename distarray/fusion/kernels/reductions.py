@@ -16,7 +16,7 @@ from distarray.devices.kernels import Kernel, Kernels
 from distarray.fusion.kernels.element import Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import FOLDS, Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
-from distarray.fusion.kernels.pending import WHOLE, Pending, as_array
+from distarray.fusion.kernels.pending import WHOLE, PendingProgram, as_array
 
 __all__ = ["arranged", "final_source", "reduce", "source_of", "sum_squares"]
 
@@ -311,7 +311,7 @@ def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> 
     ----------
     name : str
         Of the ufunc, or ``argmax``, ``argmin``, ``moments``.
-    array : cupy.ndarray or Pending
+    array : cupy.ndarray or PendingProgram
     out : cupy.ndarray
         In C order; the reduced axes may be kept or dropped.
 
@@ -330,7 +330,7 @@ def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> 
         dtype = np.dtype(np.float64)
     else:
         dtype = array.dtype
-    if isinstance(array, Pending):
+    if isinstance(array, PendingProgram):
         program, operands = array.program, array.operands
     else:
         program, operands = WHOLE, (array,)
