@@ -154,9 +154,9 @@ def _eigvalsh(device: Any, a: Any, *, UPLO: str) -> Any:
         return device.lib.linalg.eigvalsh(a, UPLO=UPLO)
 
 
-@implements(np.linalg.eig)
 def eig(a: Any) -> Any:
-    """Eigenvalues and right eigenvectors of square matrices, as ``numpy.linalg.eig``.
+    """Eigenvalues and right eigenvectors of square matrices, always complex; ``numpy.linalg.eig`` gives real ones of real
+    matrices that have no others.
 
     Parameters
     ----------
@@ -166,8 +166,8 @@ def eig(a: Any) -> Any:
     Returns
     -------
     EigResult
-        Eigenvalues (..., n) and eigenvectors (..., n, n), one a column; real where `a` is real and so are all eigenvalues
-        of all matrices, else complex.
+        Eigenvalues (..., n) and eigenvectors (..., n, n), one a column. Of ``numpy.linalg.eig`` they are real where `a` is
+        real and so are all eigenvalues of all matrices.
 
     Raises
     ------
@@ -177,27 +177,52 @@ def eig(a: Any) -> Any:
     Notes
     -----
     Communication: every matrix is gathered on one device, whatever its size, which ``no_implicit_communication`` refuses;
-    none for stacks that are split over the batch. Then one small round, for the dtype that all processes return.
+    none for stacks that are split over the batch. With ``numpy.linalg.eig`` then one small round, for the dtype that all
+    processes return.
     """
+    _, result, _ = _eigenpairs(a)
+    return result
+
+
+@implements(np.linalg.eig)
+def _numpy_eig(a: Any) -> Any:
+    """``numpy.linalg.eig``, whose dtype depends on the values."""
+    x, found, parts = _eigenpairs(a)
+    if x.dtype.kind != "c" and not bool(np.any(parts)):
+        return EigResult(found.eigenvalues.real.copy(), found.eigenvectors.real.copy())
+    return found
+
+
+def _eigenpairs(a: Any) -> tuple[DistributedArray, Any, Any]:
+    """The matrices, their eigenvalues and vectors, and of which matrices some are not real."""
     x, dtype = _general(a)
     n = x.shape[-1]
     values, vectors, parts = each(
         "eig", [x], _eig, [((n,), dtype), ((n, n), dtype), ((), np.dtype(bool))], [2], fallible=True
     )
-    if x.dtype.kind != "c" and not bool(np.any(parts)):
-        return EigResult(values.real.copy(), vectors.real.copy())
-    return EigResult(values, vectors)
+    return x, EigResult(values, vectors), parts
+
+
+def eigvals(a: Any) -> Any:
+    """Eigenvalues of square matrices, always complex. See :func:`eig`, also for what is communicated."""
+    _, values, _ = _eigenvalues(a)
+    return values
 
 
 @implements(np.linalg.eigvals)
-def eigvals(a: Any) -> Any:
-    """Eigenvalues of square matrices, as ``numpy.linalg.eigvals``. See :func:`eig`, also for what is communicated."""
-    x, dtype = _general(a)
-    n = x.shape[-1]
-    values, parts = each("eigvals", [x], _eigvals, [((n,), dtype), ((), np.dtype(bool))], [2], fallible=True)
+def _numpy_eigvals(a: Any) -> Any:
+    """``numpy.linalg.eigvals``, whose dtype depends on the values."""
+    x, values, parts = _eigenvalues(a)
     if x.dtype.kind != "c" and not bool(np.any(parts)):
         return values.real.copy()
     return values
+
+
+def _eigenvalues(a: Any) -> tuple[DistributedArray, Any, Any]:
+    x, dtype = _general(a)
+    n = x.shape[-1]
+    values, parts = each("eigvals", [x], _eigvals, [((n,), dtype), ((), np.dtype(bool))], [2], fallible=True)
+    return x, values, parts
 
 
 def _general(a: Any) -> tuple[DistributedArray, Any]:
