@@ -140,7 +140,11 @@ class Methods(DistributedArray):
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if type(key) is not tuple and isinstance(value, DistributedArray) and value._storage is self._storage is not None:
+        if (
+            type(key) is not tuple
+            and isinstance(value, DistributedArray)
+            and value._storage is self._storage is not None
+        ):
             _refuse_shuffle(sys._getframe(1))  # shuffles swap by one number
         if whole.assign(self, key, value):
             return

@@ -14,13 +14,15 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import add, itemgetter, mul, setitem, sub
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distarray.array import calls
+from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
 from distarray.array.state import DistributedArray
 from distarray.fusion.expr import call_site
@@ -29,7 +31,7 @@ from distarray.storage import Storage, writable_chunks
 if TYPE_CHECKING:
     from distarray.layout import Layout
 
-__all__ = ["apply", "assign", "binary", "call", "in_place", "item", "update"]
+__all__ = ["apply", "assign", "binary", "call", "cast", "function", "in_place", "item", "update"]
 _PYTHON = frozenset((bool, int, float, complex))
 _NUMBERS = _PYTHON | {
     np.bool, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
@@ -238,7 +240,26 @@ def apply(
                 return ready
         elif type(out[0]) is DistributedArray and update(ufunc, inputs, out[0]):
             return out[0]
+        elif type(out[0]) is _array and _into_host(ufunc, inputs, out[0]):
+            return out[0]
     return calls.apply(ufunc, inputs, out, where, **kwargs)
+
+
+def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: Any) -> bool:
+    """A ufunc called by NumPy on whole operands and into an array of the host's; False where nothing was done."""
+    array = next((item for item in inputs if type(item) is DistributedArray), None)
+    if array is None or ufunc.signature is not None or ufunc is np.power:
+        return False
+    found = _values(inputs, array._context.small)
+    if found is None:
+        return False
+    try:
+        _, met = array._context.quiet(ufunc, *found[0], target)
+    except Exception:  # of dtypes and shapes, before the first element
+        return False
+    if met:
+        report(met, ufunc.__name__)
+    return True
 
 
 def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
@@ -285,6 +306,60 @@ def _unshared(storage: Storage) -> bool:
     with storage.context.lock:
         writable_chunks(storage, (home,))
     return True
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One of NumPy's functions, called on whole arrays; NotImplemented where the general way has to do it."""
+    count, rule = SHORT[called]
+    inputs: Any = args[:count]
+    listed = type(inputs[0]) in (list, tuple) if inputs else False
+    if listed:
+        inputs = inputs[0]
+    array = next((item for item in inputs if type(item) is DistributedArray), None)
+    if array is None or any(type(item) in _WRITTEN for item in (*args[count:], *kwargs.values())):
+        return NotImplemented
+    context = array._context
+    found = _values(inputs, context.small)
+    if found is None:
+        return NotImplemented
+    values, first = found
+    if not all(value.size for value in values if type(value) is _array) or not _bounded(rule, values, context.small):
+        return NotImplemented
+    try:
+        given = (values, *args[1:]) if listed else (*values, *args[count:])
+        result, met = context.quiet(partial(called, **kwargs) if kwargs else called, *given)
+    except Exception:
+        return NotImplemented
+    if met or not isinstance(result, (_array, np.generic)) or result.size > context.small:
+        return NotImplemented
+    if type(result) is _array and (result.base is not None or any(result is value for value in values)):
+        result = result.copy()
+    return _wrapped(first, first._kin, result)  # type: ignore[arg-type]
+
+
+ShortWay.call = staticmethod(function)
+_WRITTEN = frozenset((DistributedArray, np.ndarray))
+
+
+def _bounded(rule: str, values: Sequence[Any], limit: int) -> bool:
+    """Whether a function's result is small, by what bounds it."""
+    if rule == "broadcast":
+        return _fits(np.add, values, limit)
+    if rule == "product":
+        return all(np.ndim(value) < 2 for value in values) or _fits(np.matmul, values, limit)
+    return not rule or math.prod([np.size(value) for value in values]) <= limit
+
+
+def cast(x: DistributedArray, dtype: Any) -> Any:
+    """A whole array converted to another dtype; NotImplemented where the general way has to do it."""
+    value = seen(x)
+    if value is None or value.size > x._context.small:
+        return NotImplemented
+    result, met = x._context.quiet(value.astype, dtype)
+    return NotImplemented if met else _wrapped(x, x._kin, result)  # type: ignore[arg-type]
 
 
 # --- indexing ---------------------------------------------------------------------------------------------------------
