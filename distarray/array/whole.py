@@ -1,0 +1,455 @@
+"""The short way of small work: where this process holds all that a call reads in one chunk, the call is NumPy's own.
+
+Arrays that no layout was named for and that are worth no cutting are whole (``Context.default_map``): every process holds
+one copy. What is computed of them is one call of NumPy on that copy, without recording, alignment or messages, and the
+result is whole again. Everything else that a call needs is decided by its gate, :func:`seen`: the operands lie alike, are
+small, and nobody listens. Where the gate does not open, or NumPy raises or finds a floating-point condition, nothing has
+happened yet, and the general way does the call again, so that errors and warnings have one source.
+
+Writes pass the same gate. They copy first where another value or a recorded expression holds the chunk, as all writes do.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import add, itemgetter, mul, setitem, sub
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distarray.array import calls
+from distarray.array.functions import SHORT, ShortWay
+from distarray.array.shown import chunk_of, seen
+from distarray.array.state import DistributedArray
+from distarray.fusion.expr import call_site
+from distarray.storage import Storage, writable_chunks
+
+if TYPE_CHECKING:
+    from distarray.layout import Layout
+
+__all__ = ["apply", "assign", "binary", "call", "cast", "function", "in_place", "item", "update"]
+_PYTHON = frozenset((bool, int, float, complex))
+_NUMBERS = _PYTHON | {
+    np.bool, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
+    np.float64, np.complex64, np.complex128,
+}  # fmt: skip
+"""Types of scalars that NumPy takes as they are."""
+
+_COMPLEX = frozenset((complex, np.complex64, np.complex128))
+_REAL = frozenset("biuf")
+_TAKEN: dict[Any, frozenset[type]] = {
+    np.dtype(np.float64): _NUMBERS - _COMPLEX,
+    np.dtype(np.complex128): _NUMBERS,
+    np.dtype(np.int64): frozenset((bool, int, np.bool, np.int8, np.int16, np.int32, np.int64)),
+    np.dtype(np.bool): _NUMBERS,
+}
+"""Scalars that go into an element of a dtype without a floating-point condition."""
+_SCALAR: dict[Any, Any] = {np.add: add, np.subtract: sub, np.multiply: mul}
+"""What NumPy's numbers do themselves, with the bits of its ufuncs, faster."""
+_KINDS = frozenset("biufc")
+_array = np.ndarray
+_new = object.__new__
+_WORDS = {"divide by zero": "divide", "overflow": "over", "underflow": "under", "invalid value": "invalid"}
+DEEP = 6
+"""So many keys one after the other reach what a view shows; beyond, its map is worked out."""
+
+
+def report(met: Sequence[tuple[str, int]], name: str) -> None:
+    """Do about the conditions of a finished write what the caller's ``np.errstate`` asks for, as NumPy does."""
+    state: dict[str, Any] = dict(np.geterr())
+    for condition, flag in met:
+        how = state[_WORDS[condition]]
+        text = f"{condition} encountered in {name}"
+        if how == "raise":
+            raise FloatingPointError(text)
+        if how == "warn":
+            file, line, names = call_site()
+            registry = names.setdefault("__warningregistry__", {})
+            module = names.get("__name__") or "__main__"
+            warnings.warn_explicit(text, RuntimeWarning, file, line, module=module, registry=registry)
+        elif how == "print":
+            sys.stderr.write(f"Warning: {text}\n")
+        elif how != "ignore":
+            handler: Any = np.geterrcall()
+            if how == "call":
+                handler(condition, flag)
+            else:
+                handler.write(f"Warning: {text}\n")
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def _wrapped(like: DistributedArray, layout: Layout, result: Any, plain: bool = False) -> Any:
+    """A result of NumPy as an array that lies as `layout`, whole; a scalar as a detached value. `plain`: it is in C order."""
+    dtype = result.dtype
+    if dtype is not like._dtype and dtype.kind not in _KINDS and dtype.name != "bfloat16":
+        return NotImplemented
+    found: DistributedArray = _new(DistributedArray)
+    found._context = like._context
+    if type(result) is _array:
+        found._shape = shape = result.shape
+        here = layout.kin.get(shape)
+        if here is None:
+            here = like._context.layouts.of_shape(layout, shape)
+        found._kin = here
+        if not plain and not result.flags.c_contiguous:
+            result = np.ascontiguousarray(result)
+        found._fresh = chunk_of(here, result)
+        found._detached = False
+    else:
+        found._shape = ()
+        found._kin = layout
+        found._fresh = result
+        found._detached = True
+    found._dtype = dtype
+    found._node = found._storage = found._map = None
+    found._reach = ()
+    found._writable = True
+    return found
+
+
+def _values(inputs: Sequence[Any], limit: int) -> tuple[list[Any], DistributedArray] | None:
+    """The operands as NumPy takes them, where they lie alike and are small, and the first array among them."""
+    values = []
+    first: DistributedArray | None = None
+    for item in inputs:
+        kind = type(item)
+        if kind is DistributedArray:
+            value = seen(item)
+            if value is None or value.size > limit:
+                return None
+            if first is None:
+                first = item
+            elif item._kin.kin is not first._kin.kin:  # type: ignore[union-attr]
+                return None
+        elif kind in _NUMBERS:
+            value = item
+        elif kind is _array and item.dtype.kind in _KINDS and item.size <= limit:
+            value = item
+        else:
+            return None
+        values.append(value)
+    return None if first is None else (values, first)
+
+
+def _fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
+    """Whether a result is small too."""
+    if ufunc is np.matmul and len(values) == 2:
+        a, b = values
+        if not (isinstance(a, _array) and isinstance(b, _array)):
+            return False
+        rows = a.size // max(1, a.shape[-1]) if a.ndim else 1
+        columns = b.size // max(1, b.shape[-2]) if b.ndim > 1 else 1
+        return rows * columns <= limit
+    if ufunc.signature is not None:
+        return False
+    shapes = [value.shape for value in values if type(value) is _array]
+    if len(shapes) < 2 or all(shape == shapes[0] for shape in shapes):
+        return True
+    try:
+        return math.prod(np.broadcast_shapes(*shapes)) <= limit
+    except ValueError:
+        return False
+
+
+def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
+    """An operator of two operands, of which `array` is one. What `call` does, at the least cost: loops run through here."""
+    a = seen(array)
+    if a is None:
+        return calls.binary(ufunc, left, right, array)
+    layout: Any = array._kin
+    context = array._context
+    other = right if left is array else left
+    kind = type(other)
+    plain = not array._reach  # in C order
+    function: Any = ufunc
+    if kind is DistributedArray:
+        b = seen(other)
+        if b is None:
+            return calls.binary(ufunc, left, right, array)
+        kin = other._kin
+        fits = kin is layout or kin.kin is layout.kin
+        if array._shape == other._shape:
+            if not array._shape:
+                if type(a) is type(b) is np.float64:
+                    function = _SCALAR.get(ufunc, ufunc)
+            elif not layout.small and not kin.small:
+                fits = fits and a.size <= context.small
+        else:
+            fits = fits and _fits(ufunc, (a, b), context.small)
+        plain = plain and not other._reach
+    elif kind in _NUMBERS:
+        b = other
+        fits = layout.small or a.size <= context.small
+    elif kind is _array:
+        b = other
+        plain = False
+        fits = b.dtype.kind in _KINDS and _fits(ufunc, (a, b), context.small)
+    else:
+        fits = False
+    if fits:
+        quiet = context.quiet
+        runner = quiet.take()
+        try:
+            result = runner[0](function, a, b) if left is array else runner[0](function, b, a)
+        except Exception:  # the general way says it
+            fits = False
+        if runner[1]:
+            fits = False
+            runner[1].clear()
+        quiet.spare.append(runner)
+        if fits:
+            ready = _wrapped(array, layout, result, plain)
+            if ready is not NotImplemented:
+                return ready
+    return calls.binary(ufunc, left, right, array)
+
+
+def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """A ufunc of one output, called by NumPy on whole operands; NotImplemented where the general way has to do it."""
+    array = next((item for item in inputs if type(item) is DistributedArray), None)
+    if array is None:
+        return NotImplemented
+    context = array._context
+    found = _values(inputs, context.small)
+    if found is None:
+        return NotImplemented
+    values, first = found
+    if len(values) > 1 and not _fits(ufunc, values, context.small):
+        return NotImplemented
+    try:
+        result, met = context.quiet(ufunc, *values)
+    except Exception:
+        return NotImplemented
+    return NotImplemented if met else _wrapped(first, first._kin, result)  # type: ignore[arg-type]
+
+
+def apply(
+    ufunc: np.ufunc, inputs: Sequence[Any], out: tuple[Any, ...] | None = None, where: Any = True, **kwargs: Any
+) -> Any:
+    """Any call of an element-wise ufunc."""
+    if where is True and not kwargs and ufunc.nout == 1:
+        if out is None or out[0] is None:
+            ready = call(ufunc, inputs)
+            if ready is not NotImplemented:
+                return ready
+        elif type(out[0]) is DistributedArray and update(ufunc, inputs, out[0]):
+            return out[0]
+        elif type(out[0]) is _array and _into_host(ufunc, inputs, out[0]):
+            return out[0]
+    return calls.apply(ufunc, inputs, out, where, **kwargs)
+
+
+def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: Any) -> bool:
+    """A ufunc called by NumPy on whole operands and into an array of the host's; False where nothing was done."""
+    array = next((item for item in inputs if type(item) is DistributedArray), None)
+    if array is None or ufunc.signature is not None or ufunc is np.power:
+        return False
+    found = _values(inputs, array._context.small)
+    if found is None:
+        return False
+    try:
+        _, met = array._context.quiet(ufunc, *found[0], target)
+    except Exception:  # of dtypes and shapes, before the first element
+        return False
+    if met:
+        report(met, ufunc.__name__)
+    return True
+
+
+def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
+    """``array op= other``."""
+    if array._detached:
+        return binary(ufunc, array, other, array)
+    if update(ufunc, (array, other), array):
+        return array
+    return calls.in_place(ufunc, array, other)
+
+
+def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> bool:
+    """A ufunc of one output, called by NumPy on whole operands and into a whole array; False where nothing was done."""
+    if target._detached or not target._writable or seen(target) is None or ufunc.signature is not None:
+        return False
+    if ufunc is np.power and any(getattr(item, "dtype", target._dtype).kind in "biu" for item in (*inputs, target)):
+        return False  # it may stop half-way
+    context = target._context
+    found = _values((*inputs, target), context.small)
+    if found is None:
+        return False
+    storage = target._storage
+    if storage is not None:
+        if storage.exposed:
+            return False
+        if _unshared(storage):  # what shows the old chunk, shows the copy now
+            found = _values((*inputs, target), context.small)
+            assert found is not None
+    try:
+        _, met = context.quiet(ufunc, *found[0])
+    except Exception:  # of dtypes and shapes, before the first element
+        return False
+    if met:
+        report(met, ufunc.__name__)
+    return True
+
+
+def _unshared(storage: Storage) -> bool:
+    """Make the one chunk of a storage safe to write to in part; whether it is another one now."""
+    version = storage.version
+    home = version.layout.home
+    if not version.pinned() and not version.chunks[home].shared:  # type: ignore[union-attr]
+        return False
+    with storage.context.lock:
+        writable_chunks(storage, (home,))
+    return True
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One of NumPy's functions, called on whole arrays; NotImplemented where the general way has to do it."""
+    count, rule = SHORT[called]
+    inputs: Any = args[:count]
+    listed = type(inputs[0]) in (list, tuple) if inputs else False
+    if listed:
+        inputs = inputs[0]
+    array = next((item for item in inputs if type(item) is DistributedArray), None)
+    if array is None or any(type(item) in _WRITTEN for item in (*args[count:], *kwargs.values())):
+        return NotImplemented
+    context = array._context
+    found = _values(inputs, context.small)
+    if found is None:
+        return NotImplemented
+    values, first = found
+    if not all(value.size for value in values if type(value) is _array) or not _bounded(rule, values, context.small):
+        return NotImplemented
+    try:
+        given = (values, *args[1:]) if listed else (*values, *args[count:])
+        result, met = context.quiet(partial(called, **kwargs) if kwargs else called, *given)
+    except Exception:
+        return NotImplemented
+    if met or not isinstance(result, (_array, np.generic)) or result.size > context.small:
+        return NotImplemented
+    if type(result) is _array and (result.base is not None or any(result is value for value in values)):
+        result = result.copy()
+    return _wrapped(first, first._kin, result)  # type: ignore[arg-type]
+
+
+ShortWay.call = staticmethod(function)
+_WRITTEN = frozenset((DistributedArray, np.ndarray))
+
+
+def _bounded(rule: str, values: Sequence[Any], limit: int) -> bool:
+    """Whether a function's result is small, by what bounds it."""
+    if rule == "broadcast":
+        return _fits(np.add, values, limit)
+    if rule == "product":
+        return all(np.ndim(value) < 2 for value in values) or _fits(np.matmul, values, limit)
+    return not rule or math.prod([np.size(value) for value in values]) <= limit
+
+
+def cast(x: DistributedArray, dtype: Any) -> Any:
+    """A whole array converted to another dtype; NotImplemented where the general way has to do it."""
+    value = seen(x)
+    if value is None or value.size > x._context.small:
+        return NotImplemented
+    result, met = x._context.quiet(value.astype, dtype)
+    return NotImplemented if met else _wrapped(x, x._kin, result)  # type: ignore[arg-type]
+
+
+# --- indexing ---------------------------------------------------------------------------------------------------------
+
+
+def _basic(key: Any) -> bool:
+    """Whether a key, of Python's own integers and slices of them, needs no look at its parts."""
+    kind = type(key)
+    if kind is int:
+        return True
+    for part in key if kind is tuple else (key,):
+        kind = type(part)
+        if kind is int:
+            continue
+        if kind is slice:
+            for bound in (part.start, part.stop, part.step):
+                if bound is not None and type(bound) is not int:
+                    return False
+        elif part is not None and part is not Ellipsis:
+            return False
+    return True
+
+
+def item(x: DistributedArray, key: Any) -> Any:
+    """``x[key]`` of a whole array for a basic key: a view, or a detached scalar; NotImplemented where it isn't so."""
+    if x._detached or not _basic(key):
+        return NotImplemented
+    array = seen(x)
+    if array is None:
+        return NotImplemented
+    try:
+        shown = array[key]
+    except IndexError:
+        return NotImplemented
+    if type(shown) is not _array:
+        return _wrapped(x, x._kin, shown)  # type: ignore[arg-type]
+    storage = x._storage
+    if storage is None:
+        storage = x._own()
+    reach = x._reach
+    found: DistributedArray = _new(DistributedArray)
+    found._context = x._context
+    found._shape = shown.shape
+    found._dtype = x._dtype
+    found._node = found._fresh = None
+    found._storage = storage
+    found._kin = x._kin
+    found._map = (x._map, x._shape, key, storage.version.layout.shape)
+    found._reach = (*reach, itemgetter(key))  # type: ignore[misc]
+    found._writable = x._writable
+    found._detached = False
+    if len(reach) >= DEEP:  # type: ignore[arg-type]
+        found._kin = found._reach = None
+    return found
+
+
+def assign(x: DistributedArray, key: Any, value: Any) -> bool:
+    """``x[key] = value`` of a whole array for a basic key; False where nothing was done."""
+    if x._detached or not x._writable or not _basic(key):
+        return False
+    array = seen(x)
+    if array is None:
+        return False
+    storage = x._storage
+    if storage is not None:
+        if storage.exposed:
+            return False
+        if _unshared(storage):
+            array = seen(x)
+    given = value
+    kind = type(value)
+    if kind is DistributedArray:
+        given = seen(value)
+        if given is None or value._kin.kin is not x._kin.kin:  # type: ignore[union-attr]
+            return False
+        kind = type(given)
+    try:
+        if kind in _TAKEN.get(x._dtype, ()):  # whatever the number, or with an exception
+            array[key] = given
+            return True
+        if kind in _NUMBERS:
+            if kind in _COMPLEX and x._dtype.kind != "c":
+                return False
+        elif kind is not _array or (given.dtype.kind not in (_KINDS if x._dtype.kind == "c" else _REAL)):
+            return False
+        elif given.ndim and type(array[key]) is not _array:
+            return False
+        _, met = x._context.quiet(setitem, array, key, given)
+    except Exception:  # of positions, shapes and numbers that do not fit, before the first element
+        return False
+    if met:
+        report(met, "cast")
+    return True
