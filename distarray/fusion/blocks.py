@@ -3,7 +3,7 @@
 A step that allocates its result pays page faults on every block, which cost more than the arithmetic. So the steps'
 results are given registers, as a compiler gives them: as few as live at once, each of a fixed number of bytes, kept by
 the thread from one evaluation to the next. What is the same for all blocks is computed once, the last step writes the
-result itself, and values that the program holds are written on the way. NumPy's own ufuncs do the work: its bits.
+result itself. NumPy's own ufuncs do the work: its bits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Registers(threading.local):
         self.free: list[Any] = []
 
     def take(self, count: int) -> list[Any]:
-        taken = []
+        taken: list[Any] = []
         while len(taken) < count:
             taken.append(self.free.pop() if self.free else _register())
         return taken
@@ -71,11 +71,9 @@ class Schedule(NamedTuple):
         For each step, where its arguments stand: leaves first, then constants, then steps' results.
     constants : tuple
     registers : tuple of int
-        For each step, the number of its register; -1 where it writes an array of its own.
-    count : int
-        Of registers.
-    written : tuple of int
-        The steps whose values are written beside the last one's, in the order of their arrays.
+        For each step, the number of its register; -1 where it writes the result.
+    needed : int
+        How many registers.
     itemsize : int
         Of the largest element that a register holds.
     """
@@ -85,12 +83,11 @@ class Schedule(NamedTuple):
     picks: tuple[tuple[int, ...], ...]
     constants: tuple[Any, ...]
     registers: tuple[int, ...]
-    count: int
-    written: tuple[int, ...]
+    needed: int
     itemsize: int
 
 
-def schedule(program: Program, leaves: int, dtype: Any, written: Sequence[int] = ()) -> Schedule:
+def schedule(program: Program, leaves: int, dtype: Any) -> Schedule:
     """Give every step a register that is free while its value lives. `dtype`: of the array that is written."""
     steps = program.steps
     direct = steps[-1].dtype == dtype
@@ -118,7 +115,7 @@ def schedule(program: Program, leaves: int, dtype: Any, written: Sequence[int] =
     for i, step in enumerate(steps):
         inputs = {v for k, v in step.args if k == "step" and ends[v] == i and registers[v] >= 0}
         same = [v for v in inputs if steps[v].dtype == step.dtype]
-        if i in written or (direct and i == len(steps) - 1):
+        if direct and i == len(steps) - 1:
             registers.append(-1)
         elif same and not step.masked and step.ufunc.__name__ in CUT_FREE and step.ufunc.__name__ != "astype":
             registers.append(registers[same[0]])
@@ -130,7 +127,7 @@ def schedule(program: Program, leaves: int, dtype: Any, written: Sequence[int] =
             count += 1
         free.extend([registers[v] for v in inputs])
     itemsize = max(step.dtype.itemsize for step in steps)
-    return Schedule(program, leaves, tuple(picks), tuple(constants), tuple(registers), count, tuple(written), itemsize)
+    return Schedule(program, leaves, tuple(picks), tuple(constants), tuple(registers), count, itemsize)
 
 
 def worth_blocks(program: Program, out: Any) -> bool:
@@ -182,8 +179,9 @@ def _like(args: Sequence[Any], shape: tuple[int, ...], dtype: Any, buffer: Any) 
     arrays = [a for a in args if isinstance(a, np.ndarray) and a.ndim]
     if len(shape) < 2 or all(a.flags.c_contiguous and a.shape == shape for a in arrays):
         return np.ndarray(shape, dtype, buffer)
-    flags = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
-    model = np.nditer([*arrays, None], order="K", op_flags=flags, op_dtypes=[None] * len(arrays) + [dtype])
+    flags: Any = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
+    dtypes: Any = [None] * len(arrays) + [dtype]
+    model = np.nditer([*arrays, None], order="K", op_flags=flags, op_dtypes=dtypes)
     strides = model.operands[-1].strides
     order = sorted(range(len(shape)), key=lambda a: -abs(strides[a]))
     found = np.ndarray([shape[a] for a in order], dtype, buffer)
@@ -222,13 +220,11 @@ def _selected(args: Sequence[Any], into: Any) -> bool:
     return True
 
 
-def run_blocks(
-    plan: Schedule, operands: Sequence[Any], out: Any, extra: Sequence[Any], strict: bool, notes: Notes
-) -> None:
-    """Compute a program into `out`, and its written steps into the arrays `extra`."""
-    taken = _REGISTERS.take(plan.count)
+def run_blocks(plan: Schedule, operands: Sequence[Any], out: Any, strict: bool, notes: Notes) -> None:
+    """Compute a program into `out`."""
+    taken = _REGISTERS.take(plan.needed)
     try:
-        _Pass(plan, operands, out, extra, strict, notes, taken).run()
+        _Pass(plan, operands, out, strict, notes, taken).run()
     finally:
         _REGISTERS.give(taken)
 
@@ -241,16 +237,13 @@ class _Pass:
         plan: Schedule,
         operands: Sequence[Any],
         out: Any,
-        extra: Sequence[Any],
         strict: bool,
         notes: Notes,
         registers: Sequence[Any],
     ) -> None:
         self.plan, self.strict, self.notes, self.registers = plan, strict, notes, registers
-        arrays = [out, *extra, *operands]
-        arrays = _flat(arrays) or arrays
-        self.out, self.extra = arrays[0], arrays[1 : 1 + len(extra)]
-        self.operands = arrays[1 + len(extra) :]
+        arrays = [out, *operands]
+        self.out, *self.operands = _flat(arrays) or arrays
         self.direct = out.dtype == plan.program.steps[-1].dtype
         self.first = plan.leaves + len(plan.constants)
         self.values: list[Any] = [None] * (self.first + len(plan.program.steps))
@@ -268,14 +261,11 @@ class _Pass:
             else:
                 values[k] = array
         varying = self._hoisted(moving)
-        outputs = dict(zip(plan.written, self.extra, strict=True))
         shape = None
         for key in _cut(out, most):
             block = out[key]
             for k, axes in moving.items():
                 values[k] = _part(self.operands[k], key, axes)
-            for i, array in outputs.items():
-                values[self.first + i] = array[key]
             if self.direct:
                 values[self.first + len(steps) - 1] = block
             if block.shape != shape:
@@ -293,7 +283,7 @@ class _Pass:
         varying = []
         for i, step in enumerate(steps):
             last = i == len(steps) - 1
-            if last or i in plan.written or not changing.isdisjoint(plan.picks[i]):
+            if last or not changing.isdisjoint(plan.picks[i]):
                 changing.add(self.first + i)
                 varying.append(i)
             else:
@@ -312,7 +302,7 @@ class _Pass:
         plan = self.plan
         steps = plan.program.steps
         for i in varying:
-            if i in plan.written or (self.direct and i == len(steps) - 1):
+            if self.direct and i == len(steps) - 1:
                 continue
             args = self._args(i, steps[i])
             shape = np.broadcast_shapes(*[np.shape(a) for a in args])

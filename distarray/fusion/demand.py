@@ -216,7 +216,7 @@ def _evaluate(
 ) -> None:
     """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout."""
     buffers = _fetch(context, program, leaves, al) if al.fetches else []
-    jobs: list[tuple[Any, list[tuple[Any, list[Any], Any]]]] = []
+    jobs: list[tuple[Any, list[tuple[Any, list[Any]]]]] = []
     chunks = al.layout.chunks
     nbytes = 0
     for i, cells in enumerate(al.cells):
@@ -228,7 +228,7 @@ def _evaluate(
         work = []
         for cell in cells:
             operands = operands_of(leaves, al, buffers, cell)
-            work.append((out if cell.key is None else out[cell.key], operands, ()))
+            work.append((out if cell.key is None else out[cell.key], operands))
         jobs.append((device, work))
     strict = not al.layout.index_map.is_disjoint
     with guard:

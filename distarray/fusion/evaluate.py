@@ -26,24 +26,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Program", "Instruction", "evaluate_cells"]
 
-Jobs = Sequence[tuple[Any, Sequence[tuple[Any, Sequence[Any], Sequence[Any]]]]]
-"""For each device, `(out, operands, arrays for the written steps)` of every cell."""
+Jobs = Sequence[tuple[Any, Sequence[tuple[Any, Sequence[Any]]]]]
+"""For each device, `(out, operands)` of every cell."""
 
 
-def evaluate_cells(
-    context: Context, program: Program, jobs: Jobs, nbytes: int, strict: bool, written: Sequence[int] = ()
-) -> None:
-    """Compute every cell. `strict`: overlapping copies must come out equal to the bit. `written`: steps whose values are
-    written too, on the host."""
+def evaluate_cells(context: Context, program: Program, jobs: Jobs, nbytes: int, strict: bool) -> None:
+    """Compute every cell. `strict`: overlapping copies must come out equal to the bit."""
     if context.kind != "host":
         for device, cells in jobs:
             with device.active():
-                for out, operands, _ in cells:
+                for out, operands in cells:
                     if context.eager or not fused(device.lib, program, operands, out):
                         _run(device.lib, program, operands, out, False)
         return
     notes = Notes()
-    plan = _planned(program, jobs, written)
+    plan = _planned(program, jobs)
     if context.workers.threads_for(len(jobs), nbytes) <= 1:
         with notes.listening(program):
             for _, cells in jobs:
@@ -91,12 +88,12 @@ def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
     return fresh
 
 
-def _planned(program: Program, jobs: Jobs, written: Sequence[int]) -> Schedule | None:
+def _planned(program: Program, jobs: Jobs) -> Schedule | None:
     """How to go through the cells in blocks, where that gains something in any."""
     for _, cells in jobs:
-        for out, operands, _ in cells:
-            if written or worth_blocks(program, out):
-                return schedule(program, len(operands), out.dtype, written)
+        for out, operands in cells:
+            if worth_blocks(program, out):
+                return schedule(program, len(operands), out.dtype)
     return None
 
 
@@ -109,9 +106,9 @@ def _run_listening(program: Program, plan: Schedule | None, cells: Any, strict: 
 
 
 def _run_host(program: Program, plan: Schedule | None, cells: Any, strict: bool, notes: Notes) -> None:
-    for out, operands, extra in cells:
-        if plan is not None and (plan.written or worth_blocks(program, out)):
-            run_blocks(plan, operands, out, extra, strict, notes)
+    for out, operands in cells:
+        if plan is not None and worth_blocks(program, out):
+            run_blocks(plan, operands, out, strict, notes)
         else:
             _run(np, program, operands, out, strict, notes)
 

@@ -41,7 +41,7 @@ def programs(draw):
         array = np.asarray(array, order=draw(st.sampled_from("CF")))
         array = array[tuple(slice(None, None, 2) if draw(st.booleans()) else slice(n) for n in own)]
         leaves.append(array[tuple(slice(None, None, draw(st.sampled_from([1, -1]))) for _ in own)])
-    model = [np.empty(a.shape, a.dtype) for a in leaves]
+    model = leaves
     steps: list[Instruction] = []
 
     def pick():
@@ -94,25 +94,17 @@ def programs(draw):
 
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 @settings(max_examples=150, deadline=None)
-@given(programs(), st.integers(16, 200), st.booleans(), st.data())
-def test_blocks_are_equal_to_the_steps(case, nbytes, strict, data):
+@given(programs(), st.integers(16, 200), st.booleans())
+def test_blocks_are_equal_to_the_steps(case, nbytes, strict):
     program, leaves, order = case
     expected, found = (np.zeros(program.shape, program.dtype, order) for _ in range(2))
-    whole = [i for i, step in enumerate(program.steps[:-1]) if not step.masked and step.ufunc is not ASTYPE]
-    written = [i for i in whole if data.draw(st.booleans())]
-    extra = [np.zeros(program.shape, program.steps[i].dtype) for i in written]
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr(blocks, "REGISTER_BYTES", nbytes)
         patch.setattr(blocks, "_REGISTERS", blocks._Registers())
         _run(np, program, leaves, expected, strict, Notes())
-        plan = blocks.schedule(program, len(leaves), found.dtype, written)
-        blocks.run_blocks(plan, leaves, found, extra, strict, Notes())
+        plan = blocks.schedule(program, len(leaves), found.dtype)
+        blocks.run_blocks(plan, leaves, found, strict, Notes())
         assert sum(map(len, blocks._REGISTERS.free)) <= blocks.KEPT * nbytes
-        for i, array in zip(written, extra):
-            part = Program(program.steps[: i + 1], ("step", i), program.steps[i].dtype, program.shape, "test")
-            value = np.zeros(program.shape, part.dtype)
-            _run(np, part, leaves, value, strict, Notes())
-            assert value.tobytes() == array.tobytes()
     assert expected.tobytes() == found.tobytes()
 
 
@@ -124,7 +116,7 @@ def test_a_chain_needs_as_many_registers_as_values_live():
 
     first = Instruction(np.add, (("leaf", 0), ("leaf", 0)), {}, np.dtype("f8"), QUIET, ("", 0, {}), False, False)
     steps = (first, *[link(i) for i in range(30)])
-    assert blocks.schedule(Program(steps, ("step", 30), np.dtype("f8"), (9,), "add"), 1, np.dtype("f8")).count == 1
+    assert blocks.schedule(Program(steps, ("step", 30), np.dtype("f8"), (9,), "add"), 1, np.dtype("f8")).needed == 1
     late = steps[-1]._replace(args=(("step", 29), ("step", 0)))
     program = Program((*steps[:-1], late), ("step", 30), np.dtype("f8"), (9,), "add")
-    assert blocks.schedule(program, 1, np.dtype("f8")).count == 2
+    assert blocks.schedule(program, 1, np.dtype("f8")).needed == 2
