@@ -30,10 +30,13 @@ from distarray.ops import (
     data_types,
     differences,
     elementwise,
+    flat,
+    grids,
     indexing,
     joining,
     manipulation,
     metadata,
+    numpy_names,
     printing,
     processes,
     reductions,
@@ -45,6 +48,8 @@ from distarray.ops import (
     sorting,
     taking,
     ufuncs,
+    vectorizing,
+    windows,
 )
 from distarray.ops.choosing import *
 from distarray.ops.chunks import *
@@ -58,8 +63,11 @@ from distarray.ops.data_types import __array_api_version__, __array_namespace_in
 from distarray.ops.differences import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
+from distarray.ops.flat import *
+from distarray.ops.grids import *
 from distarray.ops.joining import *
 from distarray.ops.manipulation import *
+from distarray.ops.numpy_names import *
 from distarray.ops.processes import *
 from distarray.ops.reductions import *
 from distarray.ops.reshaping import *
@@ -69,6 +77,8 @@ from distarray.ops.searching import *
 from distarray.ops.sets import *
 from distarray.ops.sorting import *
 from distarray.ops.taking import *
+from distarray.ops.vectorizing import *
+from distarray.ops.windows import *
 from distarray.transfer.ledger import Ledger, Move
 
 try:
@@ -77,8 +87,9 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, elementwise, joining,
-    manipulation, processes, products, reductions, reshaping, saving, scans, searching, sets, sorting, taking,
+    choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, elementwise, flat,
+    grids, joining, manipulation, numpy_names, processes, products, reductions, reshaping, saving, scans, searching,
+    sets, sorting, taking, vectorizing, windows,
 )  # fmt: skip
 
 __all__ = [
@@ -131,4 +142,4 @@ __all__ = [
     "trace",
 ]
 
-__getattr__ = errors.absent_from(__name__)
+__getattr__ = errors.absent_from(__name__, numpy_names.ELSEWHERE)
