@@ -21,6 +21,7 @@ from distarray.linalg.einsum import einsum, einsum_path
 from distarray.linalg.products import *
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
+    applying,
     choosing,
     chunks,
     comparing,
@@ -29,28 +30,42 @@ from distarray.ops import (
     creation,
     data_types,
     differences,
+    editing,
     elementwise,
     flat,
     grids,
+    histograms,
     indexing,
     joining,
     manipulation,
     metadata,
+    nans,
+    numbers,
     numpy_names,
+    padding,
+    polynomials,
     printing,
     processes,
+    quantiles,
     reductions,
+    refused,
     reshaping,
     saving,
     scans,
     searching,
+    sequences,
     sets,
+    signal,
     sorting,
+    statistics,
     taking,
+    triangles,
     ufuncs,
     vectorizing,
     windows,
 )
+from distarray.ops import scimath as emath
+from distarray.ops.applying import *
 from distarray.ops.choosing import *
 from distarray.ops.chunks import *
 from distarray.ops.comparing import *
@@ -61,22 +76,33 @@ from distarray.ops.creation import *
 from distarray.ops.data_types import *
 from distarray.ops.data_types import __array_api_version__, __array_namespace_info__
 from distarray.ops.differences import *
+from distarray.ops.editing import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
 from distarray.ops.flat import *
 from distarray.ops.grids import *
+from distarray.ops.histograms import *
 from distarray.ops.joining import *
 from distarray.ops.manipulation import *
+from distarray.ops.nans import *
+from distarray.ops.numbers import *
 from distarray.ops.numpy_names import *
+from distarray.ops.padding import *
+from distarray.ops.polynomials import *
 from distarray.ops.processes import *
+from distarray.ops.quantiles import *
 from distarray.ops.reductions import *
 from distarray.ops.reshaping import *
 from distarray.ops.saving import *
 from distarray.ops.scans import *
 from distarray.ops.searching import *
+from distarray.ops.sequences import *
 from distarray.ops.sets import *
+from distarray.ops.signal import *
 from distarray.ops.sorting import *
+from distarray.ops.statistics import *
 from distarray.ops.taking import *
+from distarray.ops.triangles import *
 from distarray.ops.vectorizing import *
 from distarray.ops.windows import *
 from distarray.transfer.ledger import Ledger, Move
@@ -87,9 +113,10 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, elementwise, flat,
-    grids, joining, manipulation, numpy_names, processes, products, reductions, reshaping, saving, scans, searching,
-    sets, sorting, taking, vectorizing, windows,
+    applying, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, editing,
+    elementwise, flat, grids, histograms, joining, manipulation, nans, numbers, numpy_names, padding, polynomials,
+    processes, products, quantiles, reductions, reshaping, saving, scans, searching, sequences, sets, signal, sorting,
+    statistics, taking, triangles, vectorizing, windows,
 )  # fmt: skip
 
 __all__ = [
@@ -121,12 +148,11 @@ __all__ = [
     "distributed_array",
     "einsum",
     "einsum_path",
+    "emath",
     "explain",
     "fft",
-    "from_dlpack",
     "grid",
     "group",
-    "host_fallback",
     "init",
     "init_all",
     "init_process_group",
@@ -139,6 +165,8 @@ __all__ = [
     "random",
     "replicated",
     "synchronize",
+    "from_dlpack",
+    "host_fallback",
     "trace",
 ]
 

@@ -240,12 +240,18 @@ def spread(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
 # --- conversions with like= -------------------------------------------------------------------------------------------
 
 
-@implements(np.asarray, np.asanyarray, np.ascontiguousarray)
+@implements(np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
 def _asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None
 ) -> DistributedArray:
     """``np.asarray(a, like=x)``."""
     return asarray(a, dtype=dtype, device=device, copy=copy)
+
+
+@implements(np.require)
+def _require(a: Any, dtype: Any = None, requirements: Any = None) -> DistributedArray:
+    """``np.require(a, like=x)``: chunks are C-contiguous, aligned and owned, whatever is required."""
+    return asarray(a, dtype=dtype)
 
 
 @implements(np.array)

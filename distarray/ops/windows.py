@@ -9,8 +9,9 @@ import numpy as np
 from distarray.array.state import DistributedArray
 from distarray.ops.choosing import where
 from distarray.ops.creation import arange, ones
+from distarray.ops.numbers import i0
 
-__all__ = ["bartlett", "blackman", "hamming", "hanning"]
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
 
 def _positions(M: Any) -> Any:
@@ -52,4 +53,14 @@ def hanning(M: int) -> DistributedArray:
     """The Hann window of `M` points. Communication: none."""
     n = _positions(M)
     found: DistributedArray = _short(M) if n is None else 0.5 + 0.5 * np.cos(np.pi * n / (M - 1))
+    return found
+
+
+def kaiser(M: int, beta: float) -> DistributedArray:
+    """The Kaiser window of `M` points and shape `beta`. Communication: none."""
+    M, beta = np.array([0.0, M, beta])[1:]
+    if M == 1:
+        return ones(1, np.result_type(M, 0.0))
+    alpha = (M - 1) / 2.0
+    found: DistributedArray = i0(beta * np.sqrt(1 - ((arange(0, M) - alpha) / alpha) ** 2.0)) / np.i0(beta)
     return found
