@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import os
-import random
 from collections.abc import Callable
+from random import Random
 from typing import Any
 from zlib import crc32
 
@@ -24,7 +24,7 @@ DEVICES = 4
 CREATION = """asarray arange from_dlpack full full_like linspace meshgrid ones ones_like zeros zeros_like eye""".split()
 
 
-def pieces_of(n: int, rng: random.Random) -> list[slice]:
+def pieces_of(n: int, rng: Random) -> list[slice]:
     """Indices that together cover an axis: uneven, strided, overlapping, many."""
     kind = rng.choice(["uneven", "strided", "overlapping", "many", "whole"])
     if kind == "whole" or n < 2:
@@ -44,7 +44,7 @@ def scattered(x: Any) -> Any:
     if not isinstance(x, da.DistributedArray):
         return type(x)(map(scattered, x)) if isinstance(x, (list, tuple)) else x
     value = x.get()
-    rng = random.Random(crc32(value.tobytes(), crc32(f"{x.shape} {x.dtype}".encode())))
+    rng = Random(crc32(value.tobytes(), crc32(f"{x.shape} {x.dtype}".encode())))
     devices = rng.sample(range(DEVICES), rng.randint(1, DEVICES))
     keys: list[tuple[slice, ...]] = [()]
     for n in x.shape[:3]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array import whole
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.fallback import falls_back, on_host
 from distarray.array.functions import FUNCTIONS, NOTHING
@@ -43,6 +44,7 @@ from distarray.ops import (
     ufuncs,
 )
 from distarray.transfer.asking import called_name, ensure_asked
+from distarray.transfer.ledger import note_to_host
 
 __all__ = ["DistributedArray"]
 
@@ -126,6 +128,9 @@ class Methods(DistributedArray):
     # --- indexing -----------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> DistributedArray:
+        ready = whole.item(self, key)
+        if ready is not NotImplemented:
+            return ready  # type: ignore[no-any-return]
         if not _is_basic(key):
             return indexing.getitem(self, key)
         view = self._view_map().index(key)
@@ -135,6 +140,10 @@ class Methods(DistributedArray):
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, DistributedArray) and value._storage is self._storage is not None:
+            _refuse_shuffle(sys._getframe(1))
+        if whole.assign(self, key, value):
+            return
         if not _is_basic(key):
             indexing.setitem(self, key, value)
             return
@@ -146,8 +155,6 @@ class Methods(DistributedArray):
             if self._dtype.kind == "c":
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
             raise ValueError("setting an array element with a sequence.")
-        if view.shape and isinstance(value, DistributedArray) and value._storage is self._storage is not None:
-            _refuse_shuffle(sys._getframe(1))
         assign(self, view, value)
 
     def __len__(self) -> int:
@@ -266,6 +273,10 @@ class Methods(DistributedArray):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and kind != "bool":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        scalar = self._scalar
+        if scalar is not None:
+            note_to_host(scalar.nbytes)
+            return scalar
         return self.get().reshape(())[()]
 
     def __bool__(self) -> bool:

@@ -67,7 +67,7 @@ class Reduction(NamedTuple):
         What the caller asked for.
     initial : scalar, None or NOTHING
     squares : bool
-        Sums of real numbers and of their squares, as real and imaginary parts.
+        Sums of numbers and of their squares, one behind the other along a new first axis.
     """
 
     ufunc: np.ufunc
@@ -85,19 +85,21 @@ class Reduction(NamedTuple):
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The result's shape."""
-        if self.keepdims:
-            return tuple([1 if axis in self.axes else n for axis, n in enumerate(shape)])
-        return tuple([n for axis, n in enumerate(shape) if axis not in self.axes])
+        kept = tuple([1 if axis in self.axes else n for axis, n in enumerate(shape)])
+        if not self.keepdims:
+            kept = tuple([n for axis, n in enumerate(shape) if axis not in self.axes])
+        return (2, *kept) if self.squares else kept
 
     def project(self, region: Region) -> Region:
         """The part of the result that a region of the operand contributes to."""
-        if self.keepdims:
-            return Region([Range(0, 1, 1) if axis in self.axes else r for axis, r in enumerate(region)])
-        return Region([r for axis, r in enumerate(region) if axis not in self.axes])
+        kept = [Range(0, 1, 1) if axis in self.axes else r for axis, r in enumerate(region)]
+        if not self.keepdims:
+            kept = [r for axis, r in enumerate(region) if axis not in self.axes]
+        return Region([Range.full(2), *kept] if self.squares else kept)
 
     def lift(self, region: Region, shape: tuple[int, ...]) -> Region:
         """The whole lines of an operand of `shape` that a part of the result is reduced from."""
-        rest = iter(region)
+        rest = iter(region[1:] if self.squares else region)
         ranges = []
         for axis, n in enumerate(shape):
             if axis in self.axes:
@@ -181,14 +183,14 @@ def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> Distr
 
 
 def moments(context: Context, a: DistributedArray, axes: tuple[int, ...], keepdims: bool) -> DistributedArray | None:
-    """Sums of a recorded real expression and of its squares, read in one pass, as real and imaginary parts; None where
-    the expression has to be evaluated first."""
+    """Sums of a recorded double-precision expression, and of its squares, along a new first axis, read in one pass; None
+    where the expression has to be evaluated first."""
     with context.lock:
         context.check()
         found = None if a._node is None else unstored(context, a._node)
         if found is None:
             return None
-        call = Reduction(np.add, axes, keepdims, np.dtype(np.complex128), None, NOTHING, squares=True)
+        call = Reduction(np.add, axes, keepdims, np.dtype(np.float64), None, NOTHING, squares=True)
         plan = _planned(context, call, found.layout)
         assert plan is not None
         return _fold(context, call, found, None, plan)
@@ -303,7 +305,7 @@ class _Course(NamedTuple):
 def _planned(context: Context, call: Reduction, layout: Layout) -> _Course | None:
     """The plan of a call, kept for others of its kind; None where values have to be passed on along the axis."""
     exact = call.dtype.kind in "biu"
-    key = ("fold", call.axes, call.keepdims, call.mode, exact, layout)
+    key = ("fold", call.axes, call.keepdims, call.squares, call.mode, exact, layout)
     found = context.layouts.remembered(key)
     if found is None:
         pieces, mode = whole_lines(call, layout), None

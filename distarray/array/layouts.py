@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from distarray.context import Context, group_ids
 from distarray.errors import CoverageError, LayoutError
-from distarray.geometry import as_spec, blocks, replicated
+from distarray.geometry import as_spec
 from distarray.layout import Layout
 from distarray.modes import Mode
 
@@ -32,8 +31,7 @@ def resolve_layout(
     if isinstance(layout, Layout):
         mode, layout = layout.mode, layout.index_map
     if layout is None:
-        spec = replicated() if itemsize * math.prod(shape) <= context.SMALL or not shape else blocks(0)
-        index_map = spec.resolve(shape, ids)
+        index_map = context.default_map(shape, ids, itemsize)
     else:
         index_map = as_spec(layout).resolve(shape, ids)
     for d in index_map.devices:

@@ -54,7 +54,10 @@ def solve(a: Any, b: Any) -> DistributedArray:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: none for stacks that are split over the batch. A matrix of at most 512 rows goes whole to one device. A
+    larger one is dealt to its devices in panels of columns, and moves each panel to the devices to its right, n²/2 elements
+    to each, and once more to the devices with right-hand sides, in memory of one matrix more; see
+    ``distarray.algorithms.lu``, also for the source. The result is in the default layout, blocks of rows.
 
     Examples
     --------
@@ -128,7 +131,7 @@ def inv(a: Any) -> DistributedArray:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: that of :func:`solve` with the identity's columns, which are made where they are needed.
 
     Examples
     --------
@@ -177,7 +180,7 @@ def slogdet(a: Any) -> Any:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: that of the factorization in :func:`solve`, and the diagonal of U to all processes.
     """
     _, (x,) = arrays(a)
     square(x)

@@ -145,7 +145,8 @@ def _numpy_clip(a: Any, *bounds: Any, **kwargs: Any) -> Any:
     given = {name: None if value is None else 0.0 for name, value in kwargs.items() if name in _BOUNDS}
     limits: list[Any] = [None if bound is None else 0.0 for bound in bounds[:2]]
     np.clip(np.empty(0), *limits, **cast("Any", given))
-    return clip(a, *bounds, **kwargs)
+    kwargs.update(zip(("a_min", "a_max", "out"), bounds, strict=False))
+    return clip(a, **kwargs)
 
 
 _BOUNDS = ("a_min", "a_max", "min", "max")
@@ -153,12 +154,12 @@ _BOUNDS = ("a_min", "a_max", "min", "max")
 
 def clip(
     a: ArrayLike,
-    a_min: Any = None,
-    a_max: Any = None,
-    out: Any = None,
-    *,
     min: Any = None,
     max: Any = None,
+    out: Any = None,
+    *,
+    a_min: Any = None,
+    a_max: Any = None,
     where: Any = True,
     casting: str = "same_kind",
     dtype: DTypeLike = None,
@@ -170,11 +171,11 @@ def clip(
     Parameters
     ----------
     a : array_like
-    a_min, a_max : array_like or None
+    min, max : array_like or None
         The bounds; None for none.
     out : DistributedArray or numpy.ndarray, optional
-    min, max : array_like or None
-        The standard's names of the bounds.
+    a_min, a_max : array_like or None
+        Other names of the bounds.
     where : array_like of bool
         Where to clip; elsewhere stands what `out` holds, or zero.
     casting, dtype

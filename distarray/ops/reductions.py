@@ -342,8 +342,8 @@ def _squares_apart(array: DistributedArray, axes: tuple[int, ...], keepdims: boo
     sums = moments(array._context, apart, axes, keepdims)
     if sums is None:
         return None
-    total, count = sums.real, _count(array, axes, keepdims, True)
-    return np.maximum(sums.imag - total * (total / count), 0.0)
+    total, count = sums[0], _count(array, axes, keepdims, True)
+    return np.maximum(sums[1] - total * (total / count), 0.0)
 
 
 @implements(np.var)
