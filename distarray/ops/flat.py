@@ -124,7 +124,7 @@ class Flat:
             return
         if isinstance(key, slice):
             flat = ravel(x)
-            if flat._storage is x._storage:
+            if flat._own() is x._own():
                 n = len(range(*key.indices(x.size)))
                 flat[key] = value if np.ndim(value) == 0 else _repeated(value, n)
                 return
