@@ -15,7 +15,6 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import add, itemgetter, mul, setitem, sub
 from typing import TYPE_CHECKING, Any
 
@@ -254,7 +253,7 @@ def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: Any) -> bool:
     if found is None:
         return False
     try:
-        _, met = array._context.quiet(ufunc, *found[0], target)
+        _, met = array._context.quiet(ufunc, *found[0], out=target)
     except Exception:  # of dtypes and shapes, before the first element
         return False
     if met:
@@ -289,7 +288,8 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
             found = _values((*inputs, target), context.small)
             assert found is not None
     try:
-        _, met = context.quiet(ufunc, *found[0])
+        *values, into = found[0]
+        _, met = context.quiet(ufunc, *values, out=into)
     except Exception:  # of dtypes and shapes, before the first element
         return False
     if met:
@@ -330,7 +330,7 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         return NotImplemented
     try:
         given = (values, *args[1:]) if listed else (*values, *args[count:])
-        result, met = context.quiet(partial(called, **kwargs) if kwargs else called, *given)
+        result, met = context.quiet(called, *given, **kwargs)
     except Exception:
         return NotImplemented
     if met or not isinstance(result, (_array, np.generic)) or result.size > context.small:
