@@ -17,10 +17,10 @@ import numpy as np
 from distarray.algorithms.folds import (
     ASSOCIATIVE,
     Segment,
-    WarningOnce,
     carry,
     chain,
     fold_on,
+    item_dtype,
     local_reduce,
     run_tasks,
     ufunc_of,
@@ -31,8 +31,9 @@ from distarray.array.place import place
 from distarray.array.state import DistributedArray, astype_node, from_chunks
 from distarray.context import Context
 from distarray.devices import Device, in_turn
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
-from distarray.fusion.expr import ASTYPE, record
+from distarray.fusion.expr import ASTYPE, record, warn_complex
 from distarray.fusion.kernels.pending import in_order
 from distarray.fusion.kernels.reductions import sum_squares
 from distarray.fusion.unstored import unstored
@@ -143,6 +144,11 @@ def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
+    if a.dtype.kind == "c" and call.given is not None:
+        taken = item_dtype(call.ufunc, call.dtype, a.dtype, call.given)
+        if taken.kind in "iuf":
+            warn_complex()  # once, not by every chunk
+            a = DistributedArray._of_node(astype_node(a, taken))
     with context.lock:
         context.check()
         if not a.size:

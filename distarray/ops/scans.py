@@ -15,7 +15,6 @@ import numpy as np
 from distarray.algorithms.folds import (
     UNFOLDED,
     Segment,
-    WarningOnce,
     carry,
     chain,
     item_dtype,
@@ -32,6 +31,7 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_out, deliver, single
 from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.kernels import scans as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.convert import asarray
