@@ -44,7 +44,7 @@ from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
+    "Reduction", "arrays_of", "as_taken", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
     "normalized", "place_operand", "reduced", "small", "whole_lines",
 ]  # fmt: skip
 
@@ -143,12 +143,22 @@ def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted([operator.index(i) % ndim for i in listed])) if ndim else ()
 
 
+def as_taken(ufunc: np.ufunc, a: DistributedArray, dtype: Any) -> DistributedArray:
+    """The array that a fold with this ``dtype=`` takes: of complex values their real parts, which is warned of here, once,
+    and not by every chunk."""
+    if a.dtype.kind != "c" or dtype is None:
+        return a
+    try:
+        taken = item_dtype(ufunc, np.dtype(dtype), a.dtype, dtype)
+    except TypeError:  # refused by the call
+        return a
+    if taken.kind not in "iuf":
+        return a
+    warn_complex()
+    return DistributedArray._of_node(astype_node(a, taken))
+
+
 def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
-    if a.dtype.kind == "c" and call.given is not None:
-        taken = item_dtype(call.ufunc, call.dtype, a.dtype, call.given)
-        if taken.kind in "iuf":
-            warn_complex()  # once, not by every chunk
-            a = DistributedArray._of_node(astype_node(a, taken))
     with context.lock:
         context.check()
         if not a.size:
