@@ -19,7 +19,7 @@ from distarray.geometry.regions import Region
 __all__ = ["MAX_BITS", "MAX_PIECES", "first_gap", "refine"]
 
 MAX_PIECES = 200_000
-"""How many pieces the overlapping regions of one map may be split into."""
+"""How many regions a map may have, and how many pieces the regions of maps may be split into where they meet."""
 
 MAX_BITS = 1 << 24
 """How many elements an array may have for its coverage to be decided by a bitmap."""

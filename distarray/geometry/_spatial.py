@@ -15,7 +15,7 @@ from math import gcd
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
 
-__all__ = ["RegionIndex", "remainder", "split_at"]
+__all__ = ["RegionIndex", "are_apart", "remainder", "split_at"]
 
 _SCAN = 8  # up to this many entries a plain scan is as fast as any structure
 
@@ -62,6 +62,23 @@ def split_at(places: Sequence[int]) -> int:
     """Which of the regions that meet another one is cut off first: of many that in the middle, so that each piece is left
     with half of them."""
     return 0 if len(places) <= _SCAN else len(places) // 2
+
+
+def are_apart(regions: Iterable[Region]) -> bool:
+    """Whether distinct regions are seen to be disjoint axis by axis: along each, their ranges are equal or disjoint.
+
+    True of the blocks of a grid, of cyclic sets and of their products; other disjoint regions may give False.
+    """
+    for ranges in map(set, zip(*regions)):
+        if len({r[1] for r in ranges}) > 1:
+            return False
+        ends: dict[int, int] = {}
+        for start, step, size in sorted(ranges):
+            residue = start % step
+            if ends.get(residue, -1) >= start:
+                return False
+            ends[residue] = start + (size - 1) * step
+    return True
 
 
 class _Scan:
