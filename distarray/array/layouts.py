@@ -7,7 +7,7 @@ from typing import Any
 
 from distarray.context import Context, group_ids
 from distarray.errors import CoverageError, LayoutError
-from distarray.geometry import IndexMap, as_spec, blocks, replicated
+from distarray.geometry import IndexMap, Spec, as_spec, blocks, replicated
 from distarray.geometry.specs import Listed
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -32,6 +32,7 @@ def resolve_layout(
     ids = group_ids(context, device)
     if isinstance(layout, Layout):
         mode, layout = layout.mode, layout.index_map
+    spec: Spec
     if layout is None:
         spec = replicated() if itemsize * math.prod(shape) <= context.SMALL or not shape else blocks(0)
     else:

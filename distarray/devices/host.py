@@ -23,6 +23,9 @@ from .workers import Workers, cpu_count
 
 __all__ = ["HostDevice", "HostPool", "Workers", "cpu_count"]
 
+MANY = 4
+"""Fewer chunks than this are made one by one, each with memory of its own that can be reused as soon as it ends."""
+
 _ALWAYS_ACTIVE: AbstractContextManager[None] = nullcontext()
 
 
@@ -63,13 +66,11 @@ class HostDevice(Device):
         nbytes: int,
         array: Any,
         # bound here, since module globals may be gone when the interpreter shuts down
-        _least: int = LEAST,
         _refs: Callable[[object], int] = getrefcount,
     ) -> None:
-        if nbytes >= _least:
-            buffer = array.base
-            if type(buffer) is Buffer and (_refs(array), _refs(buffer)) == self._alone:
-                self.pool.give(buffer)
+        buffer = array.base
+        if type(buffer) is Buffer and (_refs(array), _refs(buffer)) == self._alone:
+            self.pool.give(buffer)
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
         dtype = np.dtype(dtype)
@@ -86,6 +87,40 @@ class HostDevice(Device):
             return Chunk(self, np.empty(shape, dtype))
         except MemoryError as error:
             raise self.memory_error(nbytes, label, shape, dtype) from error
+
+    def empties(self, shapes: Sequence[Sequence[int]], dtype: npt.DTypeLike, label: str = "") -> list[Chunk]:
+        dtype = np.dtype(dtype)
+        if len(shapes) < MANY or dtype.hasobject:
+            return super().empties(shapes, dtype, label)
+        sizes = [prod(shape) * dtype.itemsize for shape in shapes]
+        nbytes = sum(sizes)
+        if self.memory_limit is not None:
+            self.check(nbytes, label, (nbytes // dtype.itemsize,), dtype)
+        try:
+            buffer = self.pool.take(nbytes)
+        except MemoryError:
+            self.pool.clear()
+            return super().empties(shapes, dtype, label)
+        buffer.parts = len(shapes)
+        at = buffer.offset
+        chunks = []
+        for place, (shape, size) in enumerate(zip(shapes, sizes, strict=True)):
+            chunks.append(Chunk(self, np.ndarray(shape, dtype, buffer, at), place))
+            at += size
+        return chunks
+
+    def joined(self, chunks: Sequence[Chunk]) -> npt.NDArray[Any] | None:
+        first = chunks[0].array
+        buffer = first.base
+        if type(buffer) is not Buffer or buffer.parts != len(chunks):
+            return None
+        size = 0
+        for place, chunk in enumerate(chunks):
+            array = chunk.array
+            if chunk.place != place or array.base is not buffer:
+                return None
+            size += array.size
+        return np.ndarray((size,), first.dtype, buffer, buffer.offset)
 
     def fill(self, array: Any, value: Any) -> None:
         np.copyto(array, value, casting="unsafe")

@@ -15,15 +15,14 @@ from zlib import crc32
 
 from distarray.errors import LayoutComplexityError
 from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks
-from distarray.geometry._cells import MAX_PIECES
-from distarray.geometry._spatial import RegionIndex, remainder, split_at
+from distarray.geometry._spatial import MAX_PIECES, RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
 
 if TYPE_CHECKING:
     from distarray.context import Context
     from distarray.storage import Version
 
-__all__ = ["Alignment", "Tile", "Fetch", "Source", "align"]
+__all__ = ["Alignment", "Tile", "Fetch", "Source", "align", "lifted"]
 
 Key = tuple[slice, ...]
 
@@ -76,6 +75,8 @@ class Alignment(NamedTuple):
         Elements for each (sender, receiver, group).
     mark : int
         A checksum of the fetches, equal in all processes.
+    plain : bool
+        Every operand lies as the result does: cell by cell it is the same chunk of all.
     """
 
     layout: Layout
@@ -86,6 +87,7 @@ class Alignment(NamedTuple):
     cells: tuple[tuple[Tile, ...], ...]
     messages: dict[tuple[int, int, int], int]
     mark: int
+    plain: bool = False
 
     def giver(self, fetch: Fetch, number: int, version: Version) -> tuple[int, Any]:
         """The device that gives a part of a fetch, and its chunk in the base's coordinates; None on other processes."""
@@ -208,8 +210,9 @@ def _in_place(leaves: Sequence[_Seen], target: Layout) -> Alignment:
             for i, (_, r) in enumerate(target.chunks)
         ]
     )
-    nothing = (None,) * len(leaves), (), ({},) * len(leaves)
-    return Alignment(target, *nothing, {leaf.group: None for leaf in leaves}, cells, {}, 0)
+    seen: tuple[Visible | None, ...] = (None,) * len(leaves)
+    pulls: tuple[dict[int, Pull], ...] = ({},) * len(leaves)
+    return Alignment(target, seen, (), pulls, {leaf.group: None for leaf in leaves}, cells, {}, 0, True)
 
 
 def _choose(context: Context, operands: _Operands, nbytes: int) -> tuple[Layout, Needs | None]:
@@ -269,6 +272,11 @@ def _middle(shape: tuple[int, ...], candidates: Sequence[IndexMap]) -> IndexMap 
         regions[device].append(Region(axes))
     middle = IndexMap(shape, regions)
     return middle if middle.covers and middle.is_disjoint else None
+
+
+def lifted(context: Context, layout: Layout, view: ViewMap | None, shape: tuple[int, ...]) -> IndexMap | None:
+    """What a view shows of a layout, in the coordinates of a result of `shape`; None where some of it is nowhere."""
+    return _lift_map(context, _Seen(layout, ViewMap.identity(layout.shape) if view is None else view, 0), shape)
 
 
 def _lift_map(context: Context, leaf: _Seen, shape: tuple[int, ...]) -> IndexMap | None:

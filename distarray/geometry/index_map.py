@@ -9,9 +9,9 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from distarray.errors import IndexMapError, LayoutComplexityError, LayoutError
-from distarray.geometry._cells import MAX_BITS, MAX_PIECES, first_gap, refine
+from distarray.geometry._cells import MAX_BITS, first_gap, refine
 from distarray.geometry._keys import as_int, shape_size
-from distarray.geometry._spatial import RegionIndex, are_apart, remainder
+from distarray.geometry._spatial import MAX_PIECES, RegionIndex, are_apart, remainder
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
 
@@ -172,7 +172,7 @@ class IndexMap:
         Raises
         ------
         LayoutComplexityError
-            If strided regions overlap in more than 200,000 pieces (``_cells.MAX_PIECES``).
+            If strided regions overlap in more than 200,000 pieces (``MAX_PIECES``).
         """
         if self._cells is None and self.is_disjoint:
             self._cells = tuple(
