@@ -34,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     # Through the environment: the strategies read them lazily, and child processes of a test inherit them.
+    os.environ["DISTARRAY_MINIMUM_CHUNK"] = "1"
     os.environ["DISTARRAY_TEST_KIND"] = config.getoption("--kind")
     os.environ["DISTARRAY_TEST_DEVICES"] = config.getoption("--devices")
     if config.getoption("--mpi"):
@@ -48,6 +49,12 @@ def _start_mpi(config: pytest.Config) -> None:
     if mpi.start(config.getoption("--kind")).rank > 0:  # rank 0 speaks for all: they agree on every verdict
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         reporter._tw._file = open(os.devnull, "w")  # noqa: SIM115 - as long as the process lives
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Small arrays are cut too, where a test says nothing else; the examples of the documentation are as users see them."""
+    os.environ["DISTARRAY_MINIMUM_CHUNK"] = "" if isinstance(item, pytest.DoctestItem) else "1"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -26,14 +26,35 @@ def kind() -> str:
     return os.environ.get("DISTARRAY_TEST_KIND", "host")
 
 
-@cache
+LEAST = [1]
+"""The last is the ``minimum_chunk`` of contexts: 1, so that small arrays are cut too."""
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """In the block, `context` gives those in which small arrays are whole, as users have them."""
+    LEAST.append(1 << 16)
+    try:
+        yield
+    finally:
+        LEAST.pop()
+
+
 def context(n: int) -> Any:
-    """The context with n devices; ``with context(n):`` makes it the current one inside the block.
+    """The context with n devices; ``with context(n):`` makes it the current one inside the block."""
+    return _context(n, LEAST[-1])
+
+
+@cache
+def _context(n: int, least: int) -> Any:
+    """The one context of n devices that cuts arrays into parts of at least so many elements.
 
     Under ``--mpi`` the devices are shared out unevenly among the processes, and there is one for each process at least.
     """
     session = mpi.session()
-    return da.init(devices=n, kind=kind()) if session is None else session.context(session.shares(n))
+    if session is None:
+        return da.init(devices=n, kind=kind(), minimum_chunk=least)
+    return session.context(session.shares(n), least)
 
 
 def examples(factor: float) -> settings:

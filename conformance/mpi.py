@@ -75,7 +75,7 @@ class Session:
         self._inside = False
         self._turn = 0
         self._examples = 0
-        self._contexts: dict[tuple[int, ...], Any] = {}
+        self._contexts: dict[tuple[tuple[int, ...], int], Any] = {}
         self._failures: dict[tuple[str, str], type[AssertionError]] = {}
 
     # contexts
@@ -88,14 +88,19 @@ class Session:
             found[rank] += 1
         return tuple(found)
 
-    def context(self, shares: Sequence[int]) -> Any:
-        """The context in which each rank owns so many devices. All contexts share one communicator."""
+    def context(self, shares: Sequence[int], least: int = 1) -> Any:
+        """The context in which each rank owns so many devices, and arrays are cut into parts of at least so many elements.
+
+        All contexts share one communicator.
+        """
         from distarray.context import join
 
-        shares = tuple(shares)
-        if shares not in self._contexts:
-            self._contexts[shares] = join(self.communicator, shares[self.rank], self._kind, ordinals=self._ordinals)
-        return self._contexts[shares]
+        key = tuple(shares), least
+        if key not in self._contexts:
+            self._contexts[key] = join(
+                self.communicator, shares[self.rank], self._kind, ordinals=self._ordinals, minimum_chunk=least
+            )
+        return self._contexts[key]
 
     def _formed(self) -> Any:
         """A new communicator for the contexts: MPI itself, or NCCL with MPI beside it."""

@@ -15,7 +15,9 @@ SHARES = mpi.shares_to_draw() or [(1, 1), (2, 1), (1, 1, 1), (1, 2, 1), (2, 2)]
 """How many devices each process owns."""
 
 
-def on_ranks(shares: Sequence[int], program: Callable[[], Any], *, deadline: float = 20.0) -> list[Any]:
+def on_ranks(
+    shares: Sequence[int], program: Callable[[], Any], *, deadline: float = 20.0, minimum_chunk: int = 1
+) -> list[Any]:
     """Run ``program()`` on ``len(shares)`` processes, each in a context of its own with its share of the devices.
 
     Returns what each rank returned. A rank's exception is raised here.
@@ -23,11 +25,11 @@ def on_ranks(shares: Sequence[int], program: Callable[[], Any], *, deadline: flo
 
     session = mpi.session()
     if session is not None:
-        with da.context.scoped(session.context(shares)):
+        with da.context.scoped(session.context(shares, minimum_chunk)):
             return session.gather(program())
 
     def rank_program(communicator: Any) -> Any:
-        with da.context.scoped(join(communicator, shares[communicator.rank])):
+        with da.context.scoped(join(communicator, shares[communicator.rank], minimum_chunk=minimum_chunk)):
             return program()
 
     return run_ranks(len(shares), rank_program, deadline=deadline)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
 from conformance.checking import assert_same, both
-from conformance.contexts import context
+from conformance.contexts import context, whole
 from conformance.strategies import (
     Pair,
     arrays,
@@ -207,7 +207,24 @@ class EagerPrograms(Programs):
     eager = True
 
 
+class WholePrograms(Programs):
+    """The same programs where small arrays are whole, and most calls are NumPy's own."""
+
+    def __init__(self) -> None:
+        self.scope = whole()
+        self.scope.__enter__()
+        super().__init__()
+
+    def teardown(self) -> None:
+        try:
+            super().teardown()
+        finally:
+            self.scope.__exit__(None, None, None)
+
+
 TestPrograms = Programs.TestCase
 TestPrograms.settings = settings(max_examples=2 * settings.default.max_examples, stateful_step_count=30)
+TestWholePrograms = WholePrograms.TestCase
+TestWholePrograms.settings = settings(max_examples=2 * settings.default.max_examples, stateful_step_count=30)
 TestEagerPrograms = EagerPrograms.TestCase
 TestEagerPrograms.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=30)

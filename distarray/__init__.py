@@ -8,6 +8,7 @@ show and bound what moves.
 from importlib.metadata import PackageNotFoundError, version
 
 from distarray import errors, fft, linalg, random
+from distarray.array.fallback import host_fallback
 from distarray.context import Context, Group, init, process_count, process_index
 from distarray.distributed_array import DistributedArray
 from distarray.errors import *
@@ -20,47 +21,80 @@ from distarray.linalg.einsum import einsum, einsum_path
 from distarray.linalg.products import *
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
+    applying,
     choosing,
     chunks,
+    comparing,
+    complex_numbers,
     coordinates,
     creation,
     data_types,
     differences,
+    editing,
     elementwise,
+    histograms,
     indexing,
     joining,
     manipulation,
+    metadata,
+    nans,
+    numbers,
+    padding,
+    polynomials,
     printing,
     processes,
+    quantiles,
     reductions,
+    refused,
     reshaping,
+    saving,
     scans,
     searching,
+    sequences,
     sets,
+    signal,
     sorting,
+    statistics,
     taking,
+    triangles,
     ufuncs,
 )
+from distarray.ops import scimath as emath
+from distarray.ops.applying import *
 from distarray.ops.choosing import *
 from distarray.ops.chunks import *
-from distarray.ops.convert import asarray, astype, copy, distributed_array
+from distarray.ops.comparing import *
+from distarray.ops.complex_numbers import *
+from distarray.ops.convert import asarray, astype, copy, distributed_array, from_dlpack
 from distarray.ops.coordinates import *
 from distarray.ops.creation import *
 from distarray.ops.data_types import *
 from distarray.ops.data_types import __array_api_version__, __array_namespace_info__
 from distarray.ops.differences import *
+from distarray.ops.editing import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
+from distarray.ops.histograms import *
 from distarray.ops.joining import *
 from distarray.ops.manipulation import *
+from distarray.ops.nans import *
+from distarray.ops.numbers import *
+from distarray.ops.padding import *
+from distarray.ops.polynomials import *
 from distarray.ops.processes import *
+from distarray.ops.quantiles import *
 from distarray.ops.reductions import *
 from distarray.ops.reshaping import *
+from distarray.ops.saving import *
 from distarray.ops.scans import *
 from distarray.ops.searching import *
+from distarray.ops.sequences import *
 from distarray.ops.sets import *
+from distarray.ops.signal import *
 from distarray.ops.sorting import *
+from distarray.ops.statistics import *
 from distarray.ops.taking import *
+from distarray.ops.triangles import *
 from distarray.transfer.ledger import Ledger, Move
 
 try:
@@ -69,19 +103,61 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    choosing, chunks, coordinates, creation, data_types, differences, elementwise, joining, products, manipulation, reductions,
-    reshaping, processes, scans, searching, sets, sorting, taking,
+    applying, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, editing,
+    elementwise, histograms, joining, manipulation, nans, numbers, padding, polynomials, processes, products,
+    quantiles, reductions, reshaping, saving, scans, searching, sequences, sets, signal, sorting, statistics, taking,
+    triangles,
 )  # fmt: skip
 
 __all__ = [
     *errors.__all__,
     *(name for chapter in _CHAPTERS for name in chapter.__all__),
-    "Context", "DistributedArray", "Explanation", "Group", "IndexMap", "Layout", "Ledger", "MAX", "MIN", "Mode",
-    "Move", "PROD", "REPLICA", "Range", "Region", "SUM", "asarray", "astype", "blocks", "copy", "cross", "cyclic",
-    "diagonal", "distributed_array", "einsum", "einsum_path", "explain", "fft", "grid", "group", "init", "init_all",
-    "init_process_group", "ledger", "linalg",
-    "make_2d_index_map", "no_implicit_communication", "process_count", "process_index", "random", "replicated", "synchronize",
+    "Context",
+    "DistributedArray",
+    "Explanation",
+    "Group",
+    "IndexMap",
+    "Layout",
+    "Ledger",
+    "MAX",
+    "MIN",
+    "Mode",
+    "Move",
+    "PROD",
+    "REPLICA",
+    "Range",
+    "Region",
+    "SUM",
+    "asarray",
+    "astype",
+    "blocks",
+    "copy",
+    "cross",
+    "cyclic",
+    "diagonal",
+    "distributed_array",
+    "einsum",
+    "einsum_path",
+    "emath",
+    "explain",
+    "fft",
+    "grid",
+    "group",
+    "init",
+    "init_all",
+    "init_process_group",
+    "ledger",
+    "linalg",
+    "make_2d_index_map",
+    "no_implicit_communication",
+    "process_count",
+    "process_index",
+    "random",
+    "replicated",
+    "synchronize",
+    "from_dlpack",
+    "host_fallback",
     "trace",
-]  # fmt: skip
+]
 
 __getattr__ = errors.absent_from(__name__)

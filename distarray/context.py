@@ -7,6 +7,7 @@ function uses the context variable, else the process's default, which is made at
 from __future__ import annotations
 
 import json
+import math
 import operator
 import os
 import socket
@@ -16,16 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from zlib import crc32
 
 import numpy as np
 
 from distarray.cluster import detect
 from distarray.comm.base import Communicator, Signature
-from distarray.devices import Device, RemoteDevice, Workers, cpu_set, make_devices
+from distarray.devices import Device, Quiet, RemoteDevice, Workers, as_int, cpu_set, make_devices
 from distarray.errors import DeviceError, ForkError
-from distarray.geometry import IndexMap
+from distarray.geometry import IndexMap, Region, blocks, replicated
 from distarray.launch import form_group, is_child
 from distarray.layout import Layout, LayoutTable
 from distarray.modes import Mode
@@ -95,7 +96,10 @@ class Context:
     """
 
     SMALL = 2048
-    """Arrays of at most so many bytes are replicated by default; larger ones are cut into blocks of rows."""
+    """Arrays that `minimum_chunk` lets be cut are replicated by default where they have at most so many bytes."""
+
+    MINIMUM_CHUNK: ClassVar[dict[str, int]] = {"host": 1 << 16, "cuda": 1 << 18}
+    """The least elements of a part that a default layout cuts an array into: what is worth a thread, or a kernel."""
 
     WHOLE: int | None = None
     """Matrices whose shorter side is at most so long are factorized by one device; None: each algorithm's measured bound.
@@ -112,6 +116,7 @@ class Context:
         communicator: Communicator | None = None,
         neighbours: int | None = None,
         warnings_raise: bool = False,
+        minimum_chunk: int | None = None,
     ) -> None:
         self.devices = tuple(devices)
         self.by_id = {device.id: device for device in self.devices}
@@ -121,12 +126,17 @@ class Context:
         self.local_devices = tuple(d for d in self.devices if d.process == self.process)
         self.kind = self.devices[0].kind
         self.group = Group(self, tuple(device.id for device in self.devices))
-        self.layouts = LayoutTable()
+        self.minimum_chunk = _least_chunk(minimum_chunk, self.kind)
+        self.debug = os.environ.get("DISTARRAY_DEBUG", "0") not in ("", "0")
+        traced = self.debug and communicator is not None
+        computing = self.process if self.kind == "host" and not traced else None
+        self.layouts = LayoutTable({device.id: device.process for device in self.devices}, computing)
         self.workers = Workers(sharers=len(self.local_devices) if neighbours is None else neighbours)
         self.lock = threading.RLock()
         self.eager = eager
-        self.debug = os.environ.get("DISTARRAY_DEBUG", "0") not in ("", "0")
         self.trace = 0, ""
+        self.small = 2 * self.minimum_chunk - 1
+        self.quiet = Quiet()
         self.warnings_raise = warnings_raise and self.kind == "host"  # GPUs warn of nothing
         self.pid = os.getpid()
         self._tokens: list[Token[Context | None]] = []
@@ -144,6 +154,29 @@ class Context:
     def subgroup(self, ids: tuple[int, ...]) -> Group:
         """The group of some of the devices; the context's own where they are all."""
         return self.group if ids == self.group.ids else Group(self, ids)
+
+    def default_map(self, shape: tuple[int, ...], ids: tuple[int, ...], itemsize: int) -> IndexMap:
+        """Where the elements of an array lie on the devices `ids` when nobody says it.
+
+        Blocks of rows, each worth a device's work; an array too small for two of them stays whole, on the first device
+        of each process, so that every process has a copy of its own.
+        """
+        size = math.prod(shape)
+        parts = size // self.minimum_chunk
+        if self.minimum_chunk > 1 and parts < 2:
+            homes: dict[int, int] = {}
+            for device in ids:
+                homes.setdefault(self.by_id[device].process, device)
+            everything = Region.full(shape)
+            holders = set(homes.values())
+            return IndexMap(shape, {device: [everything] if device in holders else [] for device in ids})
+        if size * itemsize <= self.SMALL or not shape:
+            return replicated().resolve(shape, ids)
+        if parts >= len(ids):
+            return blocks(0).resolve(shape, ids)
+        some = tuple([ids[i * len(ids) // parts] for i in range(parts)])
+        cut = blocks(0).resolve(shape, some)
+        return IndexMap(shape, {device: cut.regions(device) if device in some else () for device in ids})
 
     def layout(self, index_map: IndexMap, mode: Mode = Mode.REPLICA) -> Layout:
         """The interned layout of an index map and a mode."""
@@ -223,6 +256,7 @@ class Context:
             ordinals=sorted(set(ordinals)) or None,
             memory_limit=self.local_devices[0].memory_limit,
             eager=self.eager,
+            minimum_chunk=self.minimum_chunk,
         )
 
     def run(self, tasks: Sequence[Callable[[], None]], nbytes: int, *, independent: bool = False) -> None:
@@ -271,6 +305,7 @@ def init(
     *,
     memory_limit: int | None = None,
     eager: bool | None = None,
+    minimum_chunk: int | None = None,
 ) -> Context:
     """Choose the devices that new arrays live on, and make them the process's default.
 
@@ -286,6 +321,10 @@ def init(
         Bytes that each device may hold at once; more raises :class:`distarray.DeviceMemoryError`, a ``MemoryError``.
     eager : bool, optional
         Evaluate every element-wise operation at its call instead of recording it. Default: ``DISTARRAY_EAGER``.
+    minimum_chunk : int, optional
+        Where no layout is named, arrays are cut only into parts of at least so many elements. Smaller arrays stay whole:
+        each process holds one copy, and computes on it as NumPy does, without messages. 1 spreads every array. Default:
+        ``DISTARRAY_MINIMUM_CHUNK``, else 65,536 on the host and 262,144 on GPUs.
 
     Returns
     -------
@@ -302,14 +341,31 @@ def init(
     >>> import distarray as da
     >>> with da.init(devices=3, kind="host"):
     ...     da.zeros(7).layout
-    Layout(REPLICA, {0: [0:7]; 1: [0:7]; 2: [0:7]})
+    Layout(REPLICA, {0: [0:7]; 1: ; 2: })
     """
-    context = _make(devices, kind, memory_limit, eager)
+    context = _make(devices, kind, memory_limit, eager, minimum_chunk)
     context._replaced, _Default.context = _Default.context, context
     return context
 
 
-def _make(devices: int | None, kind: str | None, memory_limit: int | None, eager: bool | None) -> Context:
+def _least_chunk(given: int | None, kind: str) -> int:
+    """What ``minimum_chunk=`` means, or where it is not given the environment, or what is best on this kind of device."""
+    if given is None:
+        text = os.environ.get("DISTARRAY_MINIMUM_CHUNK")
+        if not text:
+            return Context.MINIMUM_CHUNK[kind]
+        try:
+            given = int(text)
+        except ValueError:
+            given = 0
+        if given < 1:
+            raise DeviceError(f"DISTARRAY_MINIMUM_CHUNK={text!r} is no count of elements: set it to one, such as 65536")
+    return as_int(given, "minimum_chunk", 1, "pass a count of elements; 1 spreads every array")
+
+
+def _make(
+    devices: int | None, kind: str | None, memory_limit: int | None, eager: bool | None, minimum_chunk: int | None
+) -> Context:
     if kind is None:
         kind = os.environ.get("DISTARRAY_KIND") or None
     if devices is None and (text := os.environ.get("DISTARRAY_NUM_DEVICES")):
@@ -329,8 +385,9 @@ def _make(devices: int | None, kind: str | None, memory_limit: int | None, eager
             ordinals=formed.ordinals,
             memory_limit=memory_limit,
             eager=eager,
+            minimum_chunk=minimum_chunk,
         )
-    return Context(make_devices(kind, devices, memory_limit), eager=eager)
+    return Context(make_devices(kind, devices, memory_limit), eager=eager, minimum_chunk=minimum_chunk)
 
 
 def join(
@@ -341,11 +398,12 @@ def join(
     ordinals: Sequence[int] | None = None,
     memory_limit: int | None = None,
     eager: bool = False,
+    minimum_chunk: int | None = None,
 ) -> Context:
     """The context of one process of a group: its own devices, and those of the others by id.
 
     Called by every process of the communicator. Device ids count through the processes in rank order. What plans depend
-    on (counts, kind, version, eager) is compared, so that processes that would plan differently never start.
+    on (counts, kind, version, eager, minimum_chunk) is compared, so that processes that would plan differently never start.
 
     Parameters
     ----------
@@ -359,12 +417,13 @@ def join(
         Processes disagree on the kind of devices or on the settings.
     """
     cores = f"{socket.gethostname()} {cpu_set()}"
+    least = _least_chunk(minimum_chunk, kind)
     said = json.dumps({"devices": devices, "kind": kind, "eager": eager, "small": Context.SMALL, "cores": cores,
-                       "strict": _warnings_raise()})  # fmt: skip
+                       "minimum_chunk": least, "strict": _warnings_raise()})  # fmt: skip
     answers = [json.loads(a) for a in communicator.all_gather(said.encode(), Signature("join"))]
     mine = answers[communicator.rank]
     for rank, answer in enumerate(answers):
-        for key in ("kind", "eager", "small"):
+        for key in ("kind", "eager", "small", "minimum_chunk"):
             if answer[key] != mine[key]:
                 raise DeviceError(
                     f"process {rank} has {key}={answer[key]!r} and process {communicator.rank} has {mine[key]!r}: start "
@@ -379,7 +438,8 @@ def join(
             everyone += [RemoteDevice(first + i, kind, process=rank) for i in range(answer["devices"])]
     neighbours = sum(answer["devices"] for answer in answers if answer["cores"] == cores)
     strict = any(answer["strict"] for answer in answers)
-    return Context(everyone, eager=eager, communicator=communicator, neighbours=neighbours, warnings_raise=strict)
+    return Context(everyone, eager=eager, communicator=communicator, neighbours=neighbours, warnings_raise=strict,
+                   minimum_chunk=least)  # fmt: skip
 
 
 def _warnings_raise() -> bool:
@@ -402,7 +462,7 @@ def current() -> Context:
             with _Default.lock:
                 context = _Default.context
                 if context is None or context.pid != os.getpid():
-                    context = _Default.context = _make(None, None, None, None)
+                    context = _Default.context = _make(None, None, None, None, None)
     context.check()
     return context
 

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array import whole
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
+from distarray.array.fallback import falls_back, on_host
 from distarray.array.functions import FUNCTIONS, NOTHING
 from distarray.array.operators import Operators
 from distarray.array.scalars import Scalars, new
@@ -25,6 +27,7 @@ from distarray.errors import UnsupportedError, absent
 from distarray.linalg import diagonals, products
 from distarray.ops import (
     choosing,
+    complex_numbers,
     convert,
     data_types,
     indexing,
@@ -33,6 +36,7 @@ from distarray.ops import (
     printing,
     reductions,
     reshaping,
+    saving,
     scans,
     searching,
     sorting,
@@ -40,6 +44,7 @@ from distarray.ops import (
     ufuncs,
 )
 from distarray.transfer.asking import called_name, ensure_asked
+from distarray.transfer.ledger import note_to_host
 
 __all__ = ["DistributedArray"]
 
@@ -67,9 +72,11 @@ class Methods(DistributedArray):
         implementation = FUNCTIONS.get(func)
         if implementation is None:
             name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
+            if falls_back():
+                return on_host(self._context, name, func, args, kwargs)
             raise UnsupportedError(
                 f"{name} has no distributed implementation; nothing was gathered. To run it on one host, call it on "
-                f"x.get(); to run it on each chunk, use distarray.map_chunks"
+                f"x.get(), or inside `with distarray.host_fallback():`; to run it on each chunk, use distarray.map_chunks"
             )
         token = current_context.set(self._context)
         try:
@@ -121,6 +128,9 @@ class Methods(DistributedArray):
     # --- indexing -----------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> DistributedArray:
+        ready = whole.item(self, key)
+        if ready is not NotImplemented:
+            return ready  # type: ignore[no-any-return]
         if not _is_basic(key):
             return indexing.getitem(self, key)
         view = self._view_map().index(key)
@@ -130,6 +140,10 @@ class Methods(DistributedArray):
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, DistributedArray) and value._storage is self._storage is not None:
+            _refuse_shuffle(sys._getframe(1))
+        if whole.assign(self, key, value):
+            return
         if not _is_basic(key):
             indexing.setitem(self, key, value)
             return
@@ -141,8 +155,6 @@ class Methods(DistributedArray):
             if self._dtype.kind == "c":
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
             raise ValueError("setting an array element with a sequence.")
-        if view.shape and isinstance(value, DistributedArray) and value._storage is self._storage is not None:
-            _refuse_shuffle(sys._getframe(1))
         assign(self, view, value)
 
     def __len__(self) -> int:
@@ -236,6 +248,22 @@ class Methods(DistributedArray):
         """The values as nested lists."""
         return self.get().tolist()
 
+    def tobytes(self, order: str | None = "C") -> bytes:
+        """The values' bytes, in C or Fortran order. Communication: as for :meth:`get`."""
+        return self.get().tobytes(order)  # type: ignore[no-any-return]
+
+    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+        """Write the elements to a file, every device its own; see :func:`distarray.tofile`."""
+        saving.tofile(self, fid, sep, format)
+
+    def dump(self, file: Any) -> None:
+        """Pickle the array to a file. Communication: as for :meth:`get`."""
+        self.get().dump(file)
+
+    def dumps(self) -> bytes:
+        """The array's value as a pickle. Communication: as for :meth:`get`."""
+        return self.get().dumps()  # type: ignore[no-any-return]
+
     def _only(self, kind: str) -> Any:
         if self.size != 1:
             if kind == "bool":
@@ -245,6 +273,10 @@ class Methods(DistributedArray):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and kind != "bool":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        scalar = self._scalar
+        if scalar is not None:
+            note_to_host(scalar.nbytes)
+            return scalar
         return self.get().reshape(())[()]
 
     def __bool__(self) -> bool:
@@ -328,7 +360,8 @@ class Methods(DistributedArray):
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``; see :func:`distarray.reshape`."""
         if len(shape) == 1 and not isinstance(shape[0], int):
             return reshaping.reshape(self, shape[0], order, copy=copy)
-        return reshaping.reshape(self, shape, order, copy=copy)
+        lengths: Any = shape
+        return reshaping.reshape(self, lengths, order, copy=copy)
 
     def ravel(self, order: str = "C") -> DistributedArray:
         """The elements in one axis; see :func:`distarray.ravel`."""
@@ -357,30 +390,30 @@ class Methods(DistributedArray):
     @property
     def real(self) -> DistributedArray:
         """The real part; of complex arrays a read-only copy where NumPy has a view: write it by ``x.real = value``."""
-        return choosing.real(self)
+        return complex_numbers.real(self)
 
     @real.setter
     def real(self, value: Any) -> None:
-        choosing.set_part(self, "real", value)
+        complex_numbers.set_part(self, "real", value)
 
     @property
     def imag(self) -> DistributedArray:
         """The imaginary part, a read-only copy: write it by ``x.imag = value``."""
-        return choosing.imag(self)
+        return complex_numbers.imag(self)
 
     @imag.setter
     def imag(self, value: Any) -> None:
         if self._dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")
-        choosing.set_part(self, "imag", value)
+        complex_numbers.set_part(self, "imag", value)
 
     def conj(self, out: Any = None) -> Any:
         """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
-        return choosing.conj(self, out)
+        return complex_numbers.conj(self, out)
 
     def conjugate(self, out: Any = None) -> Any:
         """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
-        return choosing.conj(self, out)
+        return complex_numbers.conj(self, out)
 
     def clip(
         self,

@@ -17,6 +17,7 @@ __all__ = [
     "DeviceMemoryError",
     "DistArrayError",
     "ForkError",
+    "HostFallbackWarning",
     "ImplicitCommunicationError",
     "IndexMapError",
     "LayoutComplexityError",
@@ -71,6 +72,10 @@ class ForkError(DistArrayError, RuntimeError):
 
 class UnsupportedError(DistArrayError, TypeError):
     """A function or argument has no distributed implementation; nothing was gathered."""
+
+
+class HostFallbackWarning(UserWarning):
+    """A function without a distributed implementation gathered its arguments, as ``host_fallback`` lets it."""
 
 
 class CommunicationError(DistArrayError, RuntimeError):

@@ -27,16 +27,21 @@ class Layout:
         REPLICA, or the fold that combines partial values.
     """
 
-    __slots__ = ("__weakref__", "_digest", "_hash", "index_map", "mode")
+    __slots__ = ("__weakref__", "_digest", "_hash", "home", "index_map", "kin", "mode")
 
     index_map: IndexMap
     mode: Mode
+    home: int
+    """Where every process holds the whole array once: the number of this process's chunk; else -1. Set by the table."""
+    kin: dict[tuple[int, ...], Layout]
+    """Layouts of other shapes that lie on the devices as this one does, where `home` is not -1. Filled by the table."""
 
     def __init__(self, index_map: IndexMap, mode: Mode) -> None:
         object.__setattr__(self, "index_map", index_map)
         object.__setattr__(self, "mode", mode)
         object.__setattr__(self, "_digest", None)
         object.__setattr__(self, "_hash", hash((index_map, mode.value)))
+        object.__setattr__(self, "home", -1)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Layout is immutable: cannot set {name!r}; build another with x.reshard(...)")
@@ -79,6 +84,11 @@ class Layout:
     def is_partial(self) -> bool:
         """True when overlapping chunks hold partial values that are still to be folded."""
         return self.mode is not Mode.REPLICA
+
+    @property
+    def is_whole(self) -> bool:
+        """True when no chunk holds a part only."""
+        return all(region.shape == self.shape for _, region in self.chunks)
 
     @property
     def is_replicated(self) -> bool:
@@ -146,9 +156,13 @@ class LayoutTable:
     DEEPEST = 16
     """So many reshapes of views within each other are views; the next one is a copy."""
 
-    def __init__(self) -> None:
+    def __init__(self, processes: dict[int, int] | None = None, computing: int | None = None) -> None:
         self._layouts: dict[tuple[IndexMap, Mode], Layout] = {}
         self._derived: dict[Hashable, Any] = {}
+        self._processes = {} if processes is None else processes
+        self._count = len(set(self._processes.values()))
+        self._computing = computing
+        self._kin: dict[Hashable, dict[tuple[int, ...], Layout]] = {}
 
     def get(self, index_map: IndexMap, mode: Mode) -> Layout:
         """The one layout object of this index map and mode."""
@@ -157,7 +171,34 @@ class LayoutTable:
         if found is None:
             if len(self._layouts) >= self.LIMIT:
                 self._layouts.clear()
-            found = self._layouts.setdefault(key, Layout(index_map, mode))
+                self._kin.clear()
+            found = self._layouts.setdefault(key, self._placed(Layout(index_map, mode)))
+        return found
+
+    def _placed(self, layout: Layout) -> Layout:
+        """A new layout that knows where this process holds the whole array, if every process does."""
+        index_map = layout.index_map
+        held = index_map.chunks
+        if self._computing is None or layout.mode is not Mode.REPLICA or len(held) != self._count:
+            return layout
+        homes = {self._processes.get(device): i for i, (device, _) in enumerate(held)}
+        if len(homes) == self._count and all(region.shape == index_map.shape for _, region in held):
+            kin = self._kin.setdefault((index_map.devices, tuple([device for device, _ in held])), {})
+            object.__setattr__(layout, "home", homes[self._computing])
+            object.__setattr__(layout, "kin", kin)
+            kin[layout.shape] = layout
+        return layout
+
+    def of_shape(self, layout: Layout, shape: tuple[int, ...]) -> Layout:
+        """The layout of an array of another shape that lies as `layout`, which has a home, does."""
+        found = layout.kin.get(shape)
+        if found is None:
+            if len(layout.kin) >= self.LIMIT:
+                layout.kin.clear()
+            full = Region.full(shape)
+            holders = {device for device, _ in layout.chunks}
+            regions = {device: [full] if device in holders else [] for device in layout.devices}
+            found = layout.kin[shape] = self.get(IndexMap(shape, regions), Mode.REPLICA)
         return found
 
     def remembered(self, key: Hashable) -> Any:

@@ -37,9 +37,10 @@ class Version:
         self.dtype = dtype
         self.token = _Token()
 
-    def pinned(self, known: int) -> bool:
-        """Whether anyone holds the token besides this version and `known` others. Never decides communication."""
-        return sys.getrefcount(self.token) - _ALONE > known
+    def pinned(self, *, by_writer: int = 0) -> bool:
+        """Whether anyone reads this version later: holds its token, besides the version itself, the storage that it is the
+        current value of, and the leaves that a write itself made (`by_writer`). Never decides communication."""
+        return sys.getrefcount(self.token) - _ALONE > 1 + by_writer
 
 
 class _Token:
@@ -84,7 +85,7 @@ class Storage:
     def unshare(self) -> None:
         """Give the storage chunks that no other version holds."""
         version = self.version
-        if version.pinned(1):
+        if version.pinned():
             version = Version(version.layout, list(version.chunks), version.dtype)
             share(version)
         for i, chunk in enumerate(version.chunks):
@@ -102,7 +103,7 @@ def writable_chunks(storage: Storage, chunk_ids: Iterable[int]) -> Version:
     version = storage.version
     if storage.exposed:
         return version
-    pinned = version.pinned(1)
+    pinned = version.pinned()
     chunks = list(version.chunks)
     for i in sorted(set(chunk_ids)):
         chunk = chunks[i]

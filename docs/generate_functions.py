@@ -16,37 +16,63 @@ from distarray.fft import frequencies, transforms
 from distarray.groups import join
 from distarray.linalg import decompositions, diagonals, eigen, einsum, norms, products, solving
 from distarray.ops import (
+    applying,
     choosing,
     chunks,
+    comparing,
+    complex_numbers,
     convert,
     coordinates,
     creation,
     data_types,
     differences,
+    editing,
     elementwise,
     explain,
+    histograms,
     joining,
     manipulation,
+    nans,
+    numbers,
+    padding,
+    polynomials,
+    quantiles,
     reductions,
+    refused,
     reshaping,
+    saving,
     scans,
+    scimath,
     searching,
+    sequences,
     sets,
+    signal,
     sorting,
+    statistics,
     taking,
+    triangles,
 )
 
 CHAPTERS = {
     "Conversion and layout": [convert, explain],
-    "Creation": [creation, coordinates],
-    "Element-wise": [elementwise, choosing],
+    "Creation": [creation, sequences, coordinates],
+    "Element-wise": [elementwise, choosing, complex_numbers, comparing, numbers],
     "Reductions and scans": [reductions, scans, differences],
+    "Without NaN": [nans],
+    "Statistics": [statistics, quantiles, histograms],
+    "Neighbours along an axis": [signal],
+    "Polynomials": [polynomials],
+    "Complex where needed (`distarray.emath`)": [scimath],
     "Sorting, searching and sets": [sorting, searching, sets],
     "Products and norms": [products, einsum, diagonals, norms],
     "Linear algebra": [decompositions, solving, eigen],
     "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
-    "Shape and joining": [manipulation, reshaping, joining],
+    "Shape and joining": [manipulation, reshaping, joining, padding],
+    "Editing and choosing": [editing],
+    "Diagonals and triangles": [triangles],
+    "Lines and windows": [applying],
     "Indexing": [taking],
+    "Files": [saving],
     "Chunks": [chunks],
     "Data types": [data_types],
     "Process groups, beside the arrays": [join],
@@ -60,19 +86,27 @@ def communication(function: object) -> str:
     return " ".join(found.group(1).split()) if found else ""
 
 
+def memory(function: object) -> str:
+    """The docstring's note on memory, on one line."""
+    doc = inspect.getdoc(function) or ""
+    found = re.search(r"Memory on each device[:,]\s*(.+?)(?:\n\s*\n|\n[A-Z][a-z]+\n-+|\Z)", doc, re.S)
+    return " ".join(found.group(1).split()) if found else ""
+
+
 def page() -> str:
     lines = [
         "# Functions",
         "",
         "What there is, and what it moves between devices. NumPy's functions of the same names dispatch to these; a NumPy",
-        "function that is not here raises `TypeError` and gathers nothing. Written by `docs/generate_functions.py`.",
+        "function that is not here raises `TypeError` and gathers nothing. Memory is what a device needs besides its parts of",
+        "operands and result, where that is more than buffers. Written by `docs/generate_functions.py`.",
     ]
     for title, modules in CHAPTERS.items():
-        lines += ["", f"## {title}", "", "| function | communication |", "|---|---|"]
+        lines += ["", f"## {title}", "", "| function | communication | memory on each device |", "|---|---|---|"]
         if elementwise in modules:
             names = ", ".join(f"`{name}`" for name in elementwise.__all__)
             lines.append(
-                f"| {names} | none where the operands have one layout; otherwise what aligns them, at the demand |"
+                f"| {names} | none where the operands have one layout; otherwise what aligns them, at the demand | |"
             )
         for module in modules:
             if module is elementwise:
@@ -80,7 +114,18 @@ def page() -> str:
             for name in module.__all__:
                 function = getattr(module, name)
                 if callable(function) and not inspect.isclass(function):
-                    lines.append(f"| `{name}` | {communication(function) or 'none'} |")
+                    lines.append(f"| `{name}` | {communication(function) or 'none'} | {memory(function)} |")
+    lines += [
+        "",
+        "## Refused",
+        "",
+        "These raise `TypeError` with the reason.",
+        "",
+        "| function | reason |",
+        "|---|---|",
+    ]
+    for refused_function, reason in refused.REFUSED.items():
+        lines.append(f"| `{refused_function.__module__}.{refused_function.__name__}` | {reason} |")
     return "\n".join(lines) + "\n"
 
 

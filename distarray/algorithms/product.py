@@ -1,6 +1,6 @@
-"""Running of products: moves what a plan of ``_contract`` says is missing, and multiplies on each device.
+"""Running of products: moves what a plan of ``contraction`` says is missing, and multiplies on each device.
 
-The functions in ``linalg`` say what is contracted (a :class:`~distarray.ops._contract.Problem`); everything that touches
+The functions in ``linalg`` say what is contracted (a :class:`~distarray.algorithms.contraction.Problem`); everything that touches
 data is here, so that they share one path whatever the number of axes.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, needed, plan
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_operand, is_cupy, place
+from distarray.array.place import as_array, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, Device
@@ -39,7 +39,7 @@ def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
     context = same_context(known)
     arrays = [item if isinstance(item, DistributedArray) or is_cupy(item) else np.asarray(item) for item in items]
     if not any(isinstance(array, DistributedArray) for array in arrays):
-        arrays[0] = as_operand(context, arrays[0], arrays[0].shape)
+        arrays[0] = as_array(context, arrays[0])
     return context, arrays
 
 
@@ -76,7 +76,7 @@ def contract(
     """The product of two arrays, of which one at least is distributed; `conjugate` the first one's values.
 
     Communication: none where some device holds both of whatever meets. Otherwise what is missing moves to whoever holds
-    the rest, by the cheapest way that :func:`~distarray.ops._contract.plan` finds. Host arrays are placed where they are
+    the rest, by the cheapest way that :func:`~distarray.algorithms.contraction.plan` finds. Host arrays are placed where they are
     needed.
     """
     if 0 in problem.sizes:

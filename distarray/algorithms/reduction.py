@@ -34,6 +34,7 @@ from distarray.devices import Device, in_turn
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.fusion.kernels.pending import in_order
+from distarray.fusion.kernels.reductions import sum_squares
 from distarray.fusion.unstored import unstored
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
@@ -42,7 +43,7 @@ from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks",
+    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
     "normalized", "place_operand", "reduced", "small", "whole_lines",
 ]  # fmt: skip
 
@@ -65,6 +66,8 @@ class Reduction(NamedTuple):
     given : dtype or None
         What the caller asked for.
     initial : scalar, None or NOTHING
+    squares : bool
+        Sums of numbers and of their squares, one behind the other along a new first axis.
     """
 
     ufunc: np.ufunc
@@ -73,6 +76,7 @@ class Reduction(NamedTuple):
     dtype: Any
     given: Any
     initial: Any
+    squares: bool = False
 
     @property
     def mode(self) -> Mode | None:
@@ -81,19 +85,21 @@ class Reduction(NamedTuple):
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The result's shape."""
-        if self.keepdims:
-            return tuple([1 if axis in self.axes else n for axis, n in enumerate(shape)])
-        return tuple([n for axis, n in enumerate(shape) if axis not in self.axes])
+        kept = tuple([1 if axis in self.axes else n for axis, n in enumerate(shape)])
+        if not self.keepdims:
+            kept = tuple([n for axis, n in enumerate(shape) if axis not in self.axes])
+        return (2, *kept) if self.squares else kept
 
     def project(self, region: Region) -> Region:
         """The part of the result that a region of the operand contributes to."""
-        if self.keepdims:
-            return Region([Range(0, 1, 1) if axis in self.axes else r for axis, r in enumerate(region)])
-        return Region([r for axis, r in enumerate(region) if axis not in self.axes])
+        kept = [Range(0, 1, 1) if axis in self.axes else r for axis, r in enumerate(region)]
+        if not self.keepdims:
+            kept = [r for axis, r in enumerate(region) if axis not in self.axes]
+        return Region([Range.full(2), *kept] if self.squares else kept)
 
     def lift(self, region: Region, shape: tuple[int, ...]) -> Region:
         """The whole lines of an operand of `shape` that a part of the result is reduced from."""
-        rest = iter(region)
+        rest = iter(region[1:] if self.squares else region)
         ranges = []
         for axis, n in enumerate(shape):
             if axis in self.axes:
@@ -174,6 +180,20 @@ def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> Distr
         value = value.astype(call.dtype)
     layout = resolve_layout(context, None, shape, itemsize=call.dtype.itemsize)
     return place(context, np.broadcast_to(value, shape), layout)
+
+
+def moments(context: Context, a: DistributedArray, axes: tuple[int, ...], keepdims: bool) -> DistributedArray | None:
+    """Sums of a recorded double-precision expression, and of its squares, along a new first axis, read in one pass; None
+    where the expression has to be evaluated first."""
+    with context.lock:
+        context.check()
+        found = None if a._node is None else unstored(context, a._node)
+        if found is None:
+            return None
+        call = Reduction(np.add, axes, keepdims, np.dtype(np.float64), None, NOTHING, squares=True)
+        plan = _planned(context, call, found.layout)
+        assert plan is not None
+        return _fold(context, call, found, None, plan)
 
 
 def _operand(call: Reduction, a: DistributedArray, where: Any) -> Operand:
@@ -285,7 +305,7 @@ class _Course(NamedTuple):
 def _planned(context: Context, call: Reduction, layout: Layout) -> _Course | None:
     """The plan of a call, kept for others of its kind; None where values have to be passed on along the axis."""
     exact = call.dtype.kind in "biu"
-    key = ("fold", call.axes, call.keepdims, call.mode, exact, layout)
+    key = ("fold", call.axes, call.keepdims, call.squares, call.mode, exact, layout)
     found = context.layouts.remembered(key)
     if found is None:
         pieces, mode = whole_lines(call, layout), None
@@ -352,17 +372,38 @@ def _fold_here(
     device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any, steady: bool
 ) -> None:
     """Reduce all pieces of one chunk of the result. `steady`: in C order, so that every replica has the same bits."""
+    if not steady and _fold_rows(device, call, operands, out, start):
+        return
     with device.active():
         for turn, (array, mask) in enumerate(operands):
             if steady:
                 array = in_order(device.lib, array)
+            target = out if turn == 0 else device.empty(out.shape, out.dtype, call.ufunc.__name__).array
+            if call.squares:
+                sum_squares(device.lib, array, target, call.axes)
+            else:
+                local_reduce(device, call.ufunc, array, target, call.axes, call.given, start, mask)
             if turn == 0:
-                local_reduce(device, call.ufunc, array, out, call.axes, call.given, start, mask)
                 continue
-            more = device.empty(out.shape, out.dtype, call.ufunc.__name__)
-            local_reduce(device, call.ufunc, array, more.array, call.axes, call.given, start, mask)
             assert call.mode is not None
-            combine(device.lib, call.mode, out, more.array)
+            combine(device.lib, call.mode, out, target)
+
+
+def _fold_rows(device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any) -> bool:
+    """Reduce whole chunks that were made together, in few calls and to the bits of one after the other; False where they are
+    not such."""
+    first, mask = operands[0]
+    if len(operands) < 2 or out.size != 1 or mask is not None or call.squares or call.mode is None:
+        return False
+    fold = call.mode.fold
+    if fold is None or fold is not call.ufunc or not (first.dtype == out.dtype == (call.given or out.dtype)):
+        return False
+    rows = device.rows([array for array, _ in operands]) if call.mode.exact_identity(out.dtype) else None
+    if rows is None:
+        return False
+    parts = np.concatenate([fold.reduce(each, axis=1, dtype=call.given, initial=start) for each in rows])
+    out[...] = fold.accumulate(parts, dtype=out.dtype)[-1]
+    return True
 
 
 def _fold_initial(device: Device, call: Reduction, out: Any, key: Any, mode: Any) -> None:

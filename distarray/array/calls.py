@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.array.place import as_operand, is_foreign_array, is_masked
+from distarray.array import whole
+from distarray.array.aliases import Shape
+from distarray.array.place import as_array, as_operand, is_foreign_array, is_masked
 from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import assign, check_outputs, check_writable, store
@@ -41,49 +43,21 @@ def apply(
 
     Communication: none where the operands have one layout; otherwise what aligns them, at the demand.
     """
+    if where is True and not kwargs and ufunc.nout == 1:
+        ready = _whole(ufunc, inputs, out)
+        if ready is not NotImplemented:
+            return ready
     kwargs.pop("subok", None)
     kwargs.pop("order", None)
     if kwargs.get("signature") is None:
         kwargs.pop("signature", None)
-    ours = [a for a in (*inputs, *(out or ()), where) if isinstance(a, DistributedArray)]
-    context = same_context(ours)
-    args: list[Any] = []
-    arrays: list[DistributedArray] = []
-    for item in inputs:
-        if isinstance(item, (*PYTHON_SCALARS, np.generic)):
-            args.append(item)
-            continue
-        array: DistributedArray = as_operand(context, item, None)
-        if isinstance(array, np.generic):
-            args.append(array)
-            continue
-        arrays.append(array)
-        args.append(array)
+    context = same_context([a for a in (*inputs, *(out or ()), where) if isinstance(a, DistributedArray)])
+    args = [_argument(context, item) for item in inputs]
     if out is not None and all(o is None for o in out):
         out = None
-    shapes = [a._shape for a in arrays]
-    mask = None
-    if where is not True:
-        mask = as_operand(context, as_mask(where), None)
-        if not isinstance(mask, np.generic):
-            shapes.append(mask._shape)
-    # NumPy speaks of dtypes before shapes
-    checks = dict(kwargs)
-    if out is not None:
-        for target in out:
-            if target is not None and not isinstance(target, (DistributedArray, np.ndarray)):
-                raise TypeError(f"return arrays must be of ArrayType, and out= got {type(target).__name__}")
-        dummies = tuple(None if o is None else np.empty(0, o.dtype) for o in out)
-        checks["out"] = dummies if ufunc.nout > 1 else dummies[0]
-    if mask is not None:
-        checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)
-    operands = tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args])
-    if checks != kwargs or len(set(shapes)) > 1:
-        probe(ufunc, operands, checks)
-    shape = broadcast_shape(*shapes) if shapes else ()
-    if out is not None:
-        check_outputs(out, shape)
-        shape = next(o.shape for o in out if o is not None)
+    mask = None if where is True else as_operand(context, as_mask(where))
+    operands = tuple([_plain(a) for a in args])
+    shape = _checked_shape(ufunc, operands, args, out, mask, kwargs)
     if ufunc.nout > 1:
         return _several(context, ufunc, args, out, mask, shape, kwargs)
     if out is None and mask is None and not kwargs:
@@ -102,6 +76,49 @@ def apply(
     return store(DistributedArray._of_node(node), target, operands)
 
 
+def _whole(ufunc: np.ufunc, inputs: Sequence[Any], out: tuple[Any, ...] | None) -> Any:
+    """The short way of a call with nothing but operands and ``out=``, if it is open."""
+    if out is None or out[0] is None:
+        array = next((a for a in inputs if isinstance(a, DistributedArray)), None)
+        return NotImplemented if array is None else whole.call(ufunc, inputs, array._context)
+    target = out[0]
+    done = isinstance(target, DistributedArray) and whole.update(ufunc, inputs, target)
+    return target if done else NotImplemented
+
+
+def _argument(context: Context, item: Any) -> Any:
+    """An input as a scalar or an array of the context."""
+    return item if isinstance(item, (*PYTHON_SCALARS, np.generic)) else as_operand(context, item)
+
+
+def _checked_shape(
+    ufunc: np.ufunc,
+    operands: tuple[Any, ...],
+    args: Sequence[Any],
+    out: tuple[Any, ...] | None,
+    mask: Any,
+    kwargs: dict[str, Any],
+) -> Shape:
+    """The shape of a call's result, after NumPy has accepted a call of these dtypes: it speaks of dtypes before shapes."""
+    shapes = [a._shape for a in (*args, mask) if isinstance(a, DistributedArray)]
+    checks = dict(kwargs)
+    if out is not None:
+        for target in out:
+            if target is not None and not isinstance(target, (DistributedArray, np.ndarray)):
+                raise TypeError(f"return arrays must be of ArrayType, and out= got {type(target).__name__}")
+        dummies = tuple(None if o is None else np.empty(0, o.dtype) for o in out)
+        checks["out"] = dummies if ufunc.nout > 1 else dummies[0]
+    if mask is not None:
+        checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)
+    if checks != kwargs or len(set(shapes)) > 1:
+        probe(ufunc, operands, checks)
+    shape = broadcast_shape(*shapes) if shapes else ()
+    if out is None:
+        return shape
+    check_outputs(out, shape)
+    return next(o.shape for o in out if o is not None)
+
+
 def _masked(
     context: Context,
     ufunc: np.ufunc,
@@ -117,7 +134,7 @@ def _masked(
     zero = np.zeros((), dtype)[()]
     if target is None:
         return record(context, ufunc, operands, kwargs, shape, (where, zero))
-    old = _plain(as_operand(context, target, ()))
+    old = _plain(as_array(context, target))
     if target.dtype == dtype:
         return record(context, ufunc, operands, kwargs, shape, (where, old))
     value = record(context, ufunc, operands, kwargs, shape, (where, zero))
@@ -206,6 +223,9 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
 
 def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
     """The short way of an operator: `array` is one of the operands."""
+    ready = whole.call(ufunc, (left, right), array._context)
+    if ready is not NotImplemented:
+        return ready
     if left is array:
         other = right
     else:
@@ -282,6 +302,8 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     """``array op= other``."""
     if array._detached:
         return apply(ufunc, (array, other))
+    if whole.update(ufunc, (array, other), array):
+        return array
     if not known(other):
         return ufunc(array, other, out=array) if takes(other) else NotImplemented
     check_writable(array, "write to x.copy()")
@@ -289,7 +311,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     if isinstance(other, (*PYTHON_SCALARS, np.generic)):
         second: Any = other
     else:
-        second = as_operand(context, other, None if is_masked(other) else array._shape)
+        second = as_operand(context, other) if is_masked(other) else as_array(context, other)
         if isinstance(second, DistributedArray):
             same_context((array, second))
             shape = second._shape
@@ -311,9 +333,8 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
         array._node, array._storage = fresh._node, fresh._storage
         return array
     assert isinstance(first, Leaf)
-    if (
-        node.ufunc is np.power and node.dtype.kind in "iu"
-    ):  # it stops where it fails: nothing is written before that is known
+    if node.ufunc is np.power and node.dtype.kind in "iu":
+        # a negative exponent raises in the middle of a chunk: the value is computed before anything is written
         assign(array, array._view_map(), DistributedArray._of_node(node))
         return array
     private = 1 + (type(argument) is Leaf and argument.version is first.version and argument.view == first.view)

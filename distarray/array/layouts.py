@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from distarray.context import Context, group_ids
 from distarray.errors import CoverageError, LayoutError
-from distarray.geometry import IndexMap, Spec, as_spec, blocks, replicated
+from distarray.geometry import IndexMap, as_spec
 from distarray.geometry.specs import Listed
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -32,12 +31,11 @@ def resolve_layout(
     ids = group_ids(context, device)
     if isinstance(layout, Layout):
         mode, layout = layout.mode, layout.index_map
-    spec: Spec
     if layout is None:
-        spec = replicated() if itemsize * math.prod(shape) <= context.SMALL or not shape else blocks(0)
-    else:
-        spec = as_spec(layout)
-    if isinstance(spec, Listed):  # a dict of the user's: hashing it would cost what reading it does
+        index_map = context.default_map(shape, ids, itemsize)
+    elif isinstance(
+        spec := as_spec(layout), Listed
+    ):  # a dict of the user's: hashing it would cost what reading it does
         index_map = spec.resolve(shape, ids)
     else:
         key = ("resolved", spec, shape, ids)

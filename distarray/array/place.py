@@ -95,20 +95,28 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
     return from_chunks(context, layout, chunks, dtype)
 
 
-def as_operand(context: Context, obj: Any, shape: tuple[int, ...] | None) -> Any:
-    """An operand of an operation: arrays of this context as they are, 0-d host arrays as NumPy scalars, others placed.
+def as_operand(context: Context, obj: Any) -> Any:
+    """An operand of an operation: our arrays and NumPy's scalars as they are, 0-d host arrays as such scalars, others placed.
 
-    `shape`, where given, says that the result must be an array (0-d ones too).
+    Raises
+    ------
+    TypeError
+        A masked array with masked elements, whose mask would be lost.
     """
-    if isinstance(obj, DistributedArray):
+    if isinstance(obj, (DistributedArray, np.generic)):
         return obj
-    if isinstance(obj, np.generic) and shape is None:
-        return obj
-    if shape is None and is_masked(obj):
+    if is_masked(obj):
         raise TypeError("a masked array loses its mask as an operand of a distributed array: pass m.filled(value)")
     source = host_or_device_array(obj, None)
-    if shape is None and source.ndim == 0 and isinstance(source, np.ndarray):
-        return source[()]
+    return source[()] if source.ndim == 0 and isinstance(source, np.ndarray) else _placed(context, source)
+
+
+def as_array(context: Context, obj: Any) -> DistributedArray:
+    """An object as an array, 0-d ones too: ours as they are, others placed."""
+    return obj if isinstance(obj, DistributedArray) else _placed(context, host_or_device_array(obj, None))
+
+
+def _placed(context: Context, source: Any) -> DistributedArray:
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
 from distarray.context import current
 
@@ -72,6 +72,6 @@ def new(cls: type[DistributedArray], *args: Any, **kwargs: Any) -> DistributedAr
     if kwargs or len(args) != 1 or not isinstance(args[0], Number):
         raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
     value = args[0] if isinstance(args[0], (int, float, complex, np.generic)) else float(args[0])  # type: ignore[arg-type]
-    result: DistributedArray = as_operand(current(), value, ())
+    result: DistributedArray = as_array(current(), value)
     result._detached = True
     return result

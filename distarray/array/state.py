@@ -7,12 +7,13 @@ The class holds the state, what metadata answers, and placement. Its operators (
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from distarray.array import whole
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
@@ -26,6 +27,7 @@ from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.storage import Operand, Storage, Version, operand
 from distarray.transfer.execute import allocate, gather_to_host, moved, resolve, resolved_operand
+from distarray.transfer.ledger import note_to_host
 
 if TYPE_CHECKING:
     from distarray.context import Context, Group
@@ -48,7 +50,10 @@ class DistributedArray:
         The devices the array lives on; any creation function takes it as ``device=``.
     """
 
-    __slots__ = ("__weakref__", "_context", "_detached", "_dtype", "_node", "_shape", "_storage", "_view", "_writable")
+    __slots__ = (
+        "__weakref__", "_context", "_detached", "_dtype", "_kin", "_map", "_node", "_reach", "_scalar", "_shape", "_storage",
+        "_writable",
+    )  # fmt: skip
 
     __array_priority__ = 100.0
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
@@ -58,7 +63,12 @@ class DistributedArray:
     _dtype: Any
     _node: Node | None
     _storage: Storage | None
-    _view: ViewMap | None
+    _map: ViewMap | tuple[Any, ...] | None  # the view; of `array.whole`, how to work it out
+    _reach: (
+        tuple[Callable[[Any], Any], ...] | None
+    )  # the steps from a chunk that holds all to what the view shows, if known
+    _scalar: Any  # of a detached value that is in no storage yet: a NumPy scalar, and the layout that it will have
+    _kin: Layout | None
     _writable: bool
     _detached: bool
 
@@ -85,7 +95,10 @@ class DistributedArray:
         self._dtype = dtype
         self._node = node
         self._storage = storage
-        self._view = view
+        self._map = view
+        self._reach = () if view is None else None
+        self._scalar = None
+        self._kin = None
         self._writable = writable
         self._detached = detached
         return self
@@ -111,10 +124,16 @@ class DistributedArray:
         if storage is None:
             with self._context.lock:
                 if self._storage is None:
-                    assert self._node is not None
-                    version = demand(self._node)
+                    if self._scalar is not None:
+                        assert self._kin is not None
+                        layout = self._context.layouts.of_shape(self._kin, ())
+                        chunks = whole.value_chunks(self._context, layout, np.array(self._scalar))
+                        version = Version(layout, chunks, self._dtype)
+                    else:
+                        assert self._node is not None
+                        version = demand(self._node)
                     self._storage = Storage(self._context, version)
-                    self._node = None
+                    self._node = self._scalar = None
                 storage = self._storage
         return storage
 
@@ -143,7 +162,16 @@ class DistributedArray:
 
     def _take(self, other: DistributedArray) -> None:
         """Become what another array is, as an in-place change of shape does."""
-        self._shape, self._storage, self._view, self._node = other._shape, other._storage, other._view, None
+        self._shape, self._storage, self._node, self._scalar = other._shape, other._own(), None, None
+        self._map, self._reach = other._map, other._reach
+
+    @property
+    def _view(self) -> ViewMap | None:
+        """What is shown of the storage; None for all of it."""
+        found = self._map
+        if type(found) is tuple:
+            found = self._map = _mapped(found)
+        return found  # type: ignore[return-value]
 
     def _view_map(self) -> ViewMap:
         self._own()
@@ -333,6 +361,10 @@ class DistributedArray:
 
     def _value(self) -> Any:
         """The global value on the host, in C order."""
+        shown = whole.seen(self)
+        if shown is not None:
+            note_to_host(shown.nbytes)
+            return np.array(shown, order="C")
         with self._context.lock:
             self._context.check()
             storage = self._own()
@@ -365,7 +397,9 @@ class DistributedArray:
         __neg__ = __pos__ = __abs__ = __invert__ = _alone
 
         def __divmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
-        def __rdivmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
+
+        __rdivmod__ = __divmod__
+
         def __eq__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
         def __ne__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
         def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any: ...
@@ -405,6 +439,10 @@ class DistributedArray:
         def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray: ...
         def item(self, *args: Any) -> Any: ...
         def tolist(self) -> Any: ...
+        def tobytes(self, order: str | None = "C") -> bytes: ...
+        def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None: ...
+        def dump(self, file: Any) -> None: ...
+        def dumps(self) -> bytes: ...
         def to_numpy(self, dtype: Any = None) -> Any: ...
         def __bool__(self) -> bool: ...
         def __int__(self) -> int: ...
@@ -438,7 +476,9 @@ class DistributedArray:
         @imag.setter
         def imag(self, value: Any) -> None: ...
         def conj(self, out: Any = None) -> Any: ...
-        def conjugate(self, out: Any = None) -> Any: ...
+
+        conjugate = conj
+
         def clip(
             self,
             min: ArrayLike | None = None,
@@ -464,15 +504,9 @@ class DistributedArray:
             initial: Any = NOTHING,
             where: ArrayLike = NOTHING,
         ) -> Any: ...
-        def prod(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
+
+        prod = sum
+
         def max(
             self,
             axis: Axis = None,
@@ -481,20 +515,15 @@ class DistributedArray:
             initial: Any = NOTHING,
             where: ArrayLike = NOTHING,
         ) -> Any: ...
-        def min(
-            self,
-            axis: Axis = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
+
+        min = max
+
         def any(
             self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
         ) -> Any: ...
-        def all(
-            self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
-        ) -> Any: ...
+
+        all = any
+
         def mean(
             self,
             axis: Axis = None,
@@ -516,22 +545,25 @@ class DistributedArray:
             mean: Any = NOTHING,
             correction: float = NOTHING,
         ) -> Any: ...
-        def std(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            ddof: float = 0,
-            keepdims: bool = NOTHING,
-            *,
-            where: ArrayLike = NOTHING,
-            mean: Any = NOTHING,
-            correction: float = NOTHING,
-        ) -> Any: ...
+
+        std = var
+
         def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
-        def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
+
+        argmin = argmax
+
         def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
-        def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
+
+        cumprod = cumsum
+
+
+def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:
+    """The view that a key of another view shows: (that view, its shape, the key, the storage's shape)."""
+    outer, shape, key, whole_shape = lazy
+    if type(outer) is tuple:
+        outer = _mapped(outer)
+    view = (ViewMap.identity(shape) if outer is None else outer).index(key)
+    return None if view.is_identity and view.base == whole_shape else view
 
 
 def _check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import Shape
-from distarray.array.place import as_operand, nested
+from distarray.array.place import as_array, nested
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
 from distarray.array.state import DistributedArray, same_context
 from distarray.errors import ReadOnlyError
@@ -95,7 +95,7 @@ def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
         filled[...] = value
         source: Any = filled[()]
     else:
-        array = as_operand(x._context, value, view.shape)
+        array = as_array(x._context, value)
         if array._context is not x._context:
             same_context((x, array))
         while array.ndim > len(view.shape) and array.shape[0] == 1:

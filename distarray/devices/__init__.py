@@ -10,10 +10,12 @@ from .cuda import CudaDevice, CudaRuntime
 from .gpus import cupy_available, from_dlpack, gpu_count, gpu_report, no_gpu
 from .host import HostDevice
 from .pool import HostPool
+from .quiet import Quiet
 from .remote import RemoteDevice
 from .workers import INLINE_BYTES, Workers, cpu_count, cpu_set, in_turn
 
 __all__ = [
+    "as_int",
     "INLINE_BYTES",
     "Chunk",
     "CudaDevice",
@@ -21,6 +23,7 @@ __all__ = [
     "Device",
     "HostDevice",
     "HostPool",
+    "Quiet",
     "RemoteDevice",
     "Workers",
     "cpu_count",

@@ -251,6 +251,11 @@ class Device(abc.ABC):
         """
         return None
 
+    def rows(self, arrays: Sequence[Any]) -> Any:
+        """The arrays of chunks that `empties` made together as a few matrices, a flat row for each, in their order and without
+        a copy; None where they do not lie so."""
+        return None
+
     def full(self, shape: Sequence[int], dtype: npt.DTypeLike, value: Any, label: str = "") -> Chunk:
         """A chunk whose every element is `value`, cast to `dtype` as ``numpy.full`` casts it."""
         chunk = self.empty(shape, dtype, label)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from itertools import groupby
 from math import prod
 from sys import getrefcount
 from typing import Any
@@ -25,6 +26,9 @@ __all__ = ["HostDevice", "HostPool", "Workers", "cpu_count"]
 
 MANY = 4
 """Fewer chunks than this are made one by one, each with memory of its own that can be reused as soon as it ends."""
+
+COLUMNS = 16
+"""How many columns of a transposed matrix are copied at a time: two lines of the cache for each row."""
 
 _ALWAYS_ACTIVE: AbstractContextManager[None] = nullcontext()
 
@@ -122,6 +126,19 @@ class HostDevice(Device):
             size += array.size
         return np.ndarray((size,), first.dtype, buffer, buffer.offset)
 
+    def rows(self, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]] | None:
+        first = arrays[0]
+        buffer = first.base
+        if type(buffer) is not Buffer or buffer.parts != len(arrays) or any(a.base is not buffer for a in arrays):
+            return None
+        found = []
+        at = buffer.offset
+        for size, run in groupby([array.size for array in arrays]):
+            matrix = np.ndarray((len(list(run)), size), first.dtype, buffer, at)
+            found.append(matrix)
+            at += matrix.nbytes
+        return found
+
     def fill(self, array: Any, value: Any) -> None:
         np.copyto(array, value, casting="unsafe")
 
@@ -145,7 +162,10 @@ class HostDevice(Device):
         self._match(dst_array, src_array, src_device)
         if src_device.kind != self.kind:
             src_array = src_device.to_host(src_array)
-        np.copyto(dst_array, src_array)
+        if dst_array.ndim == 2 and dst_array.nbytes >= LEAST and abs(src_array.strides[0]) < abs(src_array.strides[1]):
+            _transpose(dst_array, src_array)
+        else:
+            np.copyto(dst_array, src_array)
 
     def active(self) -> AbstractContextManager[None]:
         return _ALWAYS_ACTIVE
@@ -155,3 +175,10 @@ class HostDevice(Device):
 
     def owns(self, array: Any) -> bool:
         return isinstance(array, np.ndarray)
+
+
+def _transpose(dst: npt.NDArray[Any], src: npt.NDArray[Any]) -> None:
+    """Copy a matrix that lies the other way round, some columns at a time: NumPy's own order reads a line of the cache
+    for each element."""
+    for low in range(0, dst.shape[1], COLUMNS):
+        dst[:, low : low + COLUMNS] = src[:, low : low + COLUMNS]

@@ -41,7 +41,7 @@ class Kernel:
 
     def __init__(self, lib: Any, source: str, fields: str) -> None:
         self._function = lib.RawModule(code=source, options=OPTIONS).get_function("kernel")
-        packed = Struct("@" + fields)
+        packed = Struct(f"@{fields}0q")  # to its full size, which the launch copies
         self._pack = packed.pack
         self._type = np.dtype(("V", packed.size))
 
@@ -62,13 +62,11 @@ class Kernels:
         """What stands under a key, made at the first call."""
         try:
             found = self._held[key]
-        except KeyError:
-            found = make()
-            self._held[key] = found
+            self._held.move_to_end(key)
+        except KeyError:  # or another thread has just taken it out
+            found = self._held[key] = make()
             while len(self._held) > self._most:
                 self._held.popitem(last=False)
-            return found
-        self._held.move_to_end(key)
         return found
 
 

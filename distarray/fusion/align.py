@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from distarray.errors import LayoutComplexityError
-from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap, blocks
+from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap
 from distarray.geometry._spatial import MAX_PIECES, RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
 
@@ -228,11 +228,17 @@ def _choose(context: Context, operands: _Operands, nbytes: int) -> tuple[Layout,
         pool = replicated if lifted.is_replicated else candidates
         if lifted not in pool:
             pool.append(lifted)
+    grown = all(math.prod(leaf.view.shape) < math.prod(shape) for leaf in leaves)
+    worth = context.minimum_chunk > 1 and math.prod(shape) >= 2 * context.minimum_chunk
+    if grown and worth and all(leaf.layout.is_whole for leaf in leaves):  # none is cut, and the result is worth it
+        candidates, replicated = [], []
     if not candidates:
-        grown = all(math.prod(leaf.view.shape) < math.prod(shape) for leaf in leaves)
         if replicated and not (grown and nbytes > context.SMALL):
             return context.layout(replicated[0]), None
-        candidates.append(blocks(0).resolve(shape, context.group.ids))
+        devices = sorted({device for leaf in leaves for device in leaf.layout.devices})
+        candidates.append(
+            context.default_map(shape, tuple(devices or context.group.ids), nbytes // max(1, math.prod(shape)))
+        )
     if len(candidates) == 1:
         return context.layout(candidates[0]), None
     middle = _middle(shape, candidates)

@@ -408,7 +408,7 @@ def write(
         al = alignment_of(context, program, settled, seen.layout, identity.shape)
         mine = [leaf for leaf in settled if leaf.version is version]
         others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
-        in_place = not others and not version.pinned(1 + private)
+        in_place = not others and not version.pinned(by_writer=private)
         guard = context.guarding("assignment", fallible=(type(value) is Node and fallible(value)) or None)
         if storage.exposed and not in_place:
             _write_through(context, program, settled, al, version, seen, guard)

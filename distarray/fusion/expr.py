@@ -256,7 +256,10 @@ def forced(node: Node) -> bool:
         return True
     if node.ufunc is np.power and node.dtype.kind in "iu":
         return True
-    return is_loud(node.errors) or any(type(a) is Leaf and a.exposed for a in node.args)
+    for arg in node.args:
+        if type(arg) is Leaf and arg.exposed:
+            return True
+    return is_loud(node.errors)
 
 
 def is_loud(errors: dict[str, Any]) -> bool:

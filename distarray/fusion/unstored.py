@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from distarray.fusion.demand import alignment_of, compile_expression, operands_of, resolve_leaves
 from distarray.fusion.expr import Node
 from distarray.fusion.kernels.element import element_of
-from distarray.fusion.kernels.pending import Pending
+from distarray.fusion.kernels.pending import PendingProgram
 from distarray.fusion.meeting import meeting_place
 from distarray.storage import Operand
 
@@ -48,5 +48,5 @@ def unstored(context: Context, node: Node) -> Operand | None:
             continue
         with device.active():
             operands = operands_of(settled, al, (), cell)
-        arrays.append(Pending(lib, program, operands, region.shape, node.dtype))
+        arrays.append(PendingProgram(lib, program, operands, region.shape, node.dtype))
     return Operand(al.layout, arrays, node.dtype)

@@ -111,7 +111,7 @@ class PairCall(Call):
         return summary(f"message {' and '.join(ways)} rank {self.peer}", self.signature)
 
 
-class _Block:
+class _Making:
     """``with wire.making(...)``: an exception inside gives the wire up."""
 
     def __init__(self, wire: MpiWire) -> None:
@@ -153,7 +153,7 @@ class MpiWire(MpiCommunicator):
         self._suspects: dict[int, float] = {}  # who has sent data of a later call, since when
         self._mutual: dict[int, float] = {}  # who waits for this process while it waits for them, since when
         self._looked = 0.0
-        self._block = _Block(self)
+        self._block = _Making(self)
         self._unsaid: tuple[type[CommunicationError], str] | None = None
         self._call = Call(0, "collective", Signature("init_process_group"))
         super().__init__(comm, deadline, duplicate=False)
@@ -180,7 +180,7 @@ class MpiWire(MpiCommunicator):
         self._sent[peer] += out
         self._got[peer] += into
 
-    def making(self, what: What, inward: int | None = None) -> _Block:
+    def making(self, what: What, inward: int | None = None) -> _Making:
         """Begin the call that was counted last, once its arguments are known to be good; a block of rounds follows.
 
         `inward` is what is hashed of the message that comes back, where it is not the one that goes.

@@ -33,7 +33,7 @@ WIDE = {"int16": "int32", "uint16": "uint32"}
 PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
-class Plan(NamedTuple):
+class Folding(NamedTuple):
     """How NCCL reduces a data type: its number, numbers an element, the operation, and a type to convert to first."""
 
     type: int
@@ -42,15 +42,15 @@ class Plan(NamedTuple):
     wide: str
 
 
-def plan_of(dtype: np.dtype[Any], op: str) -> Plan:
+def plan_of(dtype: np.dtype[Any], op: str) -> Folding:
     name = dtype.name
     if name == "bool":
-        return Plan(TYPE["uint8"], 1, OP["max" if op in ("sum", "max") else "min"], "")
+        return Folding(TYPE["uint8"], 1, OP["max" if op in ("sum", "max") else "min"], "")
     if name in WIDE:
-        return Plan(TYPE[WIDE[name]], 1, OP[op], WIDE[name])
+        return Folding(TYPE[WIDE[name]], 1, OP[op], WIDE[name])
     if name in PARTS:
-        return Plan(TYPE[PARTS[name]], 2, OP[op], "")
-    return Plan(TYPE[name], 1, OP[op], "")
+        return Folding(TYPE[PARTS[name]], 2, OP[op], "")
+    return Folding(TYPE[name], 1, OP[op], "")
 
 
 def stream_address(stream: Any) -> int:
@@ -81,7 +81,7 @@ class NcclEngine(ProcessGroup):
         self._stream: Callable[[], Any] = cupy.cuda.get_current_stream
         self.calls = calls
         self.device = device
-        self._plans: dict[tuple[np.dtype[Any], str], Plan] = {}
+        self._plans: dict[tuple[np.dtype[Any], str], Folding] = {}
 
     @abc.abstractmethod
     def _call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
@@ -186,7 +186,7 @@ class NcclEngine(ProcessGroup):
 
     # ---- helpers
 
-    def _plan(self, dtype: np.dtype[Any], op: str) -> Plan:
+    def _plan(self, dtype: np.dtype[Any], op: str) -> Folding:
         plan = self._plans.get((dtype, op))
         if plan is None:
             # NCCL averages one rank's data wrongly where the count is odd (2.28.9 left the last elements 0)
@@ -207,7 +207,9 @@ class NcclEngine(ProcessGroup):
         """A block in which this GPU and a stream are current."""
         return _On(self._cupy, self.device, stream)
 
-    def _widened(self, plan: Plan, source: Any, target: Any, stream: int) -> tuple[Any, Any, Callable[[], None] | None]:
+    def _widened(
+        self, plan: Folding, source: Any, target: Any, stream: int
+    ) -> tuple[Any, Any, Callable[[], None] | None]:
         """The arrays that NCCL gets, and how the result comes into `target` where they are others."""
         if not plan.wide:
             return source, target, None

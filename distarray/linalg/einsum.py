@@ -14,7 +14,7 @@ import numpy as np
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, view
 from distarray.array.functions import implements
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
 from distarray.array.writing import overwrite
 from distarray.context import Context
@@ -227,7 +227,7 @@ def _contracted(
     )
     left, right = a.array, b.array
     if not isinstance(left, DistributedArray) and not isinstance(right, DistributedArray):
-        left = as_operand(context, left, left.shape)
+        left = as_array(context, left)
     return _Term(contract(context, "einsum", problem, left, right, dtype), "".join([*batch, *m, *n]))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from distarray.algorithms import stacks
 from distarray.algorithms.panels import Panels, taking_part, width_for
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 
@@ -29,7 +29,7 @@ def arrays(*items: Any) -> tuple[Context, list[Any]]:
     found = []
     for item in items:
         if not isinstance(item, DistributedArray):
-            item = as_operand(context, item, np.shape(item))
+            item = as_array(context, item)
         found.append(item)
     return context, found
 

@@ -1,6 +1,6 @@
 """Products of arrays: ``matmul`` and ``@``, dot, inner, outer, vdot, vecdot, matvec, vecmat, tensordot.
 
-Each function checks shapes and dtypes as NumPy does and says which axes meet; one contraction (``_product``) does the
+Each function checks shapes and dtypes as NumPy does and says which axes meet; one contraction (``algorithms/product.py``) does the
 rest, for any layouts and any number of axes. Results of which the summed axis is split over devices are left in SUM
 mode, so that nothing is folded before it is needed; those of half precision are added in a wider
 dtype and rounded once.

@@ -13,7 +13,7 @@ import numpy as np
 from distarray.algorithms.lu import LU
 from distarray.algorithms.panels import Panels
 from distarray.array.functions import implements
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
 from distarray.linalg.decompositions import svd
 from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, is_spread, matrix, real, square
@@ -54,7 +54,10 @@ def solve(a: Any, b: Any) -> DistributedArray:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: none for stacks that are split over the batch. A matrix of at most 512 rows goes whole to one device. A
+    larger one is dealt to its devices in panels of columns, and moves each panel to the devices to its right, n²/2 elements
+    to each, and once more to the devices with right-hand sides, in memory of one matrix more; see
+    ``distarray.algorithms.lu``, also for the source. The result is in the default layout, blocks of rows.
 
     Examples
     --------
@@ -128,7 +131,7 @@ def inv(a: Any) -> DistributedArray:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: that of :func:`solve` with the identity's columns, which are made where they are needed.
 
     Examples
     --------
@@ -177,7 +180,7 @@ def slogdet(a: Any) -> Any:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: that of the factorization in :func:`solve`, and the diagonal of U to all processes.
     """
     _, (x,) = arrays(a)
     square(x)
@@ -225,9 +228,9 @@ def det(a: Any) -> DistributedArray:
 
 def _value(x: DistributedArray, value: Any, dtype: Any) -> DistributedArray:
     """A value that all processes know, as a 0-d array beside `x`."""
-    found = as_operand(x._context, np.asarray(value, dtype), ())
+    found = as_array(x._context, np.asarray(value, dtype))
     found._detached = True
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _det(device: Any, a: Any) -> Any:

@@ -1,1 +1,1 @@
-"""The array functions, a module for each chapter of the standard. Importing the package registers them all."""
+"""NumPy's main namespace, a module for each chapter. Each registers what NumPy's functions dispatch to (``implements``)."""

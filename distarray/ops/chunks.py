@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distarray.array.dtypes import check_dtype, dtype_named
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
@@ -125,7 +125,7 @@ def map_chunks(f: Callable[..., Any], x: Any, *others: Any, dtype: Any = None) -
         if isinstance(other, (*PYTHON_SCALARS, np.generic)):
             given.append(other)
             continue
-        aligned = as_operand(context, other, ())
+        aligned = as_array(context, other)
         same_context((array, aligned))
         if broadcast_shape(array.shape, aligned.shape) != array.shape:
             raise ValueError(

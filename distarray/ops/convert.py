@@ -7,12 +7,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DTypeLike, LayoutLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_or_device_array, place
-from distarray.array.state import DistributedArray, astype_node, copy_array, detach
+from distarray.array.state import DistributedArray, astype_node, copy_array, detach, from_chunks
 from distarray.context import current, group_ids
+from distarray.devices import from_dlpack as foreign_array
 from distarray.errors import UnsupportedError
 from distarray.fusion.expr import warn_complex
 from distarray.geometry import Region
@@ -20,15 +22,15 @@ from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.ops.processes import scattered
 
-__all__ = ["asarray", "copy", "distributed_array"]
+__all__ = ["asarray", "copy", "distributed_array", "from_dlpack"]
 
 
 def asarray(
     obj: Any,
     /,
     *,
-    dtype: Any = None,
-    layout: Any = None,
+    dtype: DTypeLike = None,
+    layout: LayoutLike = None,
     device: Any = None,
     copy: bool | None = None,
     root: int | None = None,
@@ -113,6 +115,68 @@ def asarray(
     )
 
 
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> DistributedArray:
+    """An array of any library with DLPack as a distributed array.
+
+    Parameters
+    ----------
+    x : object with ``__dlpack__`` and ``__dlpack_device__``
+        In the host's memory, or on a GPU. A DistributedArray stays as it is where it may.
+    device : Group, int or list of int, optional
+        The devices to use. Default: all of the current context.
+    copy : bool, optional
+        True, or None: the values are copied to the devices. False: the array's own memory becomes the one chunk, which one
+        device of its kind allows; what others write to it then shows.
+
+    Returns
+    -------
+    DistributedArray
+
+    Raises
+    ------
+    TypeError
+        `x` has no DLPack.
+    BufferError
+        ``copy=False``, and a copy is needed.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.from_dlpack(np.arange(3)).get()
+    array([0, 1, 2])
+    """
+    if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
+        raise TypeError(f"from_dlpack takes objects with __dlpack__ and __dlpack_device__, not {type(x).__name__}")
+    if isinstance(x, DistributedArray):
+        try:
+            return asarray(x, device=device, copy=copy)
+        except ValueError as error:
+            raise BufferError(str(error)) from None
+    context = current()
+    source = foreign_array(x)
+    ids = group_ids(context, device)
+    if copy is not False:
+        layout = resolve_layout(context, None, source.shape, device=device, itemsize=check_dtype(source.dtype).itemsize)
+        return place(context, source, layout)
+    owner = context.by_id[ids[0]]
+    if len(ids) > 1 or owner.process != context.process or not owner.owns(source) or not source.flags.c_contiguous:
+        raise BufferError(
+            f"copy=False, and an array of shape {source.shape} must be copied to devices {list(ids)}: pass copy=None, or "
+            f"device= one device whose memory the array is in, in C order"
+        )
+    check_dtype(source.dtype)
+    layout = resolve_layout(context, None, source.shape, device=device, itemsize=source.dtype.itemsize)
+    result = from_chunks(context, layout, [owner.adopt(source, "from_dlpack")], source.dtype)
+    result._own().exposed = True
+    result._writable = not isinstance(source, np.ndarray) or bool(source.flags.writeable)
+    return result
+
+
 def distributed_array(array: Any, index_map: Any, mode: Mode | str | None = Mode.REPLICA) -> DistributedArray:
     """Distribute an array by an index map, as ``cupyx.distributed.array.distributed_array`` does.
 
@@ -157,7 +221,7 @@ def distributed_array(array: Any, index_map: Any, mode: Mode | str | None = Mode
 
 
 @implements(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> DistributedArray:
+def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> DistributedArray:
     """A copy of an array, in the layout that its view shows. Communication: none.
 
     The copy shares buffers with a whole array until one of them is written to.
@@ -240,7 +304,8 @@ def dlpack(
     devices."""
     wanted = (1, 0) if dl_device is None else tuple(map(int, dl_device))
     if copy is False or wanted != (1, 0):
-        whole = None if copy else _whole_chunk(x, wanted)
+        told = max_version is not None and max_version[0] >= 1  # older consumers can't be told that memory is read-only
+        whole = None if copy else _whole_chunk(x, wanted, told)
         if whole is None:
             raise BufferError(
                 f"no chunk of this process holds the whole array on DLPack's device {wanted}: pass copy=None and "
@@ -250,10 +315,11 @@ def dlpack(
     return x.get().__dlpack__(max_version=max_version)
 
 
-def _whole_chunk(x: DistributedArray, device: tuple[int, ...]) -> Any:
+def _whole_chunk(x: DistributedArray, device: tuple[int, ...], told: bool) -> Any:
     """The live chunk of this process that holds all of an array, on a device of DLPack's; None where there is none.
 
-    It is read-only where the array is, and where others hold copies that writes to it would leave behind.
+    It is read-only where the array is, and, if the consumer can be `told` so, where others hold copies that writes to it
+    would leave behind: those who write to what they got write to every chunk, as with ``x.all_chunks()``.
     """
     layout = x.layout
     full = Region.full(x.shape)
@@ -266,7 +332,7 @@ def _whole_chunk(x: DistributedArray, device: tuple[int, ...]) -> Any:
             chunk = held[device_id][layout.index_map.regions(device_id).index(region)]
             if tuple(map(int, chunk.__dlpack_device__())) != device:
                 continue
-            if isinstance(chunk, np.ndarray) and (len(holders) > 1 or not x._writable):
+            if isinstance(chunk, np.ndarray) and ((told and len(holders) > 1) or not x._writable):
                 chunk = chunk.view()
                 chunk.flags.writeable = False
             return chunk

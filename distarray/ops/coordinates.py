@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import DTypeLike, LayoutLike, ShapeLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -33,7 +34,7 @@ def eye(
     dtype: Any = float,
     order: str = "C",
     *,
-    layout: Any = None,
+    layout: LayoutLike = None,
     device: Any = None,
 ) -> DistributedArray:
     """A matrix of N × M with ones on the `k`-th diagonal and zeros elsewhere.
@@ -53,7 +54,7 @@ def eye(
 
 
 @implements(np.identity)
-def identity(n: int, dtype: Any = None, *, layout: Any = None, device: Any = None) -> DistributedArray:
+def identity(n: int, dtype: DTypeLike = None, *, layout: LayoutLike = None, device: Any = None) -> DistributedArray:
     """The n × n identity matrix; see :func:`eye`."""
     return eye(n, dtype=dtype, layout=layout, device=device)
 
@@ -66,7 +67,7 @@ def _below(lib: Any, region: Region, k: int) -> Any:
 
 @implements(np.tri)
 def tri(
-    N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, layout: Any = None, device: Any = None
+    N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, layout: LayoutLike = None, device: Any = None
 ) -> DistributedArray:
     """A matrix of N × M with ones at and below the `k`-th diagonal and zeros elsewhere.
 
@@ -121,10 +122,10 @@ def _triangle(m: Any, k: int, lower: bool, name: str) -> DistributedArray:
 @implements(np.fromfunction)
 def fromfunction(
     function: Callable[..., Any],
-    shape: Any,
+    shape: ShapeLike,
     *,
     dtype: Any = float,
-    layout: Any = None,
+    layout: LayoutLike = None,
     device: Any = None,
     **kwargs: Any,
 ) -> DistributedArray:
@@ -239,7 +240,7 @@ def spread(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
 # --- conversions with like= -------------------------------------------------------------------------------------------
 
 
-@implements(np.asarray, np.asanyarray, np.ascontiguousarray)
+@implements(np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
 def _asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None
 ) -> DistributedArray:
@@ -247,9 +248,21 @@ def _asarray(
     return asarray(a, dtype=dtype, device=device, copy=copy)
 
 
+@implements(np.require)
+def _require(a: Any, dtype: Any = None, requirements: Any = None) -> DistributedArray:
+    """``np.require(a, like=x)``: chunks are C-contiguous, aligned and owned, whatever is required."""
+    return asarray(a, dtype=dtype)
+
+
 @implements(np.array)
 def array(
-    object: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, subok: bool = False, ndmin: int = 0
+    object: Any,
+    dtype: DTypeLike = None,
+    *,
+    copy: bool | None = True,
+    order: Any = None,
+    subok: bool = False,
+    ndmin: int = 0,
 ) -> DistributedArray:
     """A new array of an object's values, as ``numpy.array``; :func:`asarray` takes a layout.
 

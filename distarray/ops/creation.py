@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -64,7 +65,7 @@ def _uninitialised(context: Context, target: Layout, dtype: Any) -> DistributedA
 
 @implements(np.empty)
 def empty(
-    shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None, device: Any = None
+    shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: Any = None
 ) -> DistributedArray:
     """An array of uninitialised memory; elements that several chunks hold are zero.
 
@@ -90,7 +91,7 @@ def empty(
 
 @implements(np.zeros)
 def zeros(
-    shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None, device: Any = None
+    shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: Any = None
 ) -> DistributedArray:
     """An array of zeros. Parameters as for :func:`empty`.
 
@@ -111,7 +112,7 @@ def zeros(
 
 @implements(np.ones)
 def ones(
-    shape: Any, dtype: Any = None, order: str = "C", *, layout: Any = None, device: Any = None
+    shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: Any = None
 ) -> DistributedArray:
     """An array of ones. Parameters as for :func:`empty`.
 
@@ -125,7 +126,13 @@ def ones(
 
 @implements(np.full)
 def full(
-    shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, layout: Any = None, device: Any = None
+    shape: ShapeLike,
+    fill_value: Any,
+    dtype: DTypeLike = None,
+    order: str = "C",
+    *,
+    layout: LayoutLike = None,
+    device: Any = None,
 ) -> DistributedArray:
     """An array of one value, or of an array's values broadcast to the shape. Parameters as for :func:`empty`.
 
@@ -183,13 +190,13 @@ def _like(a: Any, dtype: Any, shape: Any, layout: Any, device: Any) -> tuple[Con
 
 @implements(np.empty_like)
 def empty_like(
-    a: Any,
-    dtype: Any = None,
+    a: ArrayLike,
+    dtype: DTypeLike = None,
     order: str = "K",
     subok: bool = True,
     shape: Any = None,
     *,
-    layout: Any = None,
+    layout: LayoutLike = None,
     device: Any = None,
 ) -> DistributedArray:
     """An array of uninitialised memory with the shape, dtype and layout of `a`, each unless it is given.
@@ -203,46 +210,46 @@ def empty_like(
 
 @implements(np.zeros_like)
 def zeros_like(
-    a: Any,
-    dtype: Any = None,
+    a: ArrayLike,
+    dtype: DTypeLike = None,
     order: str = "K",
     subok: bool = True,
     shape: Any = None,
     *,
-    layout: Any = None,
+    layout: LayoutLike = None,
     device: Any = None,
 ) -> DistributedArray:
     """An array of zeros like `a`; see :func:`empty_like`."""
-    context, target, dtype = _like(a, dtype, shape, layout, device)
-    return _filled(context, target, dtype, dtype.type(0), "zeros_like")
+    context, target, kind = _like(a, dtype, shape, layout, device)
+    return _filled(context, target, kind, kind.type(0), "zeros_like")
 
 
 @implements(np.ones_like)
 def ones_like(
-    a: Any,
-    dtype: Any = None,
+    a: ArrayLike,
+    dtype: DTypeLike = None,
     order: str = "K",
     subok: bool = True,
     shape: Any = None,
     *,
-    layout: Any = None,
+    layout: LayoutLike = None,
     device: Any = None,
 ) -> DistributedArray:
     """An array of ones like `a`; see :func:`empty_like`."""
-    context, target, dtype = _like(a, dtype, shape, layout, device)
-    return _filled(context, target, dtype, dtype.type(1), "ones_like")
+    context, target, kind = _like(a, dtype, shape, layout, device)
+    return _filled(context, target, kind, kind.type(1), "ones_like")
 
 
 @implements(np.full_like)
 def full_like(
-    a: Any,
+    a: ArrayLike,
     fill_value: Any,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     order: str = "K",
     subok: bool = True,
     shape: Any = None,
     *,
-    layout: Any = None,
+    layout: LayoutLike = None,
     device: Any = None,
 ) -> DistributedArray:
     """An array of one value like `a`; see :func:`empty_like` and :func:`full`."""
@@ -267,9 +274,9 @@ def arange(
     start: Any = None,
     stop: Any = None,
     step: Any = None,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     *,
-    layout: Any = None,
+    layout: LayoutLike = None,
     device: Any = None,
 ) -> DistributedArray:
     """Evenly spaced values in the half-open interval [start, stop), to the bit as NumPy computes them.
@@ -368,10 +375,10 @@ def linspace(
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     axis: int = 0,
     *,
-    layout: Any = None,
+    layout: LayoutLike = None,
     device: Any = None,
 ) -> Any:
     """`num` evenly spaced values from `start` to `stop`, to the bit as NumPy computes them.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.functions import NOTHING, implements
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, same_context
 from distarray.geometry._keys import normalize_axes
 from distarray.ops.convert import asarray, astype
@@ -58,7 +58,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any
     """
     known = [item for item in (a, prepend, append) if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(a)._context
-    x: DistributedArray = as_operand(context, a, np.shape(a))
+    x: DistributedArray = as_array(context, a)
     n = operator.index(n)
     if n == 0:
         return x
@@ -74,7 +74,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any
     def joined(item: Any) -> list[DistributedArray]:
         if item is NOTHING or item is None:
             return []
-        piece = as_operand(context, item, np.shape(item))
+        piece = as_array(context, item)
         if not piece.ndim:
             piece = piece._viewed(piece._view_map().broadcast_to((*x.shape[:at], 1, *x.shape[at + 1 :])))
         return [piece]
@@ -109,7 +109,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> DistributedAr
         if item is None:
             return []
         # a Python number counts by its value, as NumPy's own cast does
-        piece: DistributedArray = as_operand(x._context, item, np.shape(item))
+        piece: DistributedArray = as_array(x._context, item)
         if not np.can_cast(piece.dtype, x.dtype, "same_kind"):
             raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
         return [astype(ravel(piece), x.dtype)]

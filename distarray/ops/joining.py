@@ -1,4 +1,4 @@
-"""Arrays put together from others: joined, stacked, repeated, rolled, padded. Each source is written straight into its
+"""Arrays put together from others: joined, stacked, repeated, rolled. Each source is written straight into its
 place in the result; nothing is gathered."""
 
 from __future__ import annotations
@@ -11,29 +11,28 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_operand
+from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_writable
 from distarray.context import Context, current
 from distarray.devices import Chunk
-from distarray.errors import UnsupportedError
 from distarray.fusion.demand import write
 from distarray.fusion.expr import Leaf
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
-from distarray.ops.generate import generate
 from distarray.ops.manipulation import atleast_1d, atleast_2d, atleast_3d, expand_dims
 from distarray.ops.reshaping import reshape
 from distarray.storage import Operand, operand
 from distarray.transfer.execute import allocate, copy_into, gather_to_host, redistribute
 
 __all__ = [
-    "append", "block", "column_stack", "concat", "concatenate", "dstack", "hstack", "pad", "repeat", "roll", "stack", "tile",
+    "append", "block", "column_stack", "concat", "concatenate", "dstack", "hstack", "repeat", "roll", "stack", "tile",
     "vstack",
 ]  # fmt: skip
 
@@ -117,16 +116,16 @@ def _common(arrays: Sequence[Any]) -> tuple[Context, list[DistributedArray], Any
     """Context, distributed operands, and the dtype that NumPy promotes them to."""
     known = [a for a in arrays if isinstance(a, DistributedArray)]
     context = same_context(known) if known else current()
-    arrays = [a if type(a) in PYTHON_SCALARS else as_operand(context, a, ()) for a in arrays]
+    arrays = [a if type(a) in PYTHON_SCALARS else as_array(context, a) for a in arrays]
     dtype = np.result_type(*[a if type(a) in PYTHON_SCALARS else a.dtype for a in arrays])
     none = np.empty(0, dtype)  # NumPy itself converts Python numbers, or refuses them
     arrays = [np.concatenate([none, a], axis=None).reshape(()) if type(a) in PYTHON_SCALARS else a for a in arrays]
-    return context, [as_operand(context, a, ()) for a in arrays], dtype
+    return context, [as_array(context, a) for a in arrays], dtype
 
 
 @implements(np.concatenate)
 def concatenate(
-    arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str | None = None
+    arrays: Any, axis: int | None = 0, out: Any = None, dtype: DTypeLike = None, casting: str | None = None
 ) -> Any:
     """Arrays joined along an existing axis.
 
@@ -213,7 +212,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
 
 
 @implements(np.stack)
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str | None = None) -> Any:
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: DTypeLike = None, casting: str | None = None) -> Any:
     """Arrays of one shape joined along a new axis; see :func:`concatenate`."""
     given = list(arrays)
     if not given:
@@ -231,13 +230,13 @@ def _listed(found: Any) -> list[DistributedArray]:
 
 
 @implements(np.vstack)
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def vstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the first axis, those with one axis as rows; see :func:`concatenate`."""
     return concatenate(_listed(atleast_2d(*tup)), 0, None, dtype, casting)
 
 
 @implements(np.hstack)
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def hstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the second axis, those with one axis along it; see :func:`concatenate`."""
     arrays = _listed(atleast_1d(*tup))
     return concatenate(arrays, 0 if arrays and arrays[0].ndim == 1 else 1, None, dtype, casting)
@@ -330,7 +329,7 @@ def _tiled(x: DistributedArray, n: int, axis: int) -> DistributedArray:
 
 
 @implements(np.repeat)
-def repeat(a: Any, repeats: Any, axis: int | None = None) -> DistributedArray:
+def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> DistributedArray:
     """Each element repeated along an axis, or of the flattened array.
 
     Parameters
@@ -398,7 +397,7 @@ def _counts(repeats: Any, n: int) -> list[int]:
 
 
 @implements(np.roll)
-def roll(a: Any, shift: Any, axis: Any = None) -> DistributedArray:
+def roll(a: ArrayLike, shift: Any, axis: Axis = None) -> DistributedArray:
     """Elements shifted along axes, or through the flattened array; those that leave come in at the other end.
 
     Notes
@@ -440,52 +439,3 @@ def _rolled(x: DistributedArray, shifts: Sequence[int]) -> DistributedArray:
     for parts in product(*cuts):
         pieces.append((tuple(to for to, _ in parts), x[(*(frm for _, frm in parts), ...)]))
     return assemble(_fresh(context, context.layout(index_map), x.dtype), pieces)
-
-
-@implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> DistributedArray:
-    """The array with constants put around it.
-
-    Parameters
-    ----------
-    array : array_like
-    pad_width : int, pair, or one pair for each axis
-    mode : "constant"
-    constant_values : scalar, pair, or one pair for each axis
-
-    Notes
-    -----
-    Communication: as of :func:`concatenate`.
-    """
-    x = asarray(array)
-    if mode != "constant":
-        raise UnsupportedError(f"np.pad has no distributed mode {mode!r}: use mode='constant', or join parts of x")
-    values = kwargs.pop("constant_values", 0)
-    if kwargs:
-        raise ValueError(f"unsupported keyword arguments for mode 'constant': {set(kwargs)}")
-    if isinstance(pad_width, dict):
-        pad_width = [pad_width.get(axis, pad_width.get(axis - x.ndim, 0)) for axis in range(x.ndim)]
-        pad_width = [(w, w) if np.ndim(w) == 0 else w for w in pad_width]
-    widths = np.asarray(pad_width)
-    if widths.dtype.kind not in "iu":
-        raise TypeError("`pad_width` must be of integral type.")
-    widths = np.broadcast_to(widths, (x.ndim, 2))
-    if (widths < 0).any():
-        raise ValueError("index can't contain negative values")
-    sides = [(int(a), int(b)) for a, b in widths]
-    fills = np.broadcast_to(np.asarray(values), (x.ndim, 2))
-    shape = tuple(n + low + high for n, (low, high) in zip(x.shape, sides, strict=True))
-    axis = next((i for i, (low, high) in enumerate(sides) if low or high), 0)
-    target = _target(x._context, shape, [x], x.dtype, axis) if x.ndim else resolve_layout(x._context, None, shape)
-    zero = x.dtype.type(0)
-    result = generate(x._context, target, x.dtype, lambda device, _, out: device.fill(out, zero), "pad")
-    inner = [slice(low, low + n) for n, (low, _) in zip(x.shape, sides, strict=True)]
-    for i, (low, high) in enumerate(sides):
-        head = (slice(None),) * i
-        for width, part, value in (
-            (low, slice(0, low), fills[i, 0]),
-            (high, slice(shape[i] - high, None), fills[i, 1]),
-        ):
-            if width and fills.any():
-                result[(*head, part)] = value
-    return assemble(result, [(tuple(inner), x)])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
@@ -31,7 +32,7 @@ def _permuted(x: DistributedArray, order: Sequence[int]) -> DistributedArray:
 
 
 @implements(np.transpose, np.permute_dims)
-def transpose(a: Any, axes: Any = None) -> DistributedArray:
+def transpose(a: ArrayLike, axes: Any = None) -> DistributedArray:
     """The array with its axes permuted: a view.
 
     Parameters
@@ -65,7 +66,7 @@ def transpose(a: Any, axes: Any = None) -> DistributedArray:
     return _permuted(x, order)
 
 
-def permute_dims(x: Any, /, axes: Any) -> DistributedArray:
+def permute_dims(x: ArrayLike, /, axes: Any) -> DistributedArray:
     """The standard's name of :func:`transpose`."""
     return transpose(x, axes)
 
@@ -78,7 +79,7 @@ def _transpose_method(x: DistributedArray, *axes: Any) -> DistributedArray:
 
 
 @implements(np.matrix_transpose)
-def matrix_transpose(x: Any, /) -> DistributedArray:
+def matrix_transpose(x: ArrayLike, /) -> DistributedArray:
     """The last two axes exchanged: a view. Communication: none."""
     array = asarray(x)
     if array.ndim < 2:
@@ -89,7 +90,7 @@ def matrix_transpose(x: Any, /) -> DistributedArray:
 
 
 @implements(np.swapaxes)
-def swapaxes(a: Any, axis1: int, axis2: int) -> DistributedArray:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> DistributedArray:
     """Two axes exchanged: a view. Communication: none."""
     x = asarray(a)
     first, second = normalize_axis_index(axis1, x.ndim), normalize_axis_index(axis2, x.ndim)
@@ -99,7 +100,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> DistributedArray:
 
 
 @implements(np.moveaxis)
-def moveaxis(a: Any, source: Any, destination: Any) -> DistributedArray:
+def moveaxis(a: ArrayLike, source: Any, destination: Any) -> DistributedArray:
     """Axes moved to other positions, the others in their order: a view. Communication: none."""
     x = asarray(a)
     origin = normalize_axis_tuple(source, x.ndim, "source")
@@ -115,7 +116,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> DistributedArray:
 
 
 @implements(np.rollaxis)
-def rollaxis(a: Any, axis: int, start: int = 0) -> DistributedArray:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> DistributedArray:
     """An axis moved before the axis `start`: a view. Communication: none."""
     x = asarray(a)
     axis = normalize_axis_index(axis, x.ndim)
@@ -133,7 +134,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> DistributedArray:
 
 
 @implements(np.squeeze)
-def squeeze(a: Any, axis: Any = None) -> DistributedArray:
+def squeeze(a: ArrayLike, axis: Axis = None) -> DistributedArray:
     """Axes of length 1 removed, all of them or those named: a view. Communication: none."""
     x = asarray(a)
     if not x.ndim and not isinstance(axis, (tuple, list)) and axis in (0, -1):
@@ -143,7 +144,7 @@ def squeeze(a: Any, axis: Any = None) -> DistributedArray:
 
 
 @implements(np.expand_dims)
-def expand_dims(a: Any, axis: Any) -> DistributedArray:
+def expand_dims(a: ArrayLike, axis: Any) -> DistributedArray:
     """Axes of length 1 put in at the positions `axis` of the result: a view. Communication: none."""
     x = asarray(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
@@ -188,7 +189,7 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 @implements(np.broadcast_to)
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> DistributedArray:
+def broadcast_to(array: Any, shape: ShapeLike, subok: bool = False) -> DistributedArray:
     """The array stretched to a shape: a read-only view.
 
     Raises
@@ -221,7 +222,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 
 @implements(np.flip)
-def flip(m: Any, axis: Any = None) -> DistributedArray:
+def flip(m: Any, axis: Axis = None) -> DistributedArray:
     """The order of elements reversed along all axes or those named: a view. Communication: none."""
     x = asarray(m)
     axes = None if axis is None else normalize_axis_tuple(axis, x.ndim)
@@ -357,7 +358,7 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[DistributedArray]:
 
 
 @implements(np.unstack)
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[DistributedArray, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[DistributedArray, ...]:
     """The array cut in slices along an axis, without that axis: views. Communication: none."""
     x = asarray(x)
     if x.ndim == 0:

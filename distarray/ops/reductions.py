@@ -2,7 +2,7 @@
 ``std``, ``count_nonzero`` and ``ptp``.
 
 Each is NumPy's own definition in terms of ``ufunc.reduce``, so that what is special about distributed arrays stands in
-one place, ``ops/_reduce.py``, and the rules for dtypes, empty slices and degrees of freedom stand here.
+one place, ``algorithms/reduction.py``, and the rules for dtypes, empty slices and degrees of freedom stand here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.reduction import Reduction, computed_in, normalized, place_operand, reduced, small
+from distarray.algorithms.reduction import Reduction, computed_in, moments, normalized, place_operand, reduced, small
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray, astype_node, same_context
@@ -26,13 +27,13 @@ __all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", 
 
 @implements(np.sum)
 def sum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
     out: Any = None,
-    keepdims: Any = NOTHING,
+    keepdims: bool = NOTHING,
     initial: Any = NOTHING,
-    where: Any = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Sum of the elements along axes.
 
@@ -75,13 +76,13 @@ def sum(
 
 @implements(np.prod)
 def prod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
     out: Any = None,
-    keepdims: Any = NOTHING,
+    keepdims: bool = NOTHING,
     initial: Any = NOTHING,
-    where: Any = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Product of the elements along axes; arguments as for :func:`sum`.
 
@@ -94,7 +95,12 @@ def prod(
 
 @implements(np.max, np.amax)
 def max(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Any = None,
+    keepdims: bool = NOTHING,
+    initial: Any = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Largest element along axes, NaN where there is one; arguments as for :func:`sum`.
 
@@ -112,7 +118,12 @@ def max(
 
 @implements(np.min, np.amin)
 def min(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Any = None,
+    keepdims: bool = NOTHING,
+    initial: Any = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Smallest element along axes, NaN where there is one; arguments as for :func:`sum`.
 
@@ -132,7 +143,9 @@ amax, amin = max, min
 
 
 @implements(np.any)
-def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+def any(
+    a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
+) -> Any:
     """Whether any element along axes is true; arguments as for :func:`sum`.
 
     Notes
@@ -143,7 +156,9 @@ def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, w
 
 
 @implements(np.all)
-def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING) -> Any:
+def all(
+    a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
+) -> Any:
     """Whether all elements along axes are true; arguments as for :func:`sum`.
 
     Notes
@@ -154,7 +169,7 @@ def all(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, *, w
 
 
 @implements(np.count_nonzero)
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Any:
     """How many elements along axes are not zero, as ``int64``; arguments as for :func:`sum`.
 
     Notes
@@ -165,7 +180,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 @implements(np.ptp)
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING) -> Any:
+def ptp(a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING) -> Any:
     """Largest less smallest element along axes; arguments as for :func:`sum`.
 
     Notes
@@ -230,7 +245,13 @@ def _wide(dtype: Any) -> Any:
 
 @implements(np.mean)
 def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Any = None,
+    keepdims: bool = NOTHING,
+    *,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Arithmetic mean of the elements along axes; arguments as for :func:`sum`.
 
@@ -283,6 +304,14 @@ def _variance(
     array, keepdims, where = asarray(a), bool(given(keepdims, False)), _mask(where)
     _check_axis(axis, array.ndim)
     inner = _wide(array.dtype) if dtype is None else dtype
+    plain = where is True and dtype is None and out is None and (mean is NOTHING or mean is None)
+    kind, eager = array._context.kind, array._context.eager
+    if plain and array.dtype == np.float32 and array.size and kind != "host" and not (eager or array._own().exposed):
+        total = _squares_apart(array, normalized(axis, array.ndim), keepdims)
+        if total is not None:
+            count = _count(array, axis, keepdims, True)
+            _warn(count, ddof, "Degrees of freedom <= 0 for slice")
+            return _cast(np.true_divide(total, np.maximum(count - ddof, 0)), array.dtype)
     if mean is NOTHING or mean is None:
         middle = reduce(np.add, array, axis, inner, None, True, NOTHING, where)
         middle = _cast(np.true_divide(middle, _count(array, axis, True, where)), middle.dtype)
@@ -299,16 +328,34 @@ def _variance(
     return _cast(np.true_divide(total, np.maximum(count - ddof, 0)), total.dtype)
 
 
+def _squares_apart(array: DistributedArray, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """Sums of squared distances from the mean, in one pass over a single-precision array; None where that can't be.
+
+    By sums of the distances from one element of each line, and of their squares, in double precision: a line of equal
+    numbers gives 0, and what cancels is far below the rounding of the array's own precision.
+    """
+    if not axes:
+        return None
+    wide = np.dtype(np.float64)
+    first = array[tuple([slice(0, 1) if i in axes else slice(None) for i in range(array.ndim)])]
+    apart = np.subtract(_cast(array, wide), _cast(first, wide))
+    sums = moments(array._context, apart, axes, keepdims)
+    if sums is None:
+        return None
+    total, count = sums[0], _count(array, axes, keepdims, True)
+    return np.maximum(sums[1] - total * (total / count), 0.0)
+
+
 @implements(np.var)
 def var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
     out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = NOTHING,
+    ddof: float = 0,
+    keepdims: bool = NOTHING,
     *,
-    where: Any = NOTHING,
+    where: ArrayLike = NOTHING,
     mean: Any = NOTHING,
     correction: Any = NOTHING,
 ) -> Any:
@@ -346,14 +393,14 @@ def var(
 
 @implements(np.std)
 def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
     out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = NOTHING,
+    ddof: float = 0,
+    keepdims: bool = NOTHING,
     *,
-    where: Any = NOTHING,
+    where: ArrayLike = NOTHING,
     mean: Any = NOTHING,
     correction: Any = NOTHING,
 ) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
@@ -19,7 +20,7 @@ __all__ = ["ravel", "reshape"]
 
 
 @implements(np.reshape)
-def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> DistributedArray:
+def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> DistributedArray:
     """The elements in the same order, in another shape.
 
     Parameters
@@ -86,7 +87,7 @@ def _reshape_method(x: DistributedArray, *shape: Any, order: str = "C", copy: bo
 
 
 @implements(np.ravel)
-def ravel(a: Any, order: str = "C") -> DistributedArray:
+def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     """The elements in one axis; as :func:`reshape` to -1.
 
     With order ``"K"`` they are read in the order of the strides that NumPy's view would have.

@@ -24,6 +24,7 @@ from distarray.algorithms.folds import (
     ufunc_of,
 )
 from distarray.algorithms.reduction import arrays_of, computed_in, in_blocks, normalized, place_operand, small
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
@@ -233,7 +234,7 @@ def _cumulated(ufunc: np.ufunc, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
 
 
 @implements(np.cumsum)
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any = None) -> Any:
     """Cumulative sum along an axis, or over the flattened array.
 
     Parameters
@@ -266,7 +267,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 
 
 @implements(np.cumprod)
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any = None) -> Any:
     """Cumulative product along an axis; arguments as for :func:`cumsum`.
 
     Notes
@@ -278,7 +279,7 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any
 
 @implements(np.cumulative_sum)
 def cumulative_sum(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike = None, out: Any = None, include_initial: bool = False
 ) -> Any:
     """Cumulative sum along an axis, as in the array API.
 
@@ -301,7 +302,7 @@ def cumulative_sum(
 
 @implements(np.cumulative_prod)
 def cumulative_prod(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike = None, out: Any = None, include_initial: bool = False
 ) -> Any:
     """Cumulative product along an axis, as in the array API; arguments as for :func:`cumulative_sum`.
 

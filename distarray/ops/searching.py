@@ -15,6 +15,7 @@ import numpy as np
 
 from distarray.algorithms.folds import chain, ufunc_of
 from distarray.algorithms.reduction import Reduction, arrays_of, fold_sources, in_blocks, normalized, small, whole_lines
+from distarray.array.aliases import ArrayLike, Axis
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
@@ -24,6 +25,7 @@ from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion.kernels import reductions as kernels
 from distarray.geometry import IndexMap, Range, Region
+from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.ops.convert import asarray
 from distarray.storage import Operand
@@ -36,7 +38,7 @@ _FAR = np.iinfo(np.intp).max
 
 
 @implements(np.argmax)
-def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+def argmax(a: ArrayLike, axis: Axis = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
     """Position of the largest element along an axis, or in the flattened array: the first of equals, the first NaN.
 
     Parameters
@@ -75,7 +77,7 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING
 
 
 @implements(np.argmin)
-def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+def argmin(a: ArrayLike, axis: Axis = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
     """Position of the smallest element: the first of equals, the first NaN; arguments as for :func:`argmax`.
 
     Notes
@@ -115,20 +117,13 @@ def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> 
     found = a._operand(name, partial_ok=True)
     if found.layout.is_partial and (found.layout.mode is not call.mode or not found.layout.index_map.covers):
         found = a._operand(name)
-    pieces = whole_lines(call, found.layout)
-    alone = pieces is not None
-    if pieces is None:
-        pieces = fold_sources(call, found.layout)
-    homes: dict[int, list[Region]] = {device: [] for device in found.layout.devices}
-    for device_id, part in pieces:
-        homes[device_id].append(part)
-    index_map = IndexMap(call.shape(found.shape), homes)
-    layout = context.layout(index_map)
+    pieces, alone, layout = _searched(context, call, found.layout)
+    index_map = layout.index_map
     tasks: dict[int, list[Any]] = {}
     nbytes = sum([array.nbytes for array in found.arrays if array is not None])
     with context.reporting():
-        values = allocate(context, layout, found.dtype, label=name)
         places = allocate(context, layout, call.dtype, label=name)
+        values = places if alone else allocate(context, layout, found.dtype, label=name)
         for row, mine, position in zip(layout.chunks, values, places, strict=True):
             if mine is not None and position is not None:
                 own = [(found.arrays[p.chunk], found.layout.chunks[p.chunk][1]) for p in pieces[row]]
@@ -147,6 +142,23 @@ def _find(context: Context, name: str, call: Reduction, a: DistributedArray) -> 
     return from_chunks(context, context.layout(index_map, Mode.MIN), places, call.dtype)
 
 
+def _searched(context: Context, call: Reduction, layout: Layout) -> tuple[Any, bool, Layout]:
+    """Who searches what, whether in whole lines, and the layout of the result; kept for calls of one kind."""
+    key = ("search", call.axes, call.keepdims, call.mode, layout)
+    known = context.layouts.remembered(key)
+    if known is None:
+        pieces = whole_lines(call, layout)
+        alone = pieces is not None
+        if pieces is None:
+            pieces = fold_sources(call, layout)
+        homes: dict[int, list[Region]] = {device: [] for device in layout.devices}
+        for device_id, part in pieces:
+            homes[device_id].append(part)
+        result = context.layout(IndexMap(call.shape(layout.shape), homes))
+        known = context.layouts.remember(key, (pieces, alone, result))
+    return known  # type: ignore[no-any-return]
+
+
 def _find_here(
     device: Device, name: str, call: Reduction, own: Any, shape: tuple[int, ...], values: Any, places: Any, alone: bool
 ) -> None:
@@ -155,12 +167,14 @@ def _find_here(
     lib = device.lib
     with device.active():
         for turn, (array, region) in enumerate(own):
+            if alone:  # one piece, of whole lines
+                if lib is np or not kernels.reduce(lib, name, array, places, call.axes):
+                    axis = call.axes[0] if len(call.axes) == 1 else None
+                    places[...] = lib.asarray(_first(lib, name, array, axis)).reshape(places.shape)
+                continue
             if len(call.axes) == 1:
                 (axis,) = call.axes
                 at = lib.expand_dims(_first(lib, name, array, axis), axis)
-                if alone and len(own) == 1:
-                    places[...] = (region[axis].start + at * region[axis].step).reshape(places.shape)
-                    continue
                 value = lib.take_along_axis(array, at, axis)
                 at = region[axis].start + at * region[axis].step
             else:
@@ -327,7 +341,7 @@ def _none(a: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
 
 
 @implements(np.nonzero)
-def nonzero(a: Any) -> tuple[DistributedArray, ...]:
+def nonzero(a: ArrayLike) -> tuple[DistributedArray, ...]:
     """Positions of the elements that are not zero, in C order: one array for each axis.
 
     Raises
@@ -361,7 +375,7 @@ def nonzero(a: Any) -> tuple[DistributedArray, ...]:
 
 
 @implements(np.argwhere)
-def argwhere(a: Any) -> DistributedArray:
+def argwhere(a: ArrayLike) -> DistributedArray:
     """Positions of the elements that are not zero, in C order: one a row.
 
     Notes
@@ -378,7 +392,7 @@ def argwhere(a: Any) -> DistributedArray:
 
 
 @implements(np.flatnonzero)
-def flatnonzero(a: Any) -> DistributedArray:
+def flatnonzero(a: ArrayLike) -> DistributedArray:
     """Positions in the flattened array of the elements that are not zero.
 
     Notes

@@ -14,7 +14,7 @@ from distarray.algorithms.sets import distinct
 from distarray.algorithms.sorting import Sorted
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_operand, place
+from distarray.array.place import as_array, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.geometry._keys import normalize_axes
@@ -212,7 +212,7 @@ def _operands(*given: Any) -> list[DistributedArray]:
     """Arguments as arrays of one context."""
     known = [item for item in given if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(given[0])._context
-    return [as_operand(context, item, np.shape(item)) for item in given]
+    return [as_array(context, item) for item in given]
 
 
 def _mixed(one: Any, other: Any) -> bool:

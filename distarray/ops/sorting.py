@@ -16,7 +16,7 @@ from distarray.algorithms.reduction import small
 from distarray.algorithms.sorting import sort_along
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_operand, place
+from distarray.array.place import as_array, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import deliver
 from distarray.errors import ReadOnlyError
@@ -210,7 +210,7 @@ def lexsort(keys: Any, axis: int = -1) -> DistributedArray:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
     known = [key for key in keys if isinstance(key, DistributedArray)]
     context = same_context(known) if known else asarray(keys[0])._context
-    arrays = [as_operand(context, key, np.shape(key)) for key in keys]
+    arrays = [as_array(context, key) for key in keys]
     if len({key.shape for key in arrays}) > 1:
         raise ValueError(f"all keys need to be the same shape: got {[key.shape for key in arrays]}")
     x = arrays[-1]
@@ -354,11 +354,11 @@ def searchsorted(a: Any, v: Any, /, side: str = "left", sorter: Any = None) -> D
     """
     known = [item for item in (a, v, sorter) if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(a)._context
-    x: DistributedArray = as_operand(context, a, np.shape(a))
-    values: DistributedArray = as_operand(context, v, np.shape(v))
+    x: DistributedArray = as_array(context, a)
+    values: DistributedArray = as_array(context, v)
     np.searchsorted(small(x.shape, x.dtype), small(values.shape, values.dtype), side)  # type: ignore[call-overload]
     if sorter is not None:
-        order: DistributedArray = as_operand(context, sorter, np.shape(sorter))
+        order: DistributedArray = as_array(context, sorter)
         if order.dtype.kind not in "iu":
             raise TypeError("sorter must only contain integers")
         if order.shape != x.shape:

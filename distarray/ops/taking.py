@@ -13,7 +13,7 @@ import numpy as np
 from distarray.algorithms.fancy import Fancy, wrapped
 from distarray.algorithms.masks import assign_where, mask_count, mask_read, mask_write, place_like
 from distarray.array.functions import implements
-from distarray.array.place import as_operand, host_values
+from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import overwrite
 from distarray.context import Context
@@ -35,7 +35,7 @@ def _distributed(a: Any, *others: Any) -> DistributedArray:
     if isinstance(a, DistributedArray):
         return a
     context = same_context([o for o in others if isinstance(o, DistributedArray)])
-    result: DistributedArray = as_operand(context, a, _shape(a))
+    result: DistributedArray = as_array(context, a)
     return result
 
 

@@ -38,7 +38,7 @@ def outer(ufunc: np.ufunc, a: Any, b: Any, /, **kwargs: Any) -> Any:
     if ufunc.nin != 2 or ufunc.signature is not None:
         raise ValueError("outer product only supported for binary functions")
     context = next(x for x in (a, b) if isinstance(x, DistributedArray))._context
-    first, second = (as_operand(context, x, None) for x in (a, b))
+    first, second = (as_operand(context, x) for x in (a, b))
     if isinstance(first, DistributedArray) and isinstance(second, DistributedArray):
         view = first._view_map()
         first = first._viewed(view.expand_dims(tuple(range(first.ndim, first.ndim + second.ndim))))

@@ -68,6 +68,28 @@ def called_name(frame: FrameType) -> str | None:
     The instructions that load the function begin where the call begins in the source, and end before it does.
     """
     code, at = frame.f_code, frame.f_lasti
+    known = _LOADED.get((id(code), at))
+    if known is None or known[0] is not code:
+        if len(_LOADED) >= _MOST:
+            _LOADED.clear()
+        known = _LOADED[id(code), at] = code, _loaded(code, at)
+    loaded = known[1]
+    if loaded is None:
+        return None
+    name = str(loaded.argval)
+    if "ATTR" in loaded.opname or "METHOD" in loaded.opname:
+        return name
+    found = frame.f_locals.get(name, frame.f_globals.get(name))
+    return str(getattr(found, "__name__", name))
+
+
+_MOST = 1024
+_LOADED: dict[tuple[int, int], tuple[CodeType, dis.Instruction | None]] = {}
+"""What `_loaded` found, by the code's identity and the instruction: loops ask at one place again and again."""
+
+
+def _loaded(code: CodeType, at: int) -> dis.Instruction | None:
+    """The instruction that loads the function which is being called at an instruction; None where none is called."""
     places = list(code.co_positions())
     if at // 2 >= len(places):
         return None
@@ -84,13 +106,7 @@ def called_name(frame: FrameType) -> str | None:
         begins = (place.lineno, place.col_offset) == (call[0], call[2])
         if begins and (place.end_lineno, place.end_col_offset) != (call[1], call[3]):
             loaded = instruction
-    if not calls or loaded is None:
-        return None
-    name = str(loaded.argval)
-    if "ATTR" in loaded.opname or "METHOD" in loaded.opname:
-        return name
-    found = frame.f_locals.get(name, frame.f_globals.get(name))
-    return str(getattr(found, "__name__", name))
+    return loaded if calls else None
 
 
 def _is_installed(code: CodeType) -> bool:

@@ -1,7 +1,8 @@
 """Runs plans: moves and folds chunk data between the devices of a context, and enters every move in the ledger.
 
-All communication of the package passes through this module. Targets are allocated, and room is checked, before the first
-byte moves.
+Moves from layout to layout pass through this module; expressions fetch what they lack in ``fusion/demand.py``, and functions
+of which positions depend on data gather in ``algorithms/``, all by the rounds of ``transfer/round.py``. Targets are
+allocated, and room is checked, before the first byte moves.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import distarray as da
 from conformance.ranks import on_ranks
+from distarray.devices import HostDevice
 from distarray.fusion import align, evaluate
 from distarray.geometry import IndexMap, Region
 from distarray.geometry._spatial import RegionIndex
@@ -171,3 +172,18 @@ def test_moves_of_too_many_pieces_are_refused(four, monkeypatch):
     with pytest.raises(da.LayoutComplexityError, match=r"more than 100 pieces.*reshard"):
         x.reshard(da.cyclic(0, 9))
     assert float(x.sum()) == 2000
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "c16", "i8", "u1", "?"])
+def test_sums_of_many_chunks_have_the_bits_of_one_after_the_other(four, monkeypatch, dtype):
+    def folds(layout):
+        x = da.asarray(h, layout=layout)
+        return [f(x) for f in (da.sum, da.min, da.max, da.prod, lambda x: da.sum(x, initial=h[3, 3]))]
+
+    h = (np.random.default_rng(1).random((65, 65)) * 2).astype(dtype)
+    layouts = [tiles(65, 8), *[da.cyclic(axis, block) for axis in (0, 1) for block in (2, 3, 10)]]
+    together = [folds(layout) for layout in layouts]
+    monkeypatch.setattr(HostDevice, "rows", lambda *_: None)
+    for layout, got in zip(layouts, together, strict=True):
+        assert [a.get().tobytes() for a in got] == [a.get().tobytes() for a in folds(layout)]
+        np.testing.assert_allclose(np.asarray(got[0]), h.sum(), rtol=1e-2 if dtype == "f2" else 1e-5)

@@ -110,3 +110,58 @@ def test_dlpack_of_copies_and_parts(four: Any) -> None:
     partial = da.asarray(HOST, layout=da.replicated()).change_mode("sum")
     with pytest.raises(BufferError):
         np.from_dlpack(partial, copy=False)
+
+
+# --- from_dlpack --------------------------------------------------------------------------------------------------------
+
+
+class Foreign:
+    """An array of another library: nothing but DLPack."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.array.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("dtype", ["f8", "u1", "c8", "?"])
+def test_from_dlpack_copies(dtype: str, four: Any) -> None:
+    host = np.arange(1200).reshape(30, 40).astype(dtype)
+    for source in (host, Foreign(host), host.T):
+        x = da.from_dlpack(source)
+        np.testing.assert_array_equal(x.get(), np.from_dlpack(source))
+    assert da.from_dlpack(Foreign(host), device=[1, 2]).devices == (1, 2)
+    assert da.from_dlpack(x) is x
+    with da.ledger() as log:
+        assert da.from_dlpack(x, copy=True) is not x
+    assert not log.bytes_moved
+
+
+def test_from_dlpack_without_a_copy(four: Any) -> None:
+    """One device takes the memory as it is; recorded work that read it before keeps what it read."""
+    host = np.arange(6.0)
+    x = da.from_dlpack(Foreign(host), device=2, copy=False)
+    y = x + 1
+    host[0] = 7
+    assert x.tolist() == [7, 1, 2, 3, 4, 5]
+    assert y.tolist() == [1, 2, 3, 4, 5, 6]
+    x[5] = 0
+    assert host[5] == 0
+    host.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        da.from_dlpack(host, device=2, copy=False)[0] = 1
+
+
+def test_from_dlpack_refuses(four: Any) -> None:
+    with pytest.raises(TypeError, match="__dlpack__"):
+        da.from_dlpack([1, 2])
+    with pytest.raises(BufferError, match="copy=None"):
+        da.from_dlpack(np.arange(3), copy=False)
+    with pytest.raises(BufferError, match="copy=None"):
+        da.from_dlpack(np.arange(6).reshape(2, 3).T, device=0, copy=False)
+    with pytest.raises(BufferError):
+        da.from_dlpack(da.asarray(np.arange(4000)), device=[0], copy=False)

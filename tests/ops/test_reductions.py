@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,9 @@ from conformance.strategies import (
     pairs,
     shapes,
 )  # fmt: skip
+from distarray.algorithms import reduction
+from distarray.fusion.demand import demand
+from distarray.storage import operand
 
 ORDERED = (np.subtract, np.divide, np.floor_divide, np.power, np.copysign, np.fmod, np.left_shift, np.lcm)
 ANY_ORDER = (
@@ -376,3 +380,21 @@ def test_a_failure_in_a_fold_is_everyones(ufunc):
         return str(caught.value), float(np.maximum.reduce(abs(x)))
 
     assert on_ranks((1, 1), program) == [("overflow encountered in reduce", 1e308)] * 2
+
+
+@pytest.mark.parametrize("layout", [da.blocks(0), da.blocks(1), da.replicated(), da.grid((2, 2))], ids=str)
+@pytest.mark.parametrize("reduced", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_sums_of_squares_stand_behind_sums(
+    layout: Any, reduced: Any, keepdims: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What GPUs read in one pass, with the values stored first, as devices do that can't."""
+    monkeypatch.setattr(reduction, "unstored", lambda context, node: operand(context, demand(node), None))
+    host = np.random.default_rng(4).standard_normal((6, 10))
+    with da.init(devices=4, kind="host") as context:
+        x = da.asarray(host, layout=layout) * 1.0
+        found = reduction.moments(context, x, reduced, keepdims)
+        assert found is not None
+        sums, squares = found.get()
+    np.testing.assert_allclose(sums, host.sum(axis=reduced, keepdims=keepdims), rtol=1e-13)
+    np.testing.assert_allclose(squares, (host * host).sum(axis=reduced, keepdims=keepdims), rtol=1e-13)

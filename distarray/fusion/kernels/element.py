@@ -64,6 +64,8 @@ class Bound(NamedTuple):
 
 
 _ELEMENTS = Kernels(4096)
+_PLAIN = 1 << 53
+"""Numbers below this in size are what they are in double precision, and round once on their way to single."""
 
 
 def element_of(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any) -> Bound | None:
@@ -82,6 +84,12 @@ def element_of(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any) -> B
 
 
 def _converted(value: Any, dtype: Any) -> Any:
+    """A scalar as the kernel takes it; the plainest kinds need no conversion but that of packing."""
+    kind = dtype.kind
+    if type(value) is float and kind == "f" and dtype.itemsize >= 4 and -_PLAIN < value < _PLAIN:
+        return value
+    if type(value) is int and (kind in "iu" or (kind == "f" and dtype.itemsize >= 4 and -_PLAIN < value < _PLAIN)):
+        return value
     scalar = gpu_ufuncs.constant(np, value, dtype)
     return scalar.item()
 

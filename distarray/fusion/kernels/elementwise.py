@@ -21,6 +21,8 @@ _APART = 4
 """Elements a thread takes where it can't load vectors."""
 
 _KERNELS = Kernels()
+_READY = Kernels(4096)
+"""By how arrays lie: the kernel, and what it is passed."""
 
 
 class Form(NamedTuple):
@@ -138,30 +140,34 @@ def source_of(element: Element, form: Form) -> tuple[str, str]:
     return element.source + "\n".join(lines) + "\n", fields
 
 
-def launch(lib: Any, bound: Bound, operands: Any, out: Any) -> None:
-    """Compute `out` from arrays that broadcast to its shape, on the current device."""
-    if not out.size:
-        return
-    shape = out.shape
-    kinds = ""
-    for array in operands:
-        if array.shape == shape and array.flags.c_contiguous:
-            kinds += "v"
-        elif array.size == 1:
-            kinds += "s"
-        else:
-            break
+def launch(lib: Any, bound: Bound, operands: Any, out: Any) -> bool:
+    """Compute `out` from arrays that broadcast to its shape, on the current device; False, and nothing is done, where an
+    array's strides are no multiples of its elements."""
     arrays = [*operands, out]
-    if len(kinds) == len(operands) and out.flags.c_contiguous:
-        _launch(lib, bound, arrays, kinds + "v", [out.size], [[1 if k == "v" else 0] for k in kinds + "v"])
-        return
+    pointers = [array.data.ptr for array in arrays]
+    element = bound.element
+    lies = [(a.shape, a.strides, p % 16) for a, p in zip(arrays, pointers, strict=True)]
+    ready = _READY.get((element.key, *lies), lambda: _prepared(lib, element, arrays))
+    if ready is None:
+        return False
+    kernel, blocks, values = ready
+    if blocks:
+        kernel(blocks, _THREADS, *pointers, *values, *bound.scalars)
+    return True
+
+
+def _prepared(lib: Any, element: Element, arrays: list[Any]) -> tuple[Kernel, int, list[int]] | None:
+    """The kernel for arrays that lie so, its blocks, and what it is passed besides addresses and scalars."""
+    if any(s % a.dtype.itemsize for a in arrays for s in a.strides):
+        return None
+    shape = arrays[-1].shape
     strides = [_strides(array, shape) for array in arrays]
     sizes, steps = collapse(shape, strides)
     if not sizes:
         sizes, steps = [1], [[0] for _ in arrays]
         steps[-1] = [1]
     kinds = "".join(["v" if s[-1] == 1 else "s" if s[-1] == 0 else "x" for s in steps])
-    _launch(lib, bound, arrays, kinds, sizes, steps)
+    return _arranged(lib, element, arrays, kinds, sizes, steps)
 
 
 def _strides(array: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -171,16 +177,19 @@ def _strides(array: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*[0] * (len(shape) - len(own)), *own)
 
 
-def _launch(lib: Any, bound: Bound, arrays: list[Any], kinds: str, sizes: list[int], steps: list[list[int]]) -> None:
+def _arranged(
+    lib: Any, element: Element, arrays: list[Any], kinds: str, sizes: list[int], steps: list[list[int]]
+) -> tuple[Kernel, int, list[int]]:
     n, lead = sizes[-1], len(sizes) - 1
     rows = 1
     for size in sizes[:-1]:
         rows *= size
     widest = max([a.dtype.itemsize for a, kind in zip(arrays, kinds, strict=True) if kind == "v"], default=16)
     lanes = 16 // widest
-    pointers = [a.data.ptr for a in arrays]
-    for array, pointer, kind, step in zip(arrays, pointers, kinds, steps, strict=True):
-        if kind == "v" and (pointer % (lanes * array.dtype.itemsize) or any(s % lanes for s in step[:-1]) or n < lanes):
+    for array, kind, step in zip(arrays, kinds, steps, strict=True):
+        if kind == "v" and (
+            array.data.ptr % (lanes * array.dtype.itemsize) or any(s % lanes for s in step[:-1]) or n < lanes
+        ):
             lanes = 1
             break
     across = _THREADS
@@ -190,13 +199,12 @@ def _launch(lib: Any, bound: Bound, arrays: list[Any], kinds: str, sizes: list[i
         while across < _THREADS and across * taken < n:
             across *= 2
     wide = rows * n >= 1 << 30 or any(extent(sizes, s) >= 1 << 31 for s in steps)
-    element = bound.element
     form = Form(kinds, lead, lanes, across, wide)
     kernel = _KERNELS.get((element.key, form), lambda: Kernel(lib, *source_of(element, form)))
     tiles = -(-n // (across * taken))
     bands = -(-rows // (_THREADS // across)) if lead else 1
-    values = [*pointers, n, rows, tiles, *sizes[1:-1]]
+    values = [n, rows, tiles, *sizes[1:-1]]
     for step in steps:
         values += step[:-1]
     values += [step[-1] for kind, step in zip(kinds, steps, strict=True) if kind == "x"]
-    kernel(tiles * bands, _THREADS, *values, *bound.scalars)
+    return kernel, tiles * bands, values

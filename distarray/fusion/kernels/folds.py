@@ -1,7 +1,7 @@
 """What a reduction kernel keeps while it folds: C definitions of the running value of each fold, by name and dtype.
 
 ``A`` is the running value, ``none()`` that of no elements, ``lift(x, i)`` that of the element `x` at position `i`,
-``join(a, b)`` that of two runs, the earlier one first, and ``finish(a)`` the result.
+``join(a, b)`` that of two runs, the earlier one first; ``store(out, place, count, a)`` writes the result, one of `count`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,21 @@ from distarray.fusion.kernels.formulas import TYPES
 
 __all__ = ["FOLDS", "Fold", "fold_of"]
 
-FOLDS = frozenset({"add", "multiply", "maximum", "minimum", "logical_or", "logical_and", "argmax", "argmin"})
+FOLDS = frozenset({"add", "multiply", "maximum", "minimum", "logical_or", "logical_and", "argmax", "argmin", "moments"})
+"""By the name of their ufunc or function; ``moments`` is the sum of numbers, and behind it that of their squares."""
+
+
+_MOMENTS = """
+typedef double E;
+struct alignas(16) A { double s, q; };
+__device__ __forceinline__ A none() { A a; a.s = a.q = 0; return a; }
+__device__ __forceinline__ A lift(E x, long long i) { A a; a.s = x; a.q = x * x; return a; }
+__device__ __forceinline__ A join(A a, A b) { a.s += b.s; a.q += b.q; return a; }
+__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {
+    ((double*)out)[place] = a.s;
+    ((double*)out)[count + place] = a.q;
+}
+"""
 
 
 class Fold(NamedTuple):
@@ -33,6 +47,8 @@ def fold_of(name: str, dtype: Any, result: Any) -> Fold | None:
     Sums and products are computed in the dtype of the result, those of ``float16`` in single precision, as CuPy computes
     them; extremes in the dtype of the elements.
     """
+    if name == "moments":
+        return Fold(name, np.dtype(np.float64), result, 16, _MOMENTS) if result == np.float64 else None
     if name not in FOLDS or dtype not in TYPES or result not in TYPES:
         return None
     if name in ("add", "multiply"):
@@ -53,7 +69,7 @@ typedef V A;
 __device__ __forceinline__ A none() {{ return A({start}); }}
 __device__ __forceinline__ A lift(E x, long long i) {{ return A(x); }}
 __device__ __forceinline__ A join(A a, A b) {{ return a {sign} b; }}
-__device__ __forceinline__ O finish(A a) {{ return O(a); }}
+__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a); }}
 """
         if kind == "b":
             body = body.replace(f"a {sign} b", "a || b" if name == "add" else "a && b")
@@ -65,7 +81,7 @@ typedef bool A;
 __device__ __forceinline__ A none() {{ return {start}; }}
 __device__ __forceinline__ A lift(E x, long long i) {{ return x; }}
 __device__ __forceinline__ A join(A a, A b) {{ return a {sign} b; }}
-__device__ __forceinline__ O finish(A a) {{ return O(a); }}
+__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a); }}
 """
         return Fold(name, element, result, 1, head + body)
     more = ">" if name.endswith("max") or name == "maximum" else "<"
@@ -78,7 +94,7 @@ typedef V A;
 __device__ __forceinline__ A none() {{ return {_least(work, more)}; }}
 __device__ __forceinline__ A lift(E x, long long i) {{ return A(x); }}
 __device__ __forceinline__ A join(A a, A b) {{ return {better}; }}
-__device__ __forceinline__ O finish(A a) {{ return O(a); }}
+__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a); }}
 """
         return Fold(name, element, result, work.itemsize, head + body)
     missing = "true" if kind == "f" else "false"
@@ -96,7 +112,7 @@ __device__ __forceinline__ A join(A a, A b) {{
     if (a.v == b.v) return a.i < b.i ? a : b;
     return a.v {more} b.v ? a : b;
 }}
-__device__ __forceinline__ O finish(A a) {{ return O(a.i); }}
+__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a.i); }}
 """
     return Fold(name, element, result, 16, head + body)
 

@@ -10,13 +10,13 @@ from distarray.fusion.kernels import elementwise
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.program import Program
 
-__all__ = ["WHOLE", "Pending", "as_array", "in_order"]
+__all__ = ["WHOLE", "PendingProgram", "as_array", "in_order"]
 
 WHOLE = Program((), ("leaf", 0), None, (), "copy")
 """The program of an array as it is."""
 
 
-class Pending:
+class PendingProgram:
     """A program and its operands on one device.
 
     Attributes
@@ -50,7 +50,7 @@ class Pending:
         """The bytes that a pass reads."""
         return sum([array.nbytes for array in self.operands])
 
-    def __getitem__(self, key: tuple[slice | Any, ...]) -> Pending:
+    def __getitem__(self, key: tuple[slice | Any, ...]) -> PendingProgram:
         """A part, cut out by slices, one for each axis; an Ellipsis behind them is taken too."""
         slices = [k for k in key if k is not Ellipsis]
         shape = tuple([len(range(*k.indices(n))) for k, n in zip(slices, self.shape, strict=True)])
@@ -59,7 +59,7 @@ class Pending:
             own = slices[len(slices) - array.ndim :]
             cut = tuple([slice(None) if n == 1 else k for k, n in zip(own, array.shape, strict=True)])
             parts.append(array[cut] if cut else array)
-        return Pending(self._lib, self.program, parts, shape, self.dtype)
+        return PendingProgram(self._lib, self.program, parts, shape, self.dtype)
 
     @property
     def plain(self) -> bool:
@@ -77,11 +77,11 @@ class Pending:
 
 def in_order(lib: Any, item: Any) -> Any:
     """An array in C order, or an expression of such: equal values then lie alike, and reduce to the same bits."""
-    if isinstance(item, Pending):
+    if isinstance(item, PendingProgram):
         return item if item.plain else item.array()
     return item if item.flags.c_contiguous else lib.ascontiguousarray(item)
 
 
 def as_array(item: Any) -> Any:
     """An array, or the values of a pending expression."""
-    return item.array() if isinstance(item, Pending) else item
+    return item.array() if isinstance(item, PendingProgram) else item

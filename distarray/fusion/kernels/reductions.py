@@ -16,15 +16,17 @@ from distarray.devices.kernels import Kernel, Kernels
 from distarray.fusion.kernels.element import Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import FOLDS, Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
-from distarray.fusion.kernels.pending import WHOLE, Pending
+from distarray.fusion.kernels.pending import WHOLE, PendingProgram, as_array
 
-__all__ = ["arranged", "final_source", "reduce", "source_of"]
+__all__ = ["arranged", "final_source", "reduce", "source_of", "sum_squares"]
 
 _THREADS = 256
 _BLOCKS = 132 * 8
 """Blocks that keep a large GPU busy."""
 
 _KERNELS = Kernels()
+_READY = Kernels(4096)
+"""By how operands lie: kernels, and what they are passed."""
 
 
 class FoldForm(NamedTuple):
@@ -179,7 +181,7 @@ def _rows(element: Element, form: FoldForm) -> list[str]:
             f"if (lane == 0) for (int k = 1; k < {warps}; ++k) total = join(total, held[threadIdx.x / 32 + k]);"
         )
     lines.append("if (lane == 0 && row < rows)")
-    lines.append("((A*)a.out)[row * a.parts + part] = total;" if form.parts else "((O*)a.out)[row] = finish(total);")
+    lines.append("((A*)a.out)[row * a.parts + part] = total;" if form.parts else "store(a.out, row, rows, total);")
     assert count == len(form.kinds)
     return lines
 
@@ -235,7 +237,7 @@ def _columns(element: Element, form: FoldForm) -> list[str]:
             f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = held[k * {_THREADS} + threadIdx.x];'
         )
     place = "(up * a.parts + part) * a.inner + j + k" if form.parts else "up * a.inner + j + k"
-    value = f"((A*)a.out)[{place}] = acc[k];" if form.parts else f"((O*)a.out)[{place}] = finish(acc[k]);"
+    value = f"((A*)a.out)[{place}] = acc[k];" if form.parts else f"store(a.out, {place}, a.outer * a.inner, acc[k]);"
     lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) if (j + k < a.inner) {value}')
     return lines
 
@@ -257,7 +259,7 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
         for (long long k = lane; k < a.parts; k += across) total = join(total, held[k * a.inner]);
     }}
     if (across > 1) for (int d = 16; d > 0; d /= 2) total = join(total, shuffled(total, d, 32));
-    if (mine && lane == 0) ((O*)a.out)[place] = finish(total);
+    if (mine && lane == 0) store(a.out, place, a.outer * a.inner, total);
 }}
 """
     return source, "PPqqq"
@@ -310,8 +312,8 @@ def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> 
     Parameters
     ----------
     name : str
-        Of the ufunc, or ``argmax`` and ``argmin``.
-    array : cupy.ndarray or Pending
+        Of the ufunc, or ``argmax``, ``argmin``, ``moments``.
+    array : cupy.ndarray or PendingProgram
     out : cupy.ndarray
         In C order; the reduced axes may be kept or dropped.
 
@@ -326,9 +328,11 @@ def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> 
         dtype = out.dtype
     elif name in ("logical_or", "logical_and"):
         dtype = np.dtype(bool)
+    elif name == "moments":
+        dtype = np.dtype(np.float64)
     else:
         dtype = array.dtype
-    if isinstance(array, Pending):
+    if isinstance(array, PendingProgram):
         program, operands = array.program, array.operands
     else:
         program, operands = WHOLE, (array,)
@@ -336,15 +340,60 @@ def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> 
     return bound is not None and _fold(lib, name, bound, operands, array.shape, out, axes)
 
 
+def sum_squares(lib: Any, array: Any, out: Any, axes: tuple[int, ...]) -> None:
+    """Sums of double-precision numbers, and of their squares, into ``out[0]`` and ``out[1]``."""
+    if reduce(lib, "moments", array, out, axes):
+        return
+    values = as_array(array)
+    out[0] = lib.sum(values, axis=axes).reshape(out.shape[1:])
+    out[1] = lib.sum(values * values, axis=axes).reshape(out.shape[1:])
+
+
+class _Ready(NamedTuple):
+    """A reduction of arrays that lie in one way: its kernels, and what they are passed besides addresses and scalars."""
+
+    kernel: Kernel
+    blocks: int
+    values: list[int]
+    room: int  # bytes of running values; 0 where one kernel is enough
+    last: Kernel | None
+    last_blocks: int
+    last_values: tuple[int, int, int]
+
+
 def _fold(lib: Any, name: str, bound: Bound, operands: Any, shape: tuple[int, ...], out: Any, axes: Any) -> bool:
     """Reduce an expression over `axes` into `out`, on the current device. False, and nothing done, where it can't be.
 
     The element's dtype must be that of the fold. `shape` is that of the expression, which is not empty.
     """
-    element = bound.element
-    folded = fold_of(name, element.result, out.dtype)
-    if folded is None or folded.element != element.result or not out.flags.c_contiguous:
+    if not out.flags.c_contiguous:
         return False
+    pointers = [array.data.ptr for array in operands]
+    lies = [(a.shape, a.strides, p % 16) for a, p in zip(operands, pointers, strict=True)]
+    key = (bound.element.key, name, shape, out.dtype, axes, *lies)
+    ready: _Ready | None = _READY.get(
+        key, lambda: _prepared(lib, name, bound.element, operands, shape, out.dtype, axes)
+    )
+    if ready is None:
+        return False
+    if ready.last is None:
+        ready.kernel(ready.blocks, _THREADS, *pointers, out.data.ptr, *ready.values, *bound.scalars)
+        return True
+    room = lib.empty(ready.room, np.uint8)
+    ready.kernel(ready.blocks, _THREADS, *pointers, room.data.ptr, *ready.values, *bound.scalars)
+    ready.last(ready.last_blocks, _THREADS, room.data.ptr, out.data.ptr, *ready.last_values)
+    return True
+
+
+def _prepared(
+    lib: Any, name: str, element: Element, operands: Any, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...]
+) -> _Ready | None:
+    """How to reduce operands that lie so to results of `dtype`; None where that can't be."""
+    folded = fold_of(name, element.result, dtype)
+    if folded is None or folded.element != element.result:
+        return None
+    if any(s % array.dtype.itemsize for array in operands for s in array.strides):
+        return None
     strides = []
     for array in operands:
         item = array.dtype.itemsize
@@ -352,7 +401,7 @@ def _fold(lib: Any, name: str, bound: Bound, operands: Any, shape: tuple[int, ..
         strides.append((*[0] * (len(shape) - len(own)), *own))
     found = arranged(shape, strides, axes)
     if found is None:
-        return False
+        return None
     outer, m, inner, steps = found
     columns = inner > 1 and any(s[2] == 1 for s in steps)
     if not columns and outer == 1:
@@ -394,14 +443,13 @@ def _fold(lib: Any, name: str, bound: Bound, operands: Any, shape: tuple[int, ..
     kernel = _KERNELS.get(
         (element.key, folded.name, folded.result, form), lambda: Kernel(lib, *source_of(element, folded, form))
     )
-    room = lib.empty(outer * inner * parts * folded.size, np.uint8) if parts > 1 else out
-    values = [*[a.data.ptr for a in operands], room.data.ptr, outer, m, inner, part, parts, tiles]
+    values = [outer, m, inner, part, parts, tiles]
     for step in steps:
         values += step
-    kernel(blocks * parts, _THREADS, *values, *bound.scalars)
-    if parts > 1:
-        last = _KERNELS.get(("final", folded), lambda: Kernel(lib, *final_source(folded)))
-        across, rows = (inner, outer) if columns else (1, outer * inner)
-        wide = 1 if across >= 32 else 32
-        last(-(-rows * across * wide // _THREADS), _THREADS, room.data.ptr, out.data.ptr, rows, parts, across)
-    return True
+    if parts == 1:
+        return _Ready(kernel, blocks, values, 0, None, 0, (0, 0, 0))
+    last = _KERNELS.get(("final", folded), lambda: Kernel(lib, *final_source(folded)))
+    across, rows = (inner, outer) if columns else (1, outer * inner)
+    wide = 1 if across >= 32 else 32
+    room, last_blocks = outer * inner * parts * folded.size, -(-rows * across * wide // _THREADS)
+    return _Ready(kernel, blocks * parts, values, room, last, last_blocks, (rows, parts, across))

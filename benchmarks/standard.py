@@ -1,0 +1,100 @@
+"""What the standard's larger functions take beside NumPy's, on four host devices, in turns within one run.
+
+    python benchmarks/standard.py [NAME ...]      # rows whose names contain one of these; default: all
+
+Prints one row a function: seconds here and there, the ratio of the best of each, the bar, and whether it is met. Every figure
+includes evaluation. On a loaded machine the processor time column says more: what all threads took, of one core's seconds.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import distarray as da
+
+DEVICES = 4
+
+
+class Row(NamedTuple):
+    """A function and the times of NumPy's that it may take; `make` gives our call and NumPy's."""
+
+    name: str
+    bar: float
+    make: Callable[[Any], tuple[Callable[[], Any], Callable[[], Any]]]
+
+
+def _spread(a: np.ndarray) -> Any:
+    return da.asarray(a, layout=da.blocks(0))
+
+
+def sorting(function: str, dtype: str) -> Callable[[Any], tuple[Callable[[], Any], Callable[[], Any]]]:
+    """A function of 2²² random numbers in blocks."""
+
+    def make(rng: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        a = rng.random(1 << 22) if dtype == "float64" else rng.integers(0, 1 << 40, 1 << 22)
+        x = _spread(a)
+        return lambda: getattr(da, function)(x), lambda: getattr(np, function)(a)
+
+    return make
+
+
+def searching(rng: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    a, v = np.sort(rng.random(1 << 22)), rng.random(1 << 20)
+    x, y = _spread(a), _spread(v)
+    return lambda: da.searchsorted(x, y), lambda: np.searchsorted(a, v)
+
+
+def lines(axis: int) -> Callable[[Any], tuple[Callable[[], Any], Callable[[], Any]]]:
+    """A sort along an axis that is not split, or with 0 along the one that is."""
+
+    def make(rng: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        a = rng.random((2048, 2048))
+        x = _spread(a)
+        return lambda: da.sort(x, axis=axis), lambda: np.sort(a, axis=axis)
+
+    return make
+
+
+ROWS = [
+    Row("sort, 2²² float64", 0.8, sorting("sort", "float64")),
+    Row("argsort, 2²² float64", 1.0, sorting("argsort", "float64")),
+    Row("unique, 2²² int64", 1.0, sorting("unique", "int64")),
+    Row("searchsorted, 2²⁰ in 2²²", 0.8, searching),
+    Row("sort along the unsplit axis, 2048²", 0.6, lines(1)),
+    Row("sort along the split axis, 2048²", 1.0, lines(0)),
+]
+
+
+def measured(ours: Callable[[], Any], numpys: Callable[[], Any], turns: int) -> tuple[list[float], list[float]]:
+    """The least wall-clock and processor seconds of both, in turns."""
+    wall, cores = [1e9, 1e9], [1e9, 1e9]
+    for _ in range(turns):
+        for i, call in enumerate((ours, numpys)):
+            start, used = time.perf_counter(), time.process_time()
+            call()
+            wall[i] = min(wall[i], time.perf_counter() - start)
+            cores[i] = min(cores[i], time.process_time() - used)
+    return wall, cores
+
+
+def main() -> None:
+    chosen = [row for row in ROWS if not sys.argv[1:] or any(word in row.name for word in sys.argv[1:])]
+    print("function | here | NumPy | ratio | bar | met | processor time, ratio")
+    with da.init(devices=DEVICES, kind="host"):
+        for row in chosen:
+            (ours, numpys), (cores, theirs) = measured(*row.make(np.random.default_rng(0)), turns=5)
+            ratio = ours / numpys
+            print(
+                f"{row.name} | {ours * 1e3:.0f} ms | {numpys * 1e3:.0f} ms | {ratio:.2f} | ≤ {row.bar} | "
+                f"{'yes' if ratio <= row.bar else 'NO'} | {cores / theirs:.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

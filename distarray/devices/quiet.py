@@ -1,0 +1,51 @@
+"""NumPy called in silence: floating-point conditions are noted for the caller, who then decides what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import Context as Variables
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Quiet"]
+
+
+class Quiet:
+    """Calls NumPy so that floating-point conditions are noted, whatever ``np.errstate`` the caller is in.
+
+    The error state of NumPy is a context variable: each call runs in a context of its own that was prepared once, which
+    costs nothing beside an ``errstate`` block. A context is entered by one thread at a time.
+    """
+
+    __slots__ = ("spare",)
+
+    def __init__(self) -> None:
+        self.spare: list[tuple[Any, list[tuple[str, int]]]] = []
+
+    def __call__(self, function: Any, *args: Any) -> tuple[Any, Sequence[tuple[str, int]]]:
+        """What the function returns, and the conditions that were met, in NumPy's order."""
+        try:
+            runner = self.spare.pop()
+        except IndexError:
+            runner = self._runner()
+        run, notes = runner
+        try:
+            result = run(function, *args)
+            if notes:
+                met = tuple(notes)
+                return result, met
+        finally:
+            if notes:
+                notes.clear()
+            self.spare.append(runner)
+        return result, ()
+
+    @staticmethod
+    def _runner() -> tuple[Any, list[tuple[str, int]]]:
+        notes: list[tuple[str, int]] = []
+        variables = Variables()
+        variables.run(np.seterrcall, lambda condition, flag: notes.append((condition, flag)))
+        variables.run(partial(np.seterr, all="call"))
+        return variables.run, notes

@@ -1,0 +1,214 @@
+"""Functions of lines and windows: ``apply_along_axis``, ``apply_over_axes`` and ``sliding_window_view``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from distarray.algorithms.local import at, mapped, whole_along
+from distarray.array.agreement import agreed
+from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
+from distarray.errors import UnsupportedError
+from distarray.geometry import IndexMap, Range, Region
+from distarray.ops.convert import asarray
+from distarray.ops.joining import stack
+from distarray.ops.manipulation import expand_dims
+
+__all__ = ["apply_along_axis", "apply_over_axes", "sliding_window_view"]
+
+
+@implements(np.apply_along_axis)
+def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> DistributedArray:
+    """The results of a function of each line along an axis, put together.
+
+    Parameters
+    ----------
+    func1d : callable
+        Takes one line, a NumPy or CuPy array as the device's chunks are, and returns an array or a scalar: of the same shape and
+        dtype for each line. Each device calls it for its own lines.
+    axis : int
+    arr : array_like
+    *args, **kwargs
+        Passed to the function.
+
+    Returns
+    -------
+    DistributedArray
+        With the axes of the function's result in place of `axis`.
+
+    Raises
+    ------
+    ValueError
+        There is no line, or results differ in shape.
+
+    Notes
+    -----
+    Communication: none where lines are whole; else each element once. The shape and dtype of a result are agreed.
+
+    Memory on each device: its lines, and its part of the result.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray([[3, 1], [4, 5]], layout=da.blocks(0))
+    ...     np.apply_along_axis(lambda line: line.max() - line.min(), 1, x).get()
+    array([2, 1])
+    """
+    x = asarray(arr)
+    axis = normalize_axis_index(axis, x.ndim)
+    context = x._context
+    if 0 in (*x.shape[:axis], *x.shape[axis + 1 :]):
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    with context.lock:
+        source = x._operand("apply_along_axis")
+        layout = whole_along(context, source.layout, (axis,))
+        arrays = at(context, source, layout, "apply_along_axis")
+
+        def called(lib: Any, part: Any) -> Any:
+            return lib.apply_along_axis(func1d, axis, part, *args, **kwargs)
+
+        def model() -> Any:
+            key = tuple([slice(None) if i == axis else slice(0, 1) for i in range(x.ndim)])
+            for (device_id, _), array in zip(layout.chunks, arrays, strict=True):
+                if array is None or not array.size:
+                    continue
+                device = context.by_id[device_id]
+                with device.active():
+                    found = called(device.lib, array[key])
+                return [list(found.shape[axis : axis + found.ndim - x.ndim + 1]), dtype_name(check_dtype(found.dtype))]
+            return None
+
+        said = [answer for answer in agreed(context, "apply_along_axis", model) if answer is not None]
+        if not said:  # lines of no elements, which no device holds
+            found = np.asarray(func1d(np.empty(x.shape[axis], x.dtype), *args, **kwargs))
+            said = [[list(found.shape), dtype_name(check_dtype(found.dtype))]]
+        inner, dtype = tuple(said[0][0]), dtype_named(said[0][1])
+        mapping: dict[int, list[Region]] = {device: [] for device in layout.devices}
+        for device, region in layout.chunks:
+            lines = 0 if 0 in (*region.shape[:axis], *region.shape[axis + 1 :]) else 1
+            new = [Range.full(n * lines) for n in inner]
+            mapping[device].append(Region((*region[:axis], *new, *region[axis + 1 :])))
+        shape = (*x.shape[:axis], *inner, *x.shape[axis + 1 :])
+        target = context.layout(IndexMap(shape, mapping))
+        order = _pairing(layout, target, mapping)
+
+        def local(lib: Any, part: Any) -> Any:
+            if not part.size and 0 in (*part.shape[:axis], *part.shape[axis + 1 :]):
+                return lib.empty((*part.shape[:axis], *(0 for _ in inner), *part.shape[axis + 1 :]), dtype)
+            return called(lib, part)
+
+        return mapped(context, [[arrays[i] for i in order]], target, dtype, local, "apply_along_axis")
+
+
+def _pairing(layout: Any, target: Any, mapping: dict[int, list[Region]]) -> list[int]:
+    """For each chunk of `target`, the number of a chunk of `layout` that it is made of."""
+    found: list[int] = []
+    for device in target.devices:
+        numbers = list(layout.index_map.chunk_ids(device))
+        made = {region: number for number, region in zip(numbers, mapping[device], strict=True)}
+        found += [made[region] for region in target.index_map.regions(device)]
+    return found
+
+
+@implements(np.apply_over_axes)
+def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedArray:
+    """A function ``func(a, axis)`` applied over one axis after another, whose result keeps or lacks the axis.
+
+    Raises
+    ------
+    ValueError
+        A result has another number of axes.
+
+    Notes
+    -----
+    Communication: that of `func`, which gets distributed arrays.
+    """
+    result = asarray(a)
+    ndim = result.ndim
+    for axis in np.atleast_1d(np.asarray(axes)).tolist():
+        number = axis + ndim if axis < 0 else axis
+        found = func(result, number)
+        if found.ndim != result.ndim:
+            found = expand_dims(found, number)
+            if found.ndim != result.ndim:
+                raise ValueError("function is not returning an array of the correct shape")
+        result = found
+    return result
+
+
+@implements(np.lib.stride_tricks.sliding_window_view)
+def sliding_window_view(
+    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> DistributedArray:
+    """All windows of an array, along new last axes: a read-only copy, since no view of a spread array shows an element twice
+    along axes that overlap.
+
+    Parameters
+    ----------
+    x : array_like
+    window_shape : int or tuple of int
+    axis : int or tuple of int, optional
+        The axes that the windows slide along. Default: all.
+    subok, writeable : bool
+        Only False.
+
+    Raises
+    ------
+    ValueError
+        A window is larger than the array, or negative, or their number is not that of the axes.
+    UnsupportedError
+        With ``writeable=True``.
+
+    Notes
+    -----
+    Communication: halos of the window's length less one.
+
+    Memory on each device: its part of `x` times the size of a window; where that is too much, reduce shifted views instead.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     np.lib.stride_tricks.sliding_window_view(da.arange(4), 2).get().tolist()
+    [[0, 1], [1, 2], [2, 3]]
+    """
+    if writeable:
+        raise UnsupportedError("windows of a distributed array are a copy: pass writeable=False, and write to x itself")
+    result = asarray(x)
+    window = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
+    if any(n < 0 for n in window):
+        raise ValueError("`window_shape` cannot contain negative values")
+    if axis is None:
+        axes = tuple(range(result.ndim))
+        if len(window) != len(axes):
+            raise ValueError(
+                f"Since axis is None, must provide window_shape for all dimensions of `x`; got {len(window)} window_shape "
+                f"elements and `x.ndim` is {result.ndim}."
+            )
+    else:
+        axes = normalize_axis_tuple(axis, result.ndim, allow_duplicate=True)
+        if len(window) != len(axes):
+            raise ValueError(
+                f"Must provide matching length window_shape and axis; got {len(window)} window_shape elements and "
+                f"{len(axes)} axes elements."
+            )
+    for number, n in zip(axes, window, strict=True):
+        length = result.shape[number] - n + 1
+        if length < 1:
+            raise ValueError("window shape cannot be larger than input array shape")
+        head = (slice(None),) * number
+        if n:
+            result = stack([result[(*head, slice(i, i + length))] for i in range(n)], axis=-1)
+        else:
+            wide = result[(*head, slice(0, 0))] if not result.shape[number] else result
+            shape = (*result.shape[:number], length, *result.shape[number + 1 :], 0)
+            result = asarray(np.empty(shape, wide.dtype))
+    result = result.copy() if not window else result
+    result._writable = False
+    return result

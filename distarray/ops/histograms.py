@@ -1,0 +1,484 @@
+"""Counting: ``histogram`` in one and more dimensions, ``histogram_bin_edges``, ``bincount`` and ``digitize``.
+
+Each device counts its own elements into bins that all agree on; the counts stay in SUM mode until their values are needed.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from distarray.algorithms.local import aligned, counted
+from distarray.array.functions import implements
+from distarray.array.place import as_array, host_values
+from distarray.array.state import DistributedArray, same_context
+from distarray.fusion.expr import call_site, warn_at
+from distarray.ops import reductions
+from distarray.ops.convert import asarray
+from distarray.ops.quantiles import percentile
+from distarray.ops.reshaping import ravel
+from distarray.ops.sorting import searchsorted
+
+__all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
+
+
+def _host(value: Any) -> Any:
+    return host_values(value) if isinstance(value, DistributedArray) else np.asarray(value)
+
+
+# --- bins -------------------------------------------------------------------------------------------------------------
+
+
+def _outer(a: DistributedArray, range: Any) -> tuple[Any, Any]:
+    """The first and the last edge."""
+    if range is not None:
+        first, last = range
+        if first > last:
+            raise ValueError("max must be larger than min in range parameter.")
+        if not (np.isfinite(first) and np.isfinite(last)):
+            raise ValueError(f"supplied range of [{first}, {last}] is not finite")
+    elif not a.size:
+        first, last = 0, 1
+    else:
+        low, high = reductions.min(a), reductions.max(a)
+        first, last = low.get()[()], high.get()[()]
+        if not (np.isfinite(first) and np.isfinite(last)):
+            raise ValueError(f"autodetected range of [{first}, {last}] is not finite")
+    if first == last:
+        first, last = first - 0.5, last + 0.5
+    return first, last
+
+
+def _spread(a: DistributedArray) -> Any:
+    return _number(reductions.max(a)) - _number(reductions.min(a))
+
+
+def _number(x: Any) -> Any:
+    return x.get()[()] if isinstance(x, DistributedArray) else x
+
+
+def _sqrt(a: DistributedArray, ends: Any) -> Any:
+    return _spread(a) / np.sqrt(a.size)
+
+
+def _sturges(a: DistributedArray, ends: Any) -> Any:
+    return _spread(a) / (np.log2(a.size) + 1.0)
+
+
+def _rice(a: DistributedArray, ends: Any) -> Any:
+    return _spread(a) / (2.0 * a.size ** (1.0 / 3))
+
+
+def _scott(a: DistributedArray, ends: Any) -> Any:
+    return (24.0 * np.pi**0.5 / a.size) ** (1.0 / 3.0) * _number(reductions.std(a))
+
+
+def _doane(a: DistributedArray, ends: Any) -> Any:
+    if a.size <= 2:
+        return 0.0
+    expected = np.sqrt(6.0 * (a.size - 2) / ((a.size + 1.0) * (a.size + 3)))
+    sigma = _number(reductions.std(a))
+    if not sigma > 0.0:
+        return 0.0
+    skew = _number(reductions.mean(((a - reductions.mean(a)) / sigma) ** 3))
+    return _spread(a) / (1.0 + np.log2(a.size) + np.log2(1.0 + np.absolute(skew) / expected))
+
+
+def _freedman_diaconis(a: DistributedArray, ends: Any) -> Any:
+    low, high = percentile(a, [25, 75]).get()
+    return 2.0 * (high - low) * a.size ** (-1.0 / 3.0)
+
+
+def _auto(a: DistributedArray, ends: Any) -> Any:
+    return min(max(_freedman_diaconis(a, ends), _sqrt(a, ends) / 2), _sturges(a, ends))
+
+
+def _stone(a: DistributedArray, ends: Any) -> Any:
+    n, width = a.size, _spread(a)
+    if n <= 1 or width == 0:
+        return 0
+
+    def loss(bins: int) -> Any:
+        share = _number(histogram(a, bins=bins, range=ends)[0]) / n
+        return (2 - (n + 1) * share.dot(share)) / (width / bins)
+
+    most = max(100, int(np.sqrt(n)))
+    best = min(range(1, most + 1), key=loss)
+    if best == most:
+        warn_at(call_site(), "The number of bins estimated may be suboptimal.")
+    return width / best
+
+
+_ESTIMATORS: dict[str, Callable[[DistributedArray, Any], Any]] = {
+    "auto": _auto, "doane": _doane, "fd": _freedman_diaconis, "rice": _rice, "scott": _scott, "sqrt": _sqrt,
+    "stone": _stone, "sturges": _sturges,
+}  # fmt: skip
+
+
+def _estimated(a: DistributedArray, name: str, range: Any, weights: Any) -> tuple[int, tuple[Any, Any]]:
+    """The number of bins that an estimator of NumPy's finds, and the outer edges."""
+    if name not in _ESTIMATORS:
+        raise ValueError(f"{name!r} is not a valid estimator for `bins`")
+    if weights is not None:
+        raise TypeError("Automated estimation of the number of bins is not supported for weighted data")
+    first, last = _outer(a, range)
+    if range is not None:
+        kept = (a >= first) & (a <= last)
+        if not bool(reductions.all(kept)):
+            a = a[kept]
+    width = _ESTIMATORS[name](a, (first, last)) if a.size else 0
+    if not width:
+        return 1, (first, last)
+    if a.dtype.kind in "iu" and width < 1:
+        width = 1
+    return math.ceil((int(last) - int(first) if a.dtype.kind in "iu" and range is None else last - first) / width), (
+        first,
+        last,
+    )
+
+
+def _edges(a: DistributedArray, bins: Any, range: Any, weights: Any) -> tuple[Any, Any, Any]:
+    """The edges as a host array, and what a local ``histogram`` takes as ``bins`` and ``range`` to use the same ones."""
+    if isinstance(bins, str):
+        count, ends = _estimated(a, bins, range, weights)
+    elif np.ndim(bins) == 0:
+        try:
+            count = operator.index(bins)
+        except TypeError:
+            raise TypeError("`bins` must be an integer, a string, or an array") from None
+        if count < 1:
+            raise ValueError("`bins` must be positive, when an integer")
+        ends = _outer(a, range)
+    else:
+        edges = _host(bins)
+        if edges.ndim != 1:
+            raise ValueError("`bins` must be 1d, when an array")
+        if (edges[:-1] > edges[1:]).any():
+            raise ValueError("`bins` must increase monotonically, when an array")
+        return edges, edges, None
+    return np.histogram_bin_edges(np.empty(0, a.dtype), count, ends), count, ends
+
+
+def _sample(a: Any, *others: Any) -> DistributedArray:
+    context = same_context([x for x in (a, *others) if isinstance(x, DistributedArray)])
+    x: DistributedArray = as_array(context, a)
+    return x.astype(np.uint8) if x.dtype == bool else x
+
+
+@implements(np.histogram_bin_edges)
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> DistributedArray:
+    """The edges that :func:`histogram` would use.
+
+    Notes
+    -----
+    Communication: the extremes, where `range` is not given; with an estimator's name what it needs, which is that of
+    :func:`percentile` for "fd" and "auto", and of 100 histograms or more for "stone".
+    """
+    x = _flat(_sample(a, weights))
+    if weights is not None:
+        _check_weights(x, a, weights)
+    return asarray(_edges(x, bins, range, weights)[0])
+
+
+def _flat(x: DistributedArray) -> DistributedArray:
+    """A sample as it lies: the order of its elements does not matter."""
+    return x if x.ndim else ravel(x)
+
+
+def _check_weights(x: DistributedArray, a: Any, weights: Any) -> DistributedArray:
+    w: DistributedArray = as_array(x._context, weights)
+    if w.shape != x.shape and not (w.ndim == 0 and x.shape == (1,)):
+        raise ValueError("weights should have the same shape as a.")
+    return w if w.ndim else ravel(w)
+
+
+@implements(np.histogram)
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[DistributedArray, DistributedArray]:
+    """How many elements lie in each of a row of bins.
+
+    Parameters
+    ----------
+    a : array_like
+        Of any shape.
+    bins : int, sequence of scalar, or str
+        How many of equal width; or their edges; or the name of one of NumPy's estimators.
+    range : pair of float, optional
+        The outer edges. Default: the extremes.
+    density : bool, optional
+        The probability density instead of counts.
+    weights : array_like, optional
+        Of the shape of `a`: what each element counts.
+
+    Returns
+    -------
+    hist, bin_edges : DistributedArray
+
+    Raises
+    ------
+    ValueError, TypeError
+        As NumPy does, of bins that are none and of a range that is not finite.
+
+    Notes
+    -----
+    Communication: the extremes, where no range and no edges are given, and what aligns the weights. The counts stay in SUM
+    mode until they are needed.
+
+    Memory on each device: its counts.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     counts, edges = np.histogram(da.asarray([1, 2, 2, 4], layout=da.blocks(0)), bins=3)
+    ...     counts.get(), edges.get()
+    (array([1, 2, 1]), array([1., 2., 3., 4.]))
+    """
+    x = _flat(_sample(a, weights))
+    w = None if weights is None else _check_weights(x, a, weights)
+    edges, count, ends = _edges(x, bins, range, weights)
+    context = x._context
+    with context.lock:
+        source = x._operand("histogram")
+        sources = [source.arrays] if w is None else [source.arrays, aligned(w, source.layout)]
+        dtype = np.dtype(np.intp) if w is None else w.dtype
+
+        def local(lib: Any, part: Any, weight: Any = None) -> Any:
+            chosen = count if ends is not None else lib.asarray(edges)
+            found = lib.histogram(part, chosen, ends, weights=weight)[0]
+            return found.astype(dtype, copy=False)
+
+        counts = counted(context, sources, source.layout, (len(edges) - 1,), dtype, local, "histogram")
+    if density:
+        return np.true_divide(counts / np.diff(edges).astype(float), reductions.sum(counts)), asarray(edges)
+    return counts, asarray(edges)
+
+
+@implements(np.histogramdd)
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[DistributedArray, tuple[DistributedArray, ...]]:
+    """How many points of D coordinates lie in each of a grid of bins.
+
+    Parameters
+    ----------
+    sample : array_like of shape (N, D), or sequence of D arrays of N
+    bins : int, sequence of int, or sequence of arrays
+        For each dimension, or for all.
+    range : sequence of pairs, optional
+    density : bool, optional
+    weights : array_like of N, optional
+
+    Returns
+    -------
+    hist : DistributedArray of ``float64`` and D axes
+    edges : tuple of DistributedArray
+
+    Notes
+    -----
+    Communication: extremes, where no range and no edges are given, and what aligns coordinates and weights. The counts stay
+    in SUM mode.
+
+    Memory on each device: one whole array of counts.
+    """
+    if isinstance(sample, (DistributedArray, np.ndarray)):
+        columns = [asarray(sample)]
+        if columns[0].ndim == 2:
+            columns = [columns[0][:, i] for i in np.arange(columns[0].shape[1]).tolist()]
+        elif columns[0].ndim > 2:
+            raise ValueError("too many values to unpack (expected 2): sample has more than two axes")
+        elif not columns[0].ndim:
+            columns = [ravel(columns[0])]
+    else:
+        context = same_context([x for x in sample if isinstance(x, DistributedArray)])
+        columns = [as_array(context, x) for x in sample]
+        if columns and not columns[0].ndim:
+            columns = [ravel(asarray(sample))]
+    dimensions = len(columns)
+    try:
+        if len(bins) != dimensions:
+            raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
+    except TypeError:
+        bins = [bins] * dimensions
+    if range is None:
+        range = (None,) * dimensions
+    elif len(range) != dimensions:
+        raise ValueError("range argument must have one entry per dimension")
+    edges = [_grid_edges(i, *given) for i, given in enumerate(zip(columns, bins, range, strict=True))]
+    first = columns[0]
+    context = first._context
+    with context.lock:
+        source = first._operand("histogramdd")
+        sources = [source.arrays, *(aligned(x, source.layout) for x in columns[1:])]
+        w = None
+        if weights is not None:
+            w = as_array(context, weights)
+            if not np.can_cast(w.dtype, np.float64):
+                raise TypeError(
+                    f"Cannot cast array data from {w.dtype!r} to {np.dtype(float)!r} according to the rule 'safe'"
+                )
+            if w.shape != first.shape:
+                raise ValueError("The weights and list don't have the same length.")
+            sources.append(aligned(w, source.layout))
+        shape = tuple([len(e) - 1 for e in edges])
+
+        def local(lib: Any, *parts: Any) -> Any:
+            points = lib.stack(parts[:dimensions], axis=-1).reshape(-1, dimensions)
+            return lib.histogramdd(points, [lib.asarray(e) for e in edges], weights=None if w is None else parts[-1])[0]
+
+        counts = counted(context, sources, source.layout, shape, np.dtype(float), local, "histogramdd")
+    if density:
+        total = reductions.sum(counts)
+        for i, e in enumerate(edges):
+            counts = counts / np.diff(e).reshape([-1 if i == axis else 1 for axis in np.arange(dimensions).tolist()])
+        counts = counts / total
+    return counts, tuple([asarray(e) for e in edges])
+
+
+def _grid_edges(i: int, column: DistributedArray, bins: Any, range: Any) -> Any:
+    if np.ndim(bins) == 0:
+        if bins < 1:
+            raise ValueError(f"`bins[{i}]` must be positive, when an integer")
+        low, high = _outer(column, range)
+        try:
+            count = operator.index(bins)
+        except TypeError:
+            raise TypeError(f"`bins[{i}]` must be an integer, when a scalar") from None
+        return np.linspace(low, high, count + 1)
+    edges = _host(bins)
+    if edges.ndim != 1:
+        raise ValueError(f"`bins[{i}]` must be a scalar or 1d array")
+    if (edges[:-1] > edges[1:]).any():
+        raise ValueError(f"`bins[{i}]` must be monotonically increasing, when an array")
+    return edges
+
+
+@implements(np.histogram2d)
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[DistributedArray, DistributedArray, DistributedArray]:
+    """How many points (x, y) lie in each of a grid of bins; arguments as for :func:`histogramdd`.
+
+    Notes
+    -----
+    Communication: as of :func:`histogramdd`.
+    """
+    if len(x) != len(y):
+        raise ValueError("x and y must have the same length.")
+    try:
+        count = len(bins)
+    except TypeError:
+        count = 1
+    if count not in (1, 2):
+        bins = [_host(bins)] * 2
+    counts, edges = histogramdd([x, y], bins, range, density, weights)
+    return counts, edges[0], edges[1]
+
+
+# --- counting integers ------------------------------------------------------------------------------------------------
+
+
+@implements(np.bincount)
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> DistributedArray:
+    """How often each of the integers 0, 1, 2, … stands in an array.
+
+    Parameters
+    ----------
+    x : array_like of non-negative integers
+        Of one axis.
+    weights : array_like, optional
+        Of the shape of `x`: what each element counts; the result is then ``float64``.
+    minlength : int, optional
+        The least length of the result.
+
+    Raises
+    ------
+    ValueError
+        An element is negative; weights of another length; a negative `minlength`.
+    TypeError
+        Elements that no ``int64`` holds.
+
+    Notes
+    -----
+    Communication: the largest element, and what aligns the weights. The counts stay in SUM mode until they are needed.
+
+    Memory on each device: its counts.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     np.bincount(da.asarray([0, 2, 2, 1], layout=da.blocks(0))).get()
+    array([1, 1, 2])
+    """
+    context = same_context([a for a in (x, weights) if isinstance(a, DistributedArray)])
+    if not isinstance(x, DistributedArray):
+        x = np.asarray(x)
+        x = x.astype(np.intp) if not x.size and x.ndim == 1 else x
+    a: DistributedArray = as_array(context, x)
+    w: Any = None if weights is None else as_array(context, weights)
+    small = None if w is None else np.zeros([min(n, 1) for n in w.shape], w.dtype)
+    np.bincount(np.zeros([min(n, 1) for n in a.shape], a.dtype), None if a.size == 0 else small, minlength)
+    if w is not None and w.shape != a.shape:
+        raise ValueError("The weights and list don't have the same length.")
+    length = operator.index(minlength)
+    if a.size:
+        low, high = int(reductions.min(a)), int(reductions.max(a))
+        if low < 0:
+            raise ValueError("'list' argument must have no negative elements")
+        length = max(length, high + 1)
+    dtype = np.dtype(np.float64 if w is not None and a.size else np.intp)
+    with context.lock:
+        source = a._operand("bincount")
+        sources = [source.arrays] if w is None else [source.arrays, aligned(w, source.layout)]
+
+        def local(lib: Any, part: Any, weight: Any = None) -> Any:
+            return lib.bincount(part.reshape(-1), weight, length)
+
+        return counted(context, sources, source.layout, (length,), dtype, local, "bincount")
+
+
+@implements(np.digitize)
+def digitize(x: Any, bins: Any, right: bool = False) -> DistributedArray:
+    """The number of the bin that each element belongs to.
+
+    Parameters
+    ----------
+    x : array_like
+    bins : array_like
+        Edges of one axis, ascending or descending.
+    right : bool
+        Whether a bin holds its right edge, instead of its left one.
+
+    Raises
+    ------
+    TypeError
+        `x` is complex.
+    ValueError
+        `bins` are not monotonic.
+
+    Notes
+    -----
+    Communication: whether the edges are in order; then that of :func:`searchsorted`.
+    """
+    context = same_context([a for a in (x, bins) if isinstance(a, DistributedArray)])
+    a: DistributedArray = as_array(context, x)
+    edges: DistributedArray = as_array(context, bins)
+    if a.dtype.kind == "c":
+        raise TypeError("x may not be complex")
+    if edges.ndim != 1:
+        raise ValueError(
+            "object of too small depth for desired array" if not edges.ndim else "object too deep for desired array"
+        )
+    side = "left" if right else "right"
+    before, behind = edges[:-1], edges[1:]
+    if bool(reductions.all(before <= behind)):
+        return searchsorted(edges, a, side=side)
+    if bool(reductions.all(before >= behind)):
+        return len(edges) - searchsorted(edges[::-1], a, side=side)
+    raise ValueError("bins must be monotonically increasing or decreasing")

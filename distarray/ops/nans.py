@@ -1,0 +1,340 @@
+"""Reductions and scans that leave NaN out: ``nansum``, ``nanmean``, ``nanmax`` and their kin.
+
+NaN is replaced by what changes nothing, in the expression that is reduced, and elements that are left out are counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from distarray.array.functions import NOTHING, given, implements
+from distarray.array.state import DistributedArray, astype_node
+from distarray.array.writing import deliver
+from distarray.fusion.expr import call_site, warn_at
+from distarray.ops import reductions
+from distarray.ops.choosing import copyto, where
+from distarray.ops.convert import asarray
+from distarray.ops.scans import cumprod, cumsum
+from distarray.ops.searching import argmax, argmin
+
+__all__ = [
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
+    "nanvar",
+]  # fmt: skip
+
+
+def holds_nan(dtype: Any) -> bool:
+    """Whether elements of a dtype can be NaN."""
+    return dtype.kind in "fc" or dtype.name == "bfloat16"
+
+
+def without_nan(x: DistributedArray, value: Any) -> DistributedArray:
+    """The array with its NaN replaced, recorded."""
+    return where(np.isnan(x), x.dtype.type(value), x)  # type: ignore[no-any-return]
+
+
+@implements(np.nansum)
+def nansum(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = NOTHING,
+    initial: Any = NOTHING,
+    where: Any = NOTHING,
+) -> Any:
+    """Sum of the elements that are not NaN along axes; 0 where there is none. Arguments as for :func:`sum`.
+
+    Notes
+    -----
+    Communication: none. Where an axis is split over devices, the result stays in SUM mode.
+
+    Memory on each device: one array of the size of its part.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(np.nansum(da.asarray([1.0, np.nan, 2.0], layout=da.blocks(0))))
+    3.0
+    """
+    x = asarray(a)
+    return reductions.sum(without_nan(x, 0) if holds_nan(x.dtype) else x, axis, dtype, out, keepdims, initial, where)
+
+
+@implements(np.nanprod)
+def nanprod(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: Any = NOTHING,
+    initial: Any = NOTHING,
+    where: Any = NOTHING,
+) -> Any:
+    """Product of the elements that are not NaN along axes; 1 where there is none. Arguments as for :func:`sum`.
+
+    Notes
+    -----
+    Communication: none. Where an axis is split over devices, the result stays in PROD mode.
+    """
+    x = asarray(a)
+    return reductions.prod(without_nan(x, 1) if holds_nan(x.dtype) else x, axis, dtype, out, keepdims, initial, where)
+
+
+def _least(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+    """``nanmin`` and ``nanmax``, by the function and the value that never wins."""
+    x = asarray(a)
+    if not holds_nan(x.dtype):
+        return function(x, axis, out, keepdims, initial, where)
+    result = function(without_nan(x, bound), axis, out, keepdims, initial, where)
+    if initial is not NOTHING and initial is not None:
+        return result
+    if not bool(reductions.any(asarray(np.isnan(result) | (result == bound)))):
+        return result
+    nothing = reductions.all(np.isnan(x), axis, keepdims=keepdims)
+    if not bool(reductions.any(nothing)):
+        return result
+    warn_at(call_site(), "All-NaN slice encountered")
+    if out is not None:
+        copyto(out, x.dtype.type(np.nan), where=nothing if isinstance(out, DistributedArray) else nothing.get())
+        return out
+    return deliver(_where(nothing, x.dtype.type(np.nan), result), None)
+
+
+_where = where
+
+
+@implements(np.nanmin)
+def nanmin(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+) -> Any:
+    """Smallest element that is not NaN along axes; arguments as for :func:`sum`.
+
+    Warns
+    -----
+    RuntimeWarning
+        "All-NaN slice encountered": there the result is NaN.
+
+    Notes
+    -----
+    Communication: the result is brought together, to see whether some of it has to be NaN.
+    """
+    return _least(reductions.min, np.inf, a, axis, out, keepdims, initial, where)
+
+
+@implements(np.nanmax)
+def nanmax(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+) -> Any:
+    """Largest element that is not NaN along axes; as :func:`nanmin`.
+
+    Notes
+    -----
+    Communication: the result is brought together, to see whether some of it has to be NaN.
+    """
+    return _least(reductions.max, -np.inf, a, axis, out, keepdims, initial, where)
+
+
+def _best(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
+    x = asarray(a)
+    if not holds_nan(x.dtype):
+        return function(x, axis, out, keepdims=keepdims)
+    if x.size and bool(reductions.any(reductions.all(np.isnan(x), axis))):
+        raise ValueError("All-NaN slice encountered")
+    return function(without_nan(x, bound), axis, out, keepdims=keepdims)
+
+
+@implements(np.nanargmin)
+def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+    """Position of the smallest element that is not NaN; arguments as for :func:`argmin`.
+
+    Raises
+    ------
+    ValueError
+        There are only NaN.
+
+    Notes
+    -----
+    Communication: of :func:`argmin`, and whether there are lines of NaN alone.
+    """
+    return _best(argmin, np.inf, a, axis, out, keepdims)
+
+
+@implements(np.nanargmax)
+def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+    """Position of the largest element that is not NaN; arguments as for :func:`argmax`.
+
+    Raises
+    ------
+    ValueError
+        There are only NaN.
+
+    Notes
+    -----
+    Communication: of :func:`argmax`, and whether there are lines of NaN alone.
+    """
+    return _best(argmax, -np.inf, a, axis, out, keepdims)
+
+
+@implements(np.nancumsum)
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running sums along an axis with NaN as 0; arguments as for :func:`cumsum`.
+
+    Notes
+    -----
+    Communication: as of :func:`cumsum`.
+    """
+    x = asarray(a)
+    return cumsum(without_nan(x, 0) if holds_nan(x.dtype) else x, axis, dtype, out)
+
+
+@implements(np.nancumprod)
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Running products along an axis with NaN as 1; arguments as for :func:`cumprod`.
+
+    Notes
+    -----
+    Communication: as of :func:`cumprod`.
+    """
+    x = asarray(a)
+    return cumprod(without_nan(x, 1) if holds_nan(x.dtype) else x, axis, dtype, out)
+
+
+def _check_inexact(dtype: Any, out: Any) -> None:
+    if dtype is not None and not holds_nan(np.dtype(dtype)):
+        raise TypeError("If a is inexact, then dtype must be inexact")
+    if out is not None and not holds_nan(out.dtype):
+        raise TypeError("If a is inexact, then out must be inexact")
+
+
+def _over(total: Any, count: Any) -> Any:
+    """A sum divided by a count, in the dtype of the sum; silent where the count is 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = np.true_divide(total, count)
+    return value if value.dtype == total.dtype else DistributedArray._of_node(astype_node(value, total.dtype))
+
+
+@implements(np.nanmean)
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
+) -> Any:
+    """Mean of the elements that are not NaN along axes; arguments as for :func:`mean`.
+
+    Warns
+    -----
+    RuntimeWarning
+        "Mean of empty slice", where there is nothing but NaN.
+
+    Notes
+    -----
+    Communication: the counts of elements are brought together; partial sums at the demand, with the size of the result.
+
+    Memory on each device: one array of the size of its part.
+    """
+    x = asarray(a)
+    if not holds_nan(x.dtype):
+        return reductions.mean(x, axis, dtype, out, keepdims, where=where)
+    _check_inexact(dtype, out)
+    keepdims = bool(given(keepdims, False))
+    count = reductions.sum(~np.isnan(x), axis, np.intp, None, keepdims, where=where)
+    total = reductions._total(without_nan(x, 0), axis, dtype, out, keepdims, given(where, True))
+    if bool(reductions.any(count == 0)):
+        warn_at(call_site(), "Mean of empty slice")
+    value = _over(total, count)
+    return deliver(value, out)
+
+
+def _nanvar(
+    a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
+) -> Any:
+    """The variance of an array that may hold NaN, as it lands in ``out=``."""
+    x = asarray(a)
+    if correction is not NOTHING:
+        if ddof != 0:
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
+    _check_inexact(dtype, out)
+    keepdims = bool(given(keepdims, False))
+    left_out = np.isnan(x)
+    kept = ~left_out
+    if mean is NOTHING or mean is None:
+        each = reductions.sum(kept, axis, np.intp, None, True, where=where)
+        middle = _over(reductions.sum(without_nan(x, 0), axis, dtype, None, True, where=where), each)
+    else:
+        middle = asarray(mean)
+    count = reductions.sum(kept, axis, np.intp, None, keepdims, where=where)
+    with np.errstate(invalid="ignore"):
+        apart = np.subtract(x, middle)
+        apart = apart if apart.dtype == x.dtype else DistributedArray._of_node(astype_node(apart, x.dtype))
+        apart = _where(left_out, x.dtype.type(0), apart)
+        squares = np.square(apart.real) + np.square(apart.imag) if apart.dtype.kind == "c" else np.square(apart)
+    total = reductions._total(squares, axis, dtype, out, keepdims, given(where, True))
+    free = count - ddof
+    value = _over(total, free)
+    few = free <= 0
+    if bool(reductions.any(few)):
+        warn_at(call_site(), "Degrees of freedom <= 0 for slice.")
+        value = _where(few, value.dtype.type(np.nan), value)
+    return value
+
+
+@implements(np.nanvar)
+def nanvar(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = NOTHING,
+    *,
+    where: Any = NOTHING,
+    mean: Any = NOTHING,
+    correction: Any = NOTHING,
+) -> Any:
+    """Variance of the elements that are not NaN along axes; arguments as for :func:`var`.
+
+    Warns
+    -----
+    RuntimeWarning
+        "Degrees of freedom <= 0 for slice.": there the result is NaN.
+
+    Notes
+    -----
+    Communication: the means and the counts of elements are brought together; partial sums at the demand.
+
+    Memory on each device: two arrays of the size of its part.
+    """
+    x = asarray(a)
+    if not holds_nan(x.dtype):
+        return reductions.var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    value = _nanvar(x, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    return deliver(value, out)
+
+
+@implements(np.nanstd)
+def nanstd(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: Any = 0,
+    keepdims: Any = NOTHING,
+    *,
+    where: Any = NOTHING,
+    mean: Any = NOTHING,
+    correction: Any = NOTHING,
+) -> Any:
+    """Standard deviation of the elements that are not NaN along axes; as :func:`nanvar`.
+
+    Notes
+    -----
+    Communication: as of :func:`nanvar`.
+    """
+    x = asarray(a)
+    if not holds_nan(x.dtype):
+        return reductions.std(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    value = np.sqrt(_nanvar(x, axis, dtype, out, ddof, keepdims, where, mean, correction))
+    return deliver(value, out)

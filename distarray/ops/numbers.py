@@ -1,0 +1,193 @@
+"""What kind of numbers there are, and what stands in for those that are none: ``isreal``, ``isposinf``, ``nan_to_num``, ``fix``,
+``sinc``, ``i0`` and their kin; and which arrays share memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from distarray.algorithms.local import mapped
+from distarray.array.functions import implements
+from distarray.array.state import DistributedArray
+from distarray.ops import reductions
+from distarray.ops.choosing import copyto, where
+from distarray.ops.convert import asarray
+from distarray.ops.creation import zeros_like
+from distarray.ops.recording import into
+
+__all__ = [
+    "fix", "i0", "iscomplex", "isneginf", "isposinf", "isreal", "may_share_memory", "nan_to_num", "real_if_close",
+    "shares_memory", "sinc",
+]  # fmt: skip
+
+
+@implements(np.isreal)
+def isreal(x: Any) -> DistributedArray:
+    """Where elements have no imaginary part. Communication: none."""
+    return asarray(x).imag == 0
+
+
+@implements(np.iscomplex)
+def iscomplex(x: Any) -> DistributedArray:
+    """Where elements have an imaginary part. Communication: none."""
+    array = asarray(x)
+    return array.imag != 0 if array.dtype.kind == "c" else zeros_like(array, dtype=bool)
+
+
+def _infinite(x: Any, out: Any, negative: bool) -> Any:
+    array = asarray(x)
+    if array.dtype.kind == "c":
+        raise TypeError(f"This operation is not supported for {array.dtype} values because it would be ambiguous.")
+    sign = (
+        np.signbit(array)
+        if array.dtype.kind in "fV"
+        else array < 0
+        if array.dtype.kind == "i"
+        else zeros_like(array, dtype=bool)
+    )
+    found: Any = np.isinf(array) & (sign if negative else ~sign)
+    return found if out is None else into(found, out)
+
+
+@implements(np.isposinf)
+def isposinf(x: Any, out: Any = None) -> Any:
+    """Where elements are +inf. Communication: none.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+    """
+    return _infinite(x, out, False)
+
+
+@implements(np.isneginf)
+def isneginf(x: Any, out: Any = None) -> Any:
+    """Where elements are −inf. Communication: none.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+    """
+    return _infinite(x, out, True)
+
+
+@implements(np.nan_to_num)
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> DistributedArray:
+    """The array with NaN and infinities replaced.
+
+    Parameters
+    ----------
+    x : array_like
+    copy : bool
+        False: in place.
+    nan, posinf, neginf : scalar or array_like, optional
+        What replaces them. Default: 0, and the largest and least finite numbers.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     np.nan_to_num(da.asarray([1.0, np.nan]), nan=-1.0).get()
+    array([ 1., -1.])
+    """
+    array = asarray(x)
+    if array.dtype.kind not in "fc":
+        return array.copy() if copy else array
+    result = array.copy() if copy else array
+    limits = np.finfo(array.dtype)
+    for part in (result.real, result.imag) if array.dtype.kind == "c" else (result,):
+        high = limits.max if posinf is None else posinf
+        low = limits.min if neginf is None else neginf
+        lost, above, below = np.isnan(part), np.isposinf(part), np.isneginf(part)
+        for mask, value in ((lost, nan), (above, high), (below, low)):
+            copyto(part, value, where=mask)
+    return result
+
+
+@implements(np.real_if_close)
+def real_if_close(a: Any, tol: Any = 100) -> DistributedArray:
+    """The real part of a complex array all of whose imaginary parts are near zero; else the array.
+
+    Notes
+    -----
+    Communication: whether all are near zero.
+    """
+    array = asarray(a)
+    if array.dtype.kind != "c":
+        return array
+    bound = np.finfo(array.dtype).eps * tol if tol > 1 else tol
+    return array.real if bool(reductions.all(np.absolute(array.imag) < bound)) else array
+
+
+@implements(np.fix)
+def fix(x: Any, out: Any = None) -> Any:
+    """Elements rounded toward zero. Communication: none."""
+    return np.trunc(asarray(x), out=out)
+
+
+@implements(np.sinc)
+def sinc(x: Any) -> DistributedArray:
+    """sin(πx) / (πx). Communication: none."""
+    angle = np.pi * asarray(x)
+    tiny = np.finfo(angle.dtype).eps if angle.dtype.kind == "f" else 1e-20
+    angle = where(angle, angle, angle.dtype.type(tiny))
+    return np.sin(angle) / angle  # type: ignore[no-any-return]
+
+
+@implements(np.i0)
+def i0(x: Any) -> DistributedArray:
+    """Modified Bessel function of the first kind, order 0.
+
+    Raises
+    ------
+    TypeError
+        The array is complex.
+
+    Notes
+    -----
+    Communication: none; evaluated at the call.
+    """
+    array = asarray(x)
+    if array.dtype.kind == "c":
+        raise TypeError("i0 not supported for complex values")
+    if array.dtype.kind != "f":
+        array = array.astype(float)
+    context = array._context
+    with context.lock:
+        source = array._operand("i0")
+        return mapped(context, [source.arrays], source.layout, array.dtype, lambda lib, part: lib.i0(part), "i0")
+
+
+def _share(a: Any, b: Any) -> bool:
+    if not isinstance(a, DistributedArray) or not isinstance(b, DistributedArray) or a._own() is not b._own():
+        return False
+    one, two = a._view_map(), b._view_map()
+    if not a.size or not b.size:
+        return False
+    if one.inner is not None or two.inner is not None or one.base != two.base:
+        return True
+    from distarray.geometry import Region
+
+    return one.image(Region.full(a.shape)).intersect(two.image(Region.full(b.shape))) is not None
+
+
+@implements(np.shares_memory)
+def shares_memory(a: Any, b: Any, /, max_work: int = -1) -> bool:
+    """Whether a write to one array shows in the other: both are views of one, and show an element in common.
+
+    Views of reshaped arrays count as sharing where they might. Communication: none.
+    """
+    return _share(a, b)
+
+
+@implements(np.may_share_memory)
+def may_share_memory(a: Any, b: Any, /, max_work: int = 0) -> bool:
+    """As :func:`shares_memory`. Communication: none."""
+    return _share(a, b)

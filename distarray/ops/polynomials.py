@@ -1,0 +1,185 @@
+"""Polynomials by their coefficients, the highest power first: ``polyval``, ``polyfit``, ``polyadd``, ``roots`` and the others.
+
+Coefficients are few: where a computation goes through them one by one, they are fetched, and each process does it alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from distarray.array.functions import implements
+from distarray.array.place import host_values
+from distarray.array.state import DistributedArray
+from distarray.linalg.solving import inv, lstsq
+from distarray.ops import reductions
+from distarray.ops.convert import asarray
+from distarray.ops.creation import zeros_like
+from distarray.ops.triangles import vander
+
+__all__ = [
+    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots",
+]  # fmt: skip
+
+
+def _host(value: Any) -> Any:
+    return host_values(value) if isinstance(value, DistributedArray) else value
+
+
+@implements(np.polyval)
+def polyval(p: Any, x: Any) -> Any:
+    """A polynomial's values at `x`, by Horner's scheme: recorded and evaluated in one pass.
+
+    Parameters
+    ----------
+    p : array_like
+        Coefficients, the highest power first.
+    x : array_like, or numpy.poly1d
+
+    Notes
+    -----
+    Communication: none; distributed coefficients are fetched to the host.
+    """
+    coefficients = np.asarray(_host(p))
+    if isinstance(x, np.poly1d):
+        return np.polyval(coefficients, x)
+    places = asarray(x)
+    value: Any = zeros_like(places)
+    for coefficient in coefficients:
+        value = value * places + coefficient
+    return value
+
+
+def _on_coefficients(function: Any) -> Any:
+    """A function of coefficients alone: computed by NumPy on each process from fetched ones, and placed again."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = function(*[_host(a) for a in args], **{name: _host(a) for name, a in kwargs.items()})
+        if isinstance(found, tuple):
+            return tuple([asarray(part) for part in found])
+        return found if isinstance(found, np.poly1d) else asarray(found)
+
+    return call
+
+
+@implements(np.polyadd)
+def polyadd(a1: Any, a2: Any) -> Any:
+    """The sum of two polynomials. Communication: distributed coefficients are fetched to the host."""
+    return _on_coefficients(np.polyadd)(a1, a2)
+
+
+@implements(np.polysub)
+def polysub(a1: Any, a2: Any) -> Any:
+    """The difference of two polynomials. Communication: distributed coefficients are fetched to the host."""
+    return _on_coefficients(np.polysub)(a1, a2)
+
+
+@implements(np.polymul)
+def polymul(a1: Any, a2: Any) -> Any:
+    """The product of two polynomials. Communication: distributed coefficients are fetched; long ones: :func:`convolve`."""
+    return _on_coefficients(np.polymul)(a1, a2)
+
+
+@implements(np.polydiv)
+def polydiv(u: Any, v: Any) -> Any:
+    """Quotient and remainder of two polynomials. Communication: distributed coefficients are fetched to the host."""
+    return _on_coefficients(np.polydiv)(u, v)
+
+
+@implements(np.polyder)
+def polyder(p: Any, m: int = 1) -> Any:
+    """A polynomial's `m`-th derivative. Communication: distributed coefficients are fetched to the host."""
+    return _on_coefficients(np.polyder)(p, m)
+
+
+@implements(np.polyint)
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """A polynomial's `m`-th integral, with constants `k`. Communication: distributed coefficients are fetched to the host."""
+    return _on_coefficients(np.polyint)(p, m, k)
+
+
+@implements(np.poly)
+def poly(seq_of_zeros: Any) -> Any:
+    """The polynomial with given roots, or of a matrix. Communication: roots and matrix are fetched to the host."""
+    return _on_coefficients(np.poly)(seq_of_zeros)
+
+
+@implements(np.roots)
+def roots(p: Any) -> Any:
+    """A polynomial's roots, the eigenvalues of its companion matrix. Communication: coefficients are fetched to the host."""
+    return _on_coefficients(np.roots)(p)
+
+
+@implements(np.polyfit)
+def polyfit(
+    x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: Any = False
+) -> Any:
+    """The polynomial of a degree that fits points best, by least squares.
+
+    Parameters
+    ----------
+    x : array_like of N
+    y : array_like of shape (N,) or (N, K)
+    deg : int
+    rcond : float, optional
+        Singular values below this part of the largest count as 0.
+    full : bool
+        Also residuals, rank, singular values and `rcond`.
+    w : array_like of N, optional
+        Weights of the residuals.
+    cov : bool or "unscaled"
+        Also the covariances of the coefficients.
+
+    Warns
+    -----
+    RankWarning
+        "Polyfit may be poorly conditioned".
+
+    Notes
+    -----
+    Communication: that of :func:`linalg.lstsq`, of a matrix of N × (`deg` + 1).
+
+    Memory on each device: its rows of the Vandermonde matrix, twice.
+    """
+    order = int(deg) + 1
+    a, b = asarray(x) + 0.0, asarray(y) + 0.0
+    if deg < 0:
+        raise ValueError("expected deg >= 0")
+    if a.ndim != 1:
+        raise TypeError("expected 1D vector for x")
+    if a.size == 0:
+        raise TypeError("expected non-empty vector for x")
+    if not 1 <= b.ndim <= 2:
+        raise TypeError("expected 1D or 2D array for y")
+    if a.shape[0] != b.shape[0]:
+        raise TypeError("expected x and y to have same length")
+    if rcond is None:
+        rcond = len(a) * np.finfo(a.dtype).eps
+    left, right = vander(a, order), b
+    if w is not None:
+        weights = asarray(w) + 0.0
+        if weights.ndim != 1:
+            raise TypeError("expected a 1-d array for weights")
+        if weights.shape[0] != b.shape[0]:
+            raise TypeError("expected w and y to have the same length")
+        left = left * weights[:, None]
+        right = right * (weights[:, None] if right.ndim == 2 else weights)
+    scale = np.sqrt(reductions.sum(left * left, axis=0))
+    left = left / scale
+    found, residuals, rank, values = lstsq(left, right, rcond)
+    found = (found.T / scale).T
+    if int(rank) != order and not full:
+        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
+    if full:
+        return found, residuals, rank, values, rcond
+    if not cov:
+        return found
+    base = inv(np.dot(left.T, left)) / np.multiply(scale[:, None], scale[None, :])
+    factor: Any = 1
+    if not (isinstance(cov, str) and cov == "unscaled"):
+        if len(a) <= order:
+            raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+        factor = residuals / (len(a) - order)
+    return found, base * factor if b.ndim == 1 else base[:, :, None] * factor

@@ -1,0 +1,583 @@
+"""Medians, percentiles and quantiles, in all of NumPy's methods, with NaN passed on or left out, and with weights.
+
+Where lines are whole on a device, it sorts its own; else they are brought together where there are enough lines for all
+devices. Of few long lines, the elements of the wanted ranks are selected where they lie: nothing is sorted or gathered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from distarray.algorithms.local import at, mapped, whole_along
+from distarray.algorithms.selection import candidates, selected
+from distarray.array.functions import NOTHING, given, implements
+from distarray.array.place import host_values
+from distarray.array.state import DistributedArray
+from distarray.array.writing import check_writable, deliver
+from distarray.fusion.expr import call_site, warn_at
+from distarray.geometry import IndexMap, Range, Region
+from distarray.layout import Layout
+from distarray.ops import reductions
+from distarray.ops.choosing import where
+from distarray.ops.convert import asarray
+from distarray.ops.manipulation import broadcast_to
+from distarray.ops.nans import holds_nan, nanmean
+from distarray.ops.reshaping import reshape
+from distarray.ops.scans import cumsum
+from distarray.ops.sorting import argsort
+from distarray.ops.statistics import fitting_weights
+from distarray.ops.taking import take_along_axis
+
+__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
+
+
+# --- which elements, and how far between them -------------------------------------------------------------------------
+
+
+def _discrete(index: Any, at_previous: Callable[[Any, Any], Any], lib: Any) -> Any:
+    """The whole position of a discontinuous method: the next one, or the previous one where the method says so."""
+    previous = lib.floor(index)
+    chosen = lib.where(at_previous(index - previous, index), previous, previous + 1).astype(np.intp)
+    return lib.maximum(chosen, 0)
+
+
+def _continuous(alpha: float, beta: float) -> Callable[[Any, Any, Any], Any]:
+    return lambda n, q, lib: n * q + (alpha + q * (1 - alpha - beta)) - 1
+
+
+_POSITIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "inverted_cdf": lambda n, q, lib: _discrete(n * q - 1, lambda gamma, _: gamma == 0, lib),
+    "averaged_inverted_cdf": lambda n, q, lib: n * q - 1,
+    "closest_observation": lambda n, q, lib: _discrete(
+        n * q - 1 - 0.5, lambda gamma, index: (gamma == 0) & (lib.floor(index) % 2 == 1), lib
+    ),
+    "interpolated_inverted_cdf": _continuous(0, 1),
+    "hazen": _continuous(0.5, 0.5),
+    "weibull": _continuous(0, 0),
+    "linear": lambda n, q, lib: (n - 1) * q,
+    "median_unbiased": _continuous(1 / 3.0, 1 / 3.0),
+    "normal_unbiased": _continuous(3 / 8.0, 3 / 8.0),
+    "lower": lambda n, q, lib: lib.floor((n - 1) * q).astype(np.intp),
+    "higher": lambda n, q, lib: lib.ceil((n - 1) * q).astype(np.intp),
+    "midpoint": lambda n, q, lib: 0.5 * (lib.floor((n - 1) * q) + lib.ceil((n - 1) * q)),
+    "nearest": lambda n, q, lib: lib.around((n - 1) * q).astype(np.intp),
+}
+"""Method → where quantiles lie among n sorted elements. (R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages",
+The American Statistician 50, 1996.)"""
+
+_DISCRETE = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+
+Middle = tuple[Any, Any, Any]
+"""The elements before and after each quantile, and how far it lies between them; None where it is an element."""
+
+
+def _places(method: str, n: Any, q: Any, lib: Any = np) -> Middle:
+    """Where the quantiles `q` lie among `n` sorted elements, of which a host or device array may say another number each."""
+    index = lib.asarray(_POSITIONS[method](n, q, lib))
+    if method in _DISCRETE or (method == "linear" and index.dtype.kind in "iu"):
+        return index, index, None
+    previous = lib.floor(index)
+    following = previous + 1
+    last, first = index >= n - 1, index < 0
+    previous, following = (lib.where(last, n - 1, lib.where(first, 0, p)) for p in (previous, following))
+    whole = lib.where(last, -1, previous)  # NumPy measures from there beyond the last
+    gamma = index - lib.where(first, 0, whole)
+    if method == "averaged_inverted_cdf":
+        gamma = lib.where(gamma == 0, 0.5, 1.0)
+    elif method == "midpoint":
+        gamma = lib.where(index % 1 == 0, 0.0, 0.5)
+    return previous.astype(np.intp), following.astype(np.intp), gamma.astype(index.dtype)
+
+
+def _between(a: Any, b: Any, t: Any, choose: Callable[..., Any]) -> Any:
+    """The value at `t` of the way from a to b, exact at both ends."""
+    apart = b - a
+    return choose(t >= 0.5, b - apart * (1 - t), a + apart * t)
+
+
+# --- elements by rank -------------------------------------------------------------------------------------------------
+
+
+class _Lines:
+    """An array's lines along axes, of which elements of some ranks are wanted.
+
+    `shape` is that of the lines' arrangement, `n` their length; results have ranks along a new first axis.
+    """
+
+    def __init__(self, x: DistributedArray, axis: Any, name: str) -> None:
+        self.name = name
+        self.axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
+        self.kept = tuple(i for i in range(x.ndim) if i not in self.axes)
+        self.shape = tuple(x.shape[i] for i in self.kept)
+        self.n = math.prod(x.shape[i] for i in self.axes)
+        self.x = x
+
+    def few(self, layout: Layout) -> bool:
+        """Whether the lines are split, and fewer than the devices, so that elements are selected."""
+        if len(layout.devices) == 1 or self.x.dtype.kind not in "biuf" or not self.x.size:
+            return False
+        split = whole_along(self.x._context, layout, self.axes) is not layout
+        return split and math.prod(self.shape) < len(layout.devices)
+
+    def each(self) -> list[DistributedArray]:
+        """The lines, one by one."""
+        found = []
+        for place in np.ndindex(*self.shape):
+            key: list[Any] = [slice(None)] * self.x.ndim
+            for axis, i in zip(self.kept, place, strict=True):
+                key[axis] = slice(i, i + 1)
+            found.append(self.x[tuple(key)])
+        return found
+
+    def ranked(self, ranks: Sequence[int], layout: Layout) -> DistributedArray:
+        """The elements of given ranks of each line; NaN have the last ranks."""
+        context = self.x._context
+        if self.few(layout):
+            rows = []
+            for line in self.each():
+                found = candidates(context, line._operand(self.name))
+                wanted = sorted({r for r in ranks if r < found.total})
+                values = selected(found, wanted)
+                rows.append([values.get(r, np.nan) for r in ranks])
+            return asarray(np.array(rows, self.x.dtype).T.reshape(len(ranks), *self.shape), device=self.x.device)
+        kth = sorted(set(ranks))
+
+        def local(lib: Any, lines: Any) -> Any:
+            return lib.partition(lines, kth, axis=0)[lib.asarray(ranks)] if lines.size else lines[: len(ranks)]
+
+        return self.mapped(local, len(ranks), self.x.dtype)
+
+    def mapped(self, call: Callable[[Any, Any], Any], rows: int, dtype: Any) -> DistributedArray:
+        """What a call makes of whole lines, along their first axis: `rows` for each."""
+        context = self.x._context
+        with context.lock:
+            source = self.x._operand(self.name)
+            layout = whole_along(context, source.layout, self.axes)
+            arrays = at(context, source, layout, self.name)
+            mapping: dict[int, list[Region]] = {device: [] for device in layout.devices}
+            numbers: dict[tuple[int, Region], int] = {}
+            for i, (device, region) in enumerate(layout.chunks):
+                empty = self.n and not region.size
+                made = Region((Range.full(0 if empty else rows), *(region[k] for k in self.kept)))
+                mapping[device].append(made)
+                numbers[device, made] = i
+            target = context.layout(IndexMap((rows, *self.shape), mapping))
+
+            def local(lib: Any, part: Any, region: Region) -> Any:
+                if not region.size:
+                    return lib.empty(region.shape, dtype)
+                lines = lib.moveaxis(part, self.axes, tuple(range(len(self.axes))))
+                return call(lib, lines.reshape(self.n, *lines.shape[len(self.axes) :]))
+
+            order = [numbers[chunk] for chunk in target.chunks]
+            regions = [region for _, region in target.chunks]
+            return mapped(context, [[arrays[i] for i in order], regions], target, dtype, local, self.name)
+
+    def shaped(self, value: DistributedArray, lead: tuple[int, ...], keepdims: bool) -> DistributedArray:
+        """A result whose first axis is given the shape of the quantiles, and reduced axes length 1."""
+        if lead == ():
+            value = value[0, ...]
+        elif len(lead) > 1:
+            value = reshape(value, (*lead, *value.shape[1:]))
+        if keepdims:
+            place = iter(range(len(lead), value.ndim))
+            key = [slice(None) for _ in lead]
+            full: list[Any] = [*key, *(None if i in self.axes else slice(None) for i in range(self.x.ndim))]
+            del place
+            value = value[tuple(full)] if full else value
+        return value
+
+
+def _delivered(value: DistributedArray, out: Any) -> Any:
+    if out is None:
+        return deliver(value, None)
+    if tuple(out.shape) != value.shape:
+        raise ValueError(f"Wrong shape of argument 'out', shape={value.shape} is required; got shape={out.shape}.")
+    if isinstance(out, DistributedArray):
+        check_writable(out)
+        out[...] = value
+    else:
+        out[...] = value.get()
+    return out
+
+
+# --- medians ----------------------------------------------------------------------------------------------------------
+
+
+@implements(np.median)
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    """The middle element along axes, or the mean of the two in the middle.
+
+    Parameters
+    ----------
+    a : array_like
+    axis : int or tuple of int, optional
+        Default: all.
+    out : DistributedArray, optional
+    overwrite_input : bool
+        For NumPy's sake: nothing is overwritten.
+    keepdims : bool
+
+    Returns
+    -------
+    DistributedArray
+        NaN where a line holds NaN.
+
+    Warns
+    -----
+    RuntimeWarning
+        "Mean of empty slice".
+
+    Notes
+    -----
+    Communication: none where lines are whole. Of fewer split lines than devices, samples and counts of a few rounds, and at
+    most 8,192 candidates a line; else each element once.
+
+    Memory on each device: a copy of its lines; of split ones, what the candidates leave: a few hundredths of its part.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(np.median(da.asarray([3, 1, 2, 10], layout=da.blocks(0))))
+    2.5
+    """
+    x = asarray(a)
+    lines = _Lines(x, axis, "median")
+    if not lines.n or not x.size:
+        return _delivered(reductions.mean(x, lines.axes, keepdims=bool(keepdims)), out)
+    context = x._context
+    middle = [lines.n // 2] if lines.n % 2 else [lines.n // 2 - 1, lines.n // 2]
+    with context.lock:
+        layout = x._operand("median").layout
+        found = lines.ranked([*middle, lines.n - 1], layout)
+    value = reductions.mean(found[:-1], axis=0)
+    if holds_nan(x.dtype):
+        last = found[-1]
+        value = where(np.isnan(last), last, value)
+    return _delivered(lines.shaped(value[None], (), bool(keepdims)), out)
+
+
+@implements(np.nanmedian)
+def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = NOTHING) -> Any:
+    """The median of the elements that are not NaN along axes; as :func:`median`.
+
+    Warns
+    -----
+    RuntimeWarning
+        "All-NaN slice encountered": there the result is NaN.
+
+    Notes
+    -----
+    Communication: as of :func:`median`; whether there are lines of NaN alone.
+    """
+    x = asarray(a)
+    keepdims = bool(given(keepdims, False))
+    if not holds_nan(x.dtype):
+        return median(x, axis, out, overwrite_input, keepdims)
+    if not x.size:
+        return nanmean(x, axis, out=out, keepdims=keepdims)
+    lines = _Lines(x, axis, "nanmedian")
+    context = x._context
+
+    def middle(lib: Any, part: Any) -> Any:
+        ordered = lib.sort(part, axis=0)
+        count = (~lib.isnan(part)).sum(axis=0)
+        low, high = (
+            lib.take_along_axis(ordered, lib.maximum(i, 0)[None].astype(np.intp), axis=0)
+            for i in ((count - 1) // 2, count // 2 * (count > 0))
+        )
+        return lib.where(count % 2 == 1, low, lib.stack([low, high]).mean(axis=0))
+
+    with context.lock:
+        layout = x._operand("nanmedian").layout
+        if lines.few(layout):
+            row = []
+            for line in lines.each():
+                found = candidates(context, line._operand("nanmedian"))
+                n = found.total
+                wanted = sorted({(n - 1) // 2, n // 2}) if n else []
+                values = selected(found, wanted)
+                row.append(np.mean(np.array(list(values.values()), x.dtype)) if n else np.nan)
+            value = asarray(np.array(row, x.dtype).reshape(1, *lines.shape), device=x.device)
+        else:
+            value = lines.mapped(middle, 1, x.dtype)
+    if bool(reductions.any(np.isnan(value))):
+        warn_at(call_site(), "All-NaN slice encountered")
+    return _delivered(lines.shaped(value, (), keepdims), out)
+
+
+# --- quantiles --------------------------------------------------------------------------------------------------------
+
+
+def _checked(x: DistributedArray, q: Any, name: str) -> Any:
+    if x.dtype.kind == "c":
+        raise TypeError("a must be an array of real numbers")
+    q = np.asarray(q)
+    if q.size and not (q.min() >= 0 and q.max() <= 1):
+        raise ValueError(f"{name} must be in the range [0, {100 if name == 'Percentiles' else 1}]")
+    if q.ndim > 2:
+        raise ValueError("q must be a scalar or 1d")
+    return q
+
+
+def _method(method: str, weights: Any) -> None:
+    if weights is not None:
+        if method != "inverted_cdf":
+            raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
+    elif method not in _POSITIONS:
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {_POSITIONS.keys()}")
+
+
+def _quantile(
+    name: str, a: Any, q: Any, weak: bool, axis: Any, out: Any, method: str, keepdims: Any, weights: Any, skip: bool
+) -> Any:
+    """Quantiles of an array, without its NaN where `skip` says so."""
+    x = asarray(a)
+    q = _checked(x, q, name)
+    _method(method, weights)
+    keepdims = bool(given(keepdims, False))
+    if skip and not x.size:
+        return nanmean(x, axis, out=out, keepdims=keepdims)
+    if weights is not None:
+        return _delivered(_weighted(x, q, axis, keepdims, weights, skip), out)
+    lines = _Lines(x, axis, "quantile")
+    if not lines.n:
+        raise IndexError("index -1 is out of bounds for axis 0 with size 0")
+    flat = q.reshape(-1)
+    if skip and holds_nan(x.dtype):
+        value = _of_the_rest(lines, flat, weak, method)
+    else:
+        value = _of_all(lines, flat, weak, method)
+    return _delivered(lines.shaped(value, q.shape, keepdims), out)
+
+
+def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
+    x = lines.x
+    previous, following, t = _places(method, lines.n, q)
+    ranks = [*previous.tolist(), *following.tolist(), lines.n - 1]
+    unique = sorted(set(ranks))
+    with x._context.lock:
+        found = lines.ranked(unique, x._operand("quantile").layout)
+
+    def picked(places: Any) -> DistributedArray:
+        at_ = [unique.index(i) for i in places.tolist()]
+        return found[at_[0] : at_[0] + 1] if len(at_) == 1 else found[np.array(at_, np.intp)]
+
+    value = picked(previous)
+    if t is not None:
+        t = float(t[0]) if weak else t.reshape(-1, *(1,) * len(lines.shape))
+        value = _between(value, picked(following), t, where) if not weak else _weakly(value, picked(following), t)
+    if holds_nan(x.dtype):
+        last = found[-1:]
+        value = where(np.isnan(last), last, value)
+    return value
+
+
+def _weakly(a: Any, b: Any, t: float) -> Any:
+    return b - (b - a) * (1 - t) if t >= 0.5 else a + (b - a) * t
+
+
+def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
+    x = lines.x
+    context = x._context
+    _, _, t = _places(method, 2, q)
+    dtype = x.dtype if t is None or weak else np.result_type(x.dtype, t.dtype)
+
+    def local(lib: Any, part: Any) -> Any:
+        count = (~lib.isnan(part)).sum(axis=0)
+        ordered = lib.sort(part, axis=0)
+        low, high, gamma = _places(method, lib.maximum(count, 1), lib.asarray(q).reshape(-1, *(1,) * count.ndim), lib)
+        a = lib.take_along_axis(ordered, low, axis=0)
+        if gamma is None:
+            return a
+        b = lib.take_along_axis(ordered, high, axis=0)
+        return _between(a, b, gamma.astype(dtype), lib.where)
+
+    with context.lock:
+        if not lines.few(x._operand("quantile").layout):
+            return lines.mapped(local, len(q), dtype)
+        columns = []
+        for line in lines.each():
+            found = candidates(context, line._operand("quantile"))
+            if not found.total:
+                columns.append(np.full(len(q), np.nan, dtype))
+                continue
+            low, high, gamma = _places(method, found.total, q)
+            values = selected(found, sorted({*low.tolist(), *high.tolist()}))
+            a, b = (np.array([values[i] for i in places.tolist()], x.dtype) for places in (low, high))
+            columns.append(a if gamma is None else _between(a, b, gamma.astype(dtype), np.where))
+    return asarray(np.array(columns, dtype).T.reshape(len(q), *lines.shape), device=x.device)
+
+
+def _weighted(x: DistributedArray, q: Any, axis: Any, keepdims: bool, weights: Any, skip: bool) -> DistributedArray:
+    """The inverse of the weighted distribution function: the first element at which the sum of weights reaches the part."""
+    lines = _Lines(x, axis, "quantile")
+    w = fitting_weights(weights, x, None if axis is None else lines.axes)
+    if bool(reductions.any(w < 0)):
+        raise ValueError("Weights must be non-negative.")
+    w = broadcast_to(w, x.shape).astype(np.float64)
+    if skip and holds_nan(x.dtype):
+        w = where(np.isnan(x), 0.0, w)
+    order = (*lines.axes, *lines.kept)
+    flat, w = (reshape(v.transpose(order), (lines.n, *lines.shape)) for v in (x, w))
+    turn = argsort(flat, axis=0)
+    flat, w = take_along_axis(flat, turn, axis=0), take_along_axis(w, turn, axis=0)
+    sums = cumsum(w, axis=0)
+    with np.errstate(invalid="ignore"):
+        sums = sums / sums[-1:]
+    if not skip and bool(reductions.any(np.isnan(sums[-1]))):
+        raise ValueError("Weights included NaN, inf or were all zero.")
+    if q.dtype.kind == "f" and q.dtype != sums.dtype:
+        sums = sums.astype(q.dtype)
+    sums = where(sums == 0, sums.dtype.type(-1), sums)
+    rows = []
+    for part in q.reshape(-1):
+        place = reductions.sum(sums < part, axis=0, keepdims=True)
+        place = np.minimum(place, lines.n - 1)
+        rows.append(take_along_axis(flat, place, axis=0))
+    value = rows[0] if len(rows) == 1 else _joined(rows)
+    if holds_nan(x.dtype) and not skip:
+        last = flat[-1:]
+        value = where(np.isnan(last), last, value)
+    return lines.shaped(value, q.shape, keepdims)
+
+
+def _joined(rows: list[DistributedArray]) -> DistributedArray:
+    return np.concatenate(rows, axis=0)  # type: ignore[return-value]
+
+
+def _is_weak(q: Any) -> bool:
+    return type(q) in (int, float)
+
+
+@implements(np.quantile)
+def quantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """The elements, or values between them, below which given parts of the elements along axes lie.
+
+    Parameters
+    ----------
+    a : array_like
+        Of real numbers.
+    q : array_like of float
+        Parts, from 0 to 1.
+    axis : int or tuple of int, optional
+        Default: all.
+    out : DistributedArray, optional
+    overwrite_input : bool
+        For NumPy's sake: nothing is overwritten.
+    method : str
+        One of NumPy's thirteen.
+    keepdims : bool
+    weights : array_like, optional
+        What elements count, with ``method="inverted_cdf"``.
+
+    Returns
+    -------
+    DistributedArray
+        The axes of `q`, then those that are left of `a`. NaN where a line holds NaN.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As NumPy does.
+
+    Notes
+    -----
+    Communication: as of :func:`median`; with weights, of an :func:`argsort`, of taking along the axis, and of a
+    :func:`cumsum`. A distributed `q` is fetched.
+
+    Memory on each device: as of :func:`median`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     np.quantile(da.asarray([4, 1, 3, 2], layout=da.blocks(0)), [0.5, 1.0]).get()
+    array([2.5, 4. ])
+    """
+    return _quantile("Quantiles", a, _fetched(q), _is_weak(q), axis, out, method, keepdims, weights, False)
+
+
+def _fetched(q: Any) -> Any:
+    return host_values(q) if isinstance(q, DistributedArray) else q
+
+
+@implements(np.percentile)
+def percentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: Any = None,
+) -> Any:
+    """Quantiles of parts in hundredths, from 0 to 100; as :func:`quantile`.
+
+    Notes
+    -----
+    Communication: as of :func:`quantile`.
+    """
+    parts = np.asarray(np.true_divide(_fetched(q), 100))
+    return _quantile("Percentiles", a, parts, _is_weak(q), axis, out, method, keepdims, weights, False)
+
+
+@implements(np.nanquantile)
+def nanquantile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = NOTHING,
+    *,
+    weights: Any = None,
+) -> Any:
+    """Quantiles of the elements that are not NaN; as :func:`quantile`.
+
+    Notes
+    -----
+    Communication: as of :func:`quantile`.
+    """
+    return _quantile("Quantiles", a, _fetched(q), _is_weak(q), axis, out, method, keepdims, weights, True)
+
+
+@implements(np.nanpercentile)
+def nanpercentile(
+    a: Any,
+    q: Any,
+    axis: Any = None,
+    out: Any = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: Any = NOTHING,
+    *,
+    weights: Any = None,
+) -> Any:
+    """Quantiles, in hundredths, of the elements that are not NaN; as :func:`quantile`.
+
+    Notes
+    -----
+    Communication: as of :func:`quantile`.
+    """
+    parts = np.asarray(np.true_divide(_fetched(q), 100))
+    return _quantile("Percentiles", a, parts, _is_weak(q), axis, out, method, keepdims, weights, True)
