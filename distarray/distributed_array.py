@@ -140,8 +140,12 @@ class Methods(DistributedArray):
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if isinstance(value, DistributedArray) and value._storage is self._storage is not None:
-            _refuse_shuffle(sys._getframe(1))
+        if (
+            type(key) is not tuple
+            and isinstance(value, DistributedArray)
+            and value._storage is self._storage is not None
+        ):
+            _refuse_shuffle(sys._getframe(1))  # shuffles swap by one number
         if whole.assign(self, key, value):
             return
         if not _is_basic(key):
@@ -273,8 +277,8 @@ class Methods(DistributedArray):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and kind != "bool":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        scalar = self._scalar
-        if scalar is not None:
+        scalar = self._fresh
+        if isinstance(scalar, np.generic):
             note_to_host(scalar.nbytes)
             return scalar
         return self.get().reshape(())[()]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from distarray.array import whole
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
+from distarray.array.shown import fresh_chunks, seen
 from distarray.context import current
 from distarray.devices import Chunk
 from distarray.errors import DeviceError, UnsupportedError
@@ -51,7 +51,7 @@ class DistributedArray:
     """
 
     __slots__ = (
-        "__weakref__", "_context", "_detached", "_dtype", "_kin", "_map", "_node", "_reach", "_scalar", "_shape", "_storage",
+        "__weakref__", "_context", "_detached", "_dtype", "_fresh", "_kin", "_map", "_node", "_reach", "_shape", "_storage",
         "_writable",
     )  # fmt: skip
 
@@ -67,8 +67,8 @@ class DistributedArray:
     _reach: (
         tuple[Callable[[Any], Any], ...] | None
     )  # the steps from a chunk that holds all to what the view shows, if known
-    _scalar: Any  # of a detached value that is in no storage yet: a NumPy scalar, and the layout that it will have
-    _kin: Layout | None
+    _fresh: Any  # of a whole array that is in no storage yet: its one chunk here, or a NumPy scalar
+    _kin: Layout | None  # where all of the storage has a home in this process, if that is known
     _writable: bool
     _detached: bool
 
@@ -97,7 +97,7 @@ class DistributedArray:
         self._storage = storage
         self._map = view
         self._reach = () if view is None else None
-        self._scalar = None
+        self._fresh = None
         self._kin = None
         self._writable = writable
         self._detached = detached
@@ -124,16 +124,15 @@ class DistributedArray:
         if storage is None:
             with self._context.lock:
                 if self._storage is None:
-                    if self._scalar is not None:
+                    if self._fresh is not None:
                         assert self._kin is not None
-                        layout = self._context.layouts.of_shape(self._kin, ())
-                        chunks = whole.value_chunks(self._context, layout, np.array(self._scalar))
-                        version = Version(layout, chunks, self._dtype)
+                        layout = self._context.layouts.of_shape(self._kin, self._shape)
+                        version = Version(layout, fresh_chunks(layout, self._fresh), self._dtype)
                     else:
                         assert self._node is not None
                         version = demand(self._node)
                     self._storage = Storage(self._context, version)
-                    self._node = self._scalar = None
+                    self._node = self._fresh = None
                 storage = self._storage
         return storage
 
@@ -162,8 +161,8 @@ class DistributedArray:
 
     def _take(self, other: DistributedArray) -> None:
         """Become what another array is, as an in-place change of shape does."""
-        self._shape, self._storage, self._node, self._scalar = other._shape, other._own(), None, None
-        self._map, self._reach = other._map, other._reach
+        self._shape, self._storage, self._node, self._fresh = other._shape, other._own(), None, None
+        self._map, self._reach, self._kin = other._map, other._reach, other._kin
 
     @property
     def _view(self) -> ViewMap | None:
@@ -361,7 +360,7 @@ class DistributedArray:
 
     def _value(self) -> Any:
         """The global value on the host, in C order."""
-        shown = whole.seen(self)
+        shown = seen(self)
         if shown is not None:
             note_to_host(shown.nbytes)
             return np.array(shown, order="C")

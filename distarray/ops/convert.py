@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from distarray.array import whole
 from distarray.array.aliases import ArrayLike, DTypeLike, LayoutLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
@@ -258,6 +259,9 @@ def converted(
         return x if not copy else detach(x) if x._detached else copy_array(x)
     if x.dtype.kind == "c" and target.kind not in "cb":
         warn_complex()
+    ready = whole.cast(x, target)
+    if ready is not NotImplemented:
+        return ready
     result = DistributedArray._of_node(astype_node(x, target))
     result._detached = x._detached
     return result

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.calls import apply, known
+from distarray.array.calls import known
 from distarray.array.functions import FUNCTIONS
 from distarray.array.place import as_operand
 from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray
+from distarray.array.whole import apply
 from distarray.errors import UnsupportedError
 
 __all__: list[str] = []
