@@ -60,7 +60,41 @@ def lines(axis: int) -> Callable[[Any], tuple[Callable[[], Any], Callable[[], An
     return make
 
 
+def matrix(
+    ours: Callable[[Any], Any],
+    numpys: Callable[[Any], Any],
+    shape: tuple[int, int] = (2048, 2048),
+    definite: bool = False,
+) -> Callable[[Any], tuple[Callable[[], Any], Callable[[], Any]]]:
+    """A function of a random matrix in blocks of rows, or of a positive definite one."""
+
+    def make(rng: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        a = rng.standard_normal(shape)
+        if definite:
+            a = a @ a.T + len(a) * np.eye(len(a))
+        x = _spread(a)
+        return lambda: ours(x), lambda: numpys(a)
+
+    return make
+
+
+def product(a: Any) -> Any:
+    """A chain of three matrices, all of it evaluated."""
+    found = np.einsum("ij,jk,kl->il", a, a, a, optimize=True)
+    return found.evaluate() if isinstance(found, da.DistributedArray) else found
+
+
 ROWS = [
+    Row("cholesky, 2048²", 1.5, matrix(np.linalg.cholesky, np.linalg.cholesky, definite=True)),
+    Row(
+        "solve, 2048²",
+        1.5,
+        matrix(lambda x: np.linalg.solve(x, np.ones(2048)), lambda a: np.linalg.solve(a, np.ones(2048))),
+    ),
+    Row("qr, 2048²", 1.8, matrix(np.linalg.qr, np.linalg.qr)),
+    Row("svd, 20000 × 200", 1.2, matrix(*[lambda x: np.linalg.svd(x, full_matrices=False)] * 2, shape=(20000, 200))),
+    Row("eigh, 1024²", 3.0, matrix(np.linalg.eigh, np.linalg.eigh, (1024, 1024), definite=True)),
+    Row("einsum ij,jk,kl->il, 1024²", 1.1, matrix(product, product, (1024, 1024))),
     Row("sort, 2²² float64", 0.8, sorting("sort", "float64")),
     Row("argsort, 2²² float64", 1.0, sorting("argsort", "float64")),
     Row("unique, 2²² int64", 1.0, sorting("unique", "int64")),

@@ -136,7 +136,7 @@ def assert_same(dist: Any, ref: Any, *, exact: bool = True, ulps: float = 4, sca
     assert not wrong.any(), _describe(got, ref, wrong)
 
 
-def _outcome(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
+def outcome(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -157,8 +157,8 @@ def both(np_call: Callable[[], Any], da_call: Callable[[], Any], *, also: Any = 
     `also`: exception types that are right too, where a call has several faults and NumPy meets another one first. Other
     keywords go to `assert_same`. Returns whether the calls succeeded.
     """
-    ref, np_error = _outcome(np_call)
-    got, da_error = _outcome(da_call)
+    ref, np_error = outcome(np_call)
+    got, da_error = outcome(da_call)
     if np_error is not None:
         assert da_error is not None, f"NumPy raises {type(np_error).__name__}: {np_error}\ngot {got!r}"
         for kind in _public(np_error):

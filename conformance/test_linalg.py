@@ -406,6 +406,16 @@ def test_split_stacks_move_nothing():
         assert log.bytes_moved == 0
 
 
+def test_many_right_hand_sides_stay_where_they_are():
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((8, 8)), rng.standard_normal((8, 1000))
+    with context(4):
+        x, y = da.asarray(a, layout=da.replicated()), da.asarray(b, layout=da.blocks(1))
+        with da.no_implicit_communication():
+            found = np.linalg.solve(x, y)
+        assert_same(found, np.linalg.solve(a, b), exact=False, ulps=1e4, scale=1.0)
+
+
 def test_eig_gathers_and_says_so():
     a = np.random.default_rng(0).standard_normal((40, 40))
     with context(4):

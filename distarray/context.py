@@ -127,15 +127,15 @@ class Context:
         self.kind = self.devices[0].kind
         self.group = Group(self, tuple(device.id for device in self.devices))
         self.minimum_chunk = _least_chunk(minimum_chunk, self.kind)
+        self.small = 2 * self.minimum_chunk - 1
         self.debug = os.environ.get("DISTARRAY_DEBUG", "0") not in ("", "0")
         traced = self.debug and communicator is not None
         computing = self.process if self.kind == "host" and not traced else None
-        self.layouts = LayoutTable({device.id: device.process for device in self.devices}, computing)
+        self.layouts = LayoutTable(self.devices, computing, self.small)
         self.workers = Workers(sharers=len(self.local_devices) if neighbours is None else neighbours)
         self.lock = threading.RLock()
         self.eager = eager
         self.trace = 0, ""
-        self.small = 2 * self.minimum_chunk - 1
         self.quiet = Quiet()
         self.warnings_raise = warnings_raise and self.kind == "host"  # GPUs warn of nothing
         self.pid = os.getpid()

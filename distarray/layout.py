@@ -6,7 +6,8 @@ all processes. They key every cached plan. This module also answers what a *view
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -27,14 +28,18 @@ class Layout:
         REPLICA, or the fold that combines partial values.
     """
 
-    __slots__ = ("__weakref__", "_digest", "_hash", "home", "index_map", "kin", "mode")
+    __slots__ = ("__weakref__", "_digest", "_hash", "home", "index_map", "keeper", "kin", "mode", "small")
 
     index_map: IndexMap
     mode: Mode
     home: int
     """Where every process holds the whole array once: the number of this process's chunk; else -1. Set by the table."""
+    keeper: Any
+    """The device of that chunk."""
+    small: bool
+    """Whether it is an array of at most as many elements as the context computes without a plan."""
     kin: dict[tuple[int, ...], Layout]
-    """Layouts of other shapes that lie on the devices as this one does, where `home` is not -1. Filled by the table."""
+    """Layouts of this and other shapes that lie on the devices as this one does, where `home` is not -1. Filled by the table."""
 
     def __init__(self, index_map: IndexMap, mode: Mode) -> None:
         object.__setattr__(self, "index_map", index_map)
@@ -156,12 +161,13 @@ class LayoutTable:
     DEEPEST = 16
     """So many reshapes of views within each other are views; the next one is a copy."""
 
-    def __init__(self, processes: dict[int, int] | None = None, computing: int | None = None) -> None:
+    def __init__(self, devices: Sequence[Any] = (), computing: int | None = None, small: int = 0) -> None:
         self._layouts: dict[tuple[IndexMap, Mode], Layout] = {}
         self._derived: dict[Hashable, Any] = {}
-        self._processes = {} if processes is None else processes
-        self._count = len(set(self._processes.values()))
+        self._devices = {device.id: device for device in devices}
+        self._count = len({device.process for device in devices})
         self._computing = computing
+        self._small = small
         self._kin: dict[Hashable, dict[tuple[int, ...], Layout]] = {}
 
     def get(self, index_map: IndexMap, mode: Mode) -> Layout:
@@ -181,10 +187,14 @@ class LayoutTable:
         held = index_map.chunks
         if self._computing is None or layout.mode is not Mode.REPLICA or len(held) != self._count:
             return layout
-        homes = {self._processes.get(device): i for i, (device, _) in enumerate(held)}
+        if any(device not in self._devices for device, _ in held):
+            return layout
+        homes = {self._devices[device].process: i for i, (device, _) in enumerate(held)}
         if len(homes) == self._count and all(region.shape == index_map.shape for _, region in held):
             kin = self._kin.setdefault((index_map.devices, tuple([device for device, _ in held])), {})
             object.__setattr__(layout, "home", homes[self._computing])
+            object.__setattr__(layout, "keeper", self._devices[held[layout.home][0]])
+            object.__setattr__(layout, "small", math.prod(index_map.shape) <= self._small)
             object.__setattr__(layout, "kin", kin)
             kin[layout.shape] = layout
         return layout

@@ -15,13 +15,13 @@ from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
-from distarray.geometry import IndexMap, Region, blocks
+from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.storage import Operand
-from distarray.transfer.execute import redistribute
+from distarray.transfer.execute import gather_to_host, redistribute
 
-__all__ = ["aligned", "at", "counted", "everywhere", "mapped", "whole_along"]
+__all__ = ["aligned", "at", "counted", "everywhere", "mapped", "told", "whole_along"]
 
 Call = Callable[..., Any]
 """Takes a device's array library and one array for each source, and returns an array."""
@@ -55,6 +55,31 @@ def whole_along(context: Context, layout: Layout, axes: Sequence[int]) -> Layout
     if not others:
         return context.layout(IndexMap(lengths, {layout.devices[0]: [Region.full(lengths)]}))
     return context.layout(blocks(max(others, key=lambda a: (lengths[a], -a))).resolve(lengths, layout.devices))
+
+
+def told(context: Context, local: dict[int, Any], lengths: dict[int, int], dtype: Any) -> Any:
+    """What devices have to say, small arrays of agreed lengths, one behind the other: a host array that all processes have.
+
+    `local` has the arrays of this process's devices, `lengths` those of all of them, in order.
+    """
+    mapping: dict[int, list[Region]] = {}
+    arrays: list[Any] = []
+    start = 0
+    with context.reporting():
+        for device_id, length in lengths.items():
+            if not length:
+                continue
+            mapping[device_id] = [Region([Range.of(start, 1, length)])]
+            start += length
+            said = local.get(device_id)
+            if said is not None:
+                device = context.by_id[device_id]
+                with device.active():
+                    said = device.lib.asarray(said, dtype)
+            arrays.append(said)
+    if not start:
+        return np.empty(0, dtype)
+    return gather_to_host(context, Operand(context.layout(IndexMap((start,), mapping)), arrays, dtype))
 
 
 def mapped(

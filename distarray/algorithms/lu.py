@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,16 @@ from distarray.transfer.execute import gather_to_host
 __all__ = ["LU"]
 
 
+class Exchange(NamedTuple):
+    """An exchange of rows, counted from a panel's first: which come first, as many as the panel is wide; and below these
+    where rows go, and which come there.
+    """
+
+    first: Any
+    to: Any
+    come: Any
+
+
 class LU:
     """The factors of a square matrix in panels, which they replace. `sides`: right-hand sides in panels, which become
     ``inv(L) @ P @ sides``.
@@ -39,7 +49,6 @@ class LU:
         self.context = context
         self.a = a
         self.sides = sides
-        self._swaps: dict[int, Any] = {}
         self._odd: dict[int, int] = {}
         self._factorize()
         self.diagonal = diagonal(a)
@@ -58,32 +67,32 @@ class LU:
         for k, (low, high) in enumerate(a.bounds):
             owner, width = a.owner(k), high - low
             takers = [d for d in a.devices if a.has_after(d, k) or (self.sides is not None and self.sides.stores_on(d))]
-            there = send(context, panels.pop(k, None), (width, n - low), a.dtype, owner, takers, a.label)
-            swaps = send(context, self._swaps.pop(k, None), (width,), np.int64, owner, takers, a.label)
+            there = send(context, panels.pop(k, None), (width, n - low + 1), a.dtype, owner, takers, a.label)
             tasks: dict[int, Callable[[], None]] = {}
             work = 0
+            exchange = None
             for device in takers:
                 if a.is_mine(device):
-                    tasks[device] = partial(self._update, device, k, there[device], swaps[device], panels)
+                    exchange = exchange or _exchange(context.by_id[device].to_host(there[device][:, -1]).real)
+                    tasks[device] = partial(self._update, device, k, there[device][:, :-1], exchange, panels)
                     work += (n - low) * width * (n - low) // len(a.devices)
             run(context, tasks, work, a.owner(k + 1) if k < last else None)
 
     def _panel(self, k: int, panels: dict[int, Any]) -> None:
-        """Factorize a panel, all of whose columns are here."""
+        """Factorize a panel, all of whose columns are here. What is sent has the exchanges of rows as its last column."""
         low, _ = self.a.bounds[k]
         device = self.context.by_id[self.a.owner(k)]
-        part = self.a.panel(k)[:, low:]
+        lib, part = device.lib, self.a.panel(k)[:, low:]
         factors, swaps = device.lapack.lu(part.T)
         part[...] = factors.T
-        panels[k] = device.lib.ascontiguousarray(factors.T)
-        swaps = np.asarray(swaps).astype(np.int64)
         self._odd[k] = int(np.count_nonzero(swaps != np.arange(len(swaps)))) % 2
-        self._swaps[k] = device.lib.asarray(swaps)
+        panels[k] = lib.empty((len(part), part.shape[1] + 1), part.dtype)
+        panels[k][:, :-1] = factors.T
+        panels[k][:, -1] = lib.asarray(swaps.astype(part.real.dtype))
 
-    def _update(self, device_id: int, k: int, panel: Any, swaps: Any, panels: dict[int, Any]) -> None:
+    def _update(self, device_id: int, k: int, panel: Any, exchange: Exchange, panels: dict[int, Any]) -> None:
         a, sides = self.a, self.sides
         device = self.context.by_id[device_id]
-        exchange = _exchange(device.to_host(swaps))
         store, begin = a.stores[device_id].array, a.after(device_id, k)
         if k + 1 < len(a.bounds) and a.owner(k + 1) == device_id:
             end = a.slot(k + 1).stop
@@ -94,17 +103,18 @@ class LU:
         if sides is not None and device_id in sides.stores:
             self._eliminate(device, k, sides.stores[device_id].array, panel, exchange)
 
-    def _eliminate(self, device: Any, k: int, columns: Any, panel: Any, exchange: tuple[Any, Any]) -> None:
+    def _eliminate(self, device: Any, k: int, columns: Any, panel: Any, exchange: Exchange) -> None:
         """Bring columns (rows of memory) up to date with panel `k`."""
         if not columns.size:
             return
         low, high = self.a.bounds[k]
-        to, come = exchange
-        if len(to):
-            columns[:, low + to] = columns[:, low + come]
-        top = columns[:, low:high]
-        top[...] = device.lapack.solve_triangular(panel[:, : high - low].T, top.T, lower=True, unit=True).T
-        subtract(device, columns[:, high:], top, panel[:, high - low :])
+        lib = device.lib
+        first = lib.take(columns, lib.asarray(low + exchange.first), axis=1)
+        if len(exchange.to):
+            columns[:, lib.asarray(low + exchange.to)] = columns[:, lib.asarray(low + exchange.come)]
+        found = device.lapack.solve_triangular(panel[:, : high - low].T, first.T, lower=True, unit=True).T
+        columns[:, low:high] = found
+        subtract(device, columns[:, high:], found, panel[:, high - low :])
 
     def solve(self) -> None:
         """Replace the right-hand sides by ``inv(U)`` of them: the solutions."""
@@ -153,11 +163,13 @@ class LU:
         return int(gather_to_host(self.context, Operand(layout, arrays, np.dtype(np.int64))).sum()) % 2 == 1
 
 
-def _exchange(swaps: Any) -> tuple[Any, Any]:
-    """LAPACK's successive exchanges of rows as one: where rows go, and which come there."""
+def _exchange(swaps: Any) -> Exchange:
+    """LAPACK's successive exchanges of rows as one."""
     moved: dict[int, int] = {}
-    for i, j in enumerate(swaps.tolist()):
+    for i, j in enumerate(swaps.astype(np.int64).tolist()):
         if i != j:
             moved[i], moved[j] = moved.get(j, j), moved.get(i, i)
-    rows = [(to, come) for to, come in sorted(moved.items()) if to != come]
-    return np.array([to for to, _ in rows], np.intp), np.array([come for _, come in rows], np.intp)
+    width = len(swaps)
+    rows = [(to, come) for to, come in sorted(moved.items()) if to >= width and to != come]
+    first = np.array([moved.get(i, i) for i in range(width)], np.intp)
+    return Exchange(first, np.array([to for to, _ in rows], np.intp), np.array([come for _, come in rows], np.intp))

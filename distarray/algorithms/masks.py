@@ -292,7 +292,7 @@ def assign_where(x: DistributedArray, mask: DistributedArray, value: Any) -> Non
     operand = value._arg() if not isinstance(value, np.generic) else value
     args = (operand, mask._arg(), x._arg())
     node = Node(x._context, ASTYPE, args, {"dtype": x.dtype}, x.shape, x.dtype, 1, dict(np.geterr()), True)
-    write(storage, x._view, node, private=1, writable=x._writable)
+    write(storage, x._view, node, private=1, writable=x.writable)
 
 
 def _mask_array(x: DistributedArray, mask: Any) -> DistributedArray:

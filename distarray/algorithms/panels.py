@@ -27,8 +27,8 @@ from distarray.transfer.execute import copy_into, gather_to_host, redistribute
 
 __all__ = ["Panels", "diagonal", "run", "send", "subtract", "taking_part", "transposed", "width_for"]
 
-STRIP = {"host": 1 << 20, "cuda": 1 << 28}
-"""Products that are subtracted are formed so many bytes at a time: on a host what a core's cache holds."""
+TILE = {"host": (256, 512), "cuda": (1 << 14, 1 << 14)}
+"""Products that are subtracted are formed so many rows and columns at a time: on a host what a core's cache holds."""
 
 WIDEST = {"host": 128, "cuda": 512}
 """The most columns of a panel by default: enough for BLAS to work at full speed."""
@@ -205,18 +205,20 @@ def _active(device: Device, task: Callable[[], None]) -> None:
 
 
 def subtract(device: Device, into: Any, left: Any, right: Any) -> None:
-    """``into -= left @ right``, a strip of rows at a time, so that the product never leaves the cache."""
+    """``into -= left @ right``, a tile at a time, so that the product never leaves the cache."""
     rows, columns = into.shape
     if not into.size:
         return
     lib = device.lib
-    strip = min(max(STRIP[device.kind] // (columns * into.itemsize), 16), rows)
-    scratch = device.empty((strip, columns), into.dtype, "a product")
-    for low in range(0, rows, strip):
-        part = into[low : low + strip]
-        product = scratch.array[: len(part)]
-        lib.matmul(left[low : low + strip], right, out=product)
-        lib.subtract(part, product, out=part)
+    high, wide = TILE[device.kind]
+    high, wide = min(high, max(rows // 4, 32), rows), min(wide, columns)
+    scratch = device.empty((high * wide,), into.dtype, "a product").array
+    for top in range(0, rows, high):
+        for low in range(0, columns, wide):
+            part = into[top : top + high, low : low + wide]
+            product = scratch[: part.size].reshape(part.shape)
+            lib.matmul(left[top : top + high], right[:, low : low + wide], out=product)
+            lib.subtract(part, product, out=part)
 
 
 def diagonal(panels: Panels) -> Any:

@@ -15,19 +15,18 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.folds import run_tasks
+from distarray.algorithms.local import told
 from distarray.context import Context
 from distarray.devices import Device
-from distarray.geometry import IndexMap, Range, Region
 from distarray.storage import Operand
-from distarray.transfer.execute import gather_to_host
 
 __all__ = ["Candidates", "candidates", "selected"]
 
-FEW = 8192
-"""So many candidates are gathered and sorted."""
+SAMPLE = FEW = 8192
+"""The size of a round's sample; so many candidates are gathered and sorted."""
 
-SAMPLE = 8192
-"""The size of a round's sample."""
+GROUPS = 8
+"""For so many groups of ranks the candidates are gone through once each; of more, the candidates are parted."""
 
 BLOCK = 1 << 16
 """The elements that a host compares at a time, so that masks stay in its cache."""
@@ -52,31 +51,16 @@ class Candidates:
         self.devices = tuple(devices)
         self.dtype = dtype
         self.parts = parts
+        self._ordered: Any = None
         sizes = {device: np.array([sum(a.size for a in arrays)], np.int64) for device, arrays in parts.items()}
         self.counts = dict(
-            zip(self.devices, self._told(sizes, dict.fromkeys(devices, 1), np.dtype(np.int64)).tolist(), strict=True)
+            zip(
+                self.devices,
+                told(self.context, sizes, dict.fromkeys(devices, 1), np.dtype(np.int64)).tolist(),
+                strict=True,
+            )
         )
         self.total = sum(self.counts.values())
-
-    def _told(self, local: dict[int, Any], lengths: dict[int, int], dtype: Any) -> Any:
-        """What each device has to say, one behind the other, as a host array that all processes have."""
-        mapping: dict[int, list[Region]] = {}
-        arrays: list[Any] = []
-        start = 0
-        with self.context.reporting():
-            for device in self.devices:
-                if lengths[device]:
-                    mapping[device] = [Region([Range.of(start, 1, lengths[device])])]
-                    start += lengths[device]
-                    said = local.get(device)
-                    if said is not None:
-                        owner = self.context.by_id[device]
-                        with owner.active():
-                            said = owner.lib.asarray(said, dtype)
-                    arrays.append(said)
-        if not start:
-            return np.empty(0, dtype)
-        return gather_to_host(self.context, Operand(self.context.layout(IndexMap((start,), mapping)), arrays, dtype))
 
     def sample(self, size: int) -> Any:
         """About `size` of the candidates, evenly from all devices; all of them where there are no more."""
@@ -93,7 +77,13 @@ class Candidates:
                             found.append(array[skipped::stride])
                             skipped = (skipped - array.size) % stride
                         taken[device] = owner.lib.concatenate(found) if len(found) > 1 else owner.lib.array(found[0])
-        return self._told(taken, lengths, self.dtype)
+        return told(self.context, taken, lengths, self.dtype)
+
+    def ordered_sample(self) -> Any:
+        """About 8,192 of the candidates, or all where there are no more, in order."""
+        if self._ordered is None:
+            self._ordered = np.sort(self.sample(SAMPLE))
+        return self._ordered
 
     def cut(self, low: Any, high: Any) -> tuple[int, Candidates]:
         """How many are below `low`, and the candidates from `low` to `high`."""
@@ -102,7 +92,7 @@ class Candidates:
         self._each(partial(_between, low=low, high=high, below=below, inside=inside))
         kept = Candidates(self.context, self.devices, self.dtype, inside)
         counted = {device: np.array([below[device]], np.int64) for device in self.parts}
-        return int(self._told(counted, dict.fromkeys(self.devices, 1), np.dtype(np.int64)).sum()), kept
+        return int(told(self.context, counted, dict.fromkeys(self.devices, 1), np.dtype(np.int64)).sum()), kept
 
     def beyond(self, bound: Any, above: bool) -> Candidates:
         """The candidates above or below a bound."""
@@ -130,7 +120,7 @@ def _between(
         for block in _blocks(device, arrays):
             less = block < low
             count += int(device.lib.count_nonzero(less))
-            kept.append(block[~(less | (block > high))])
+            kept.append(block[less != (block <= high)])
         inside[device.id] = [device.lib.concatenate(kept)] if kept else []
     below[device.id] = count
 
@@ -161,51 +151,55 @@ def candidates(context: Context, source: Operand) -> Candidates:
 
 
 def selected(found: Candidates, ranks: Sequence[int]) -> dict[int, Any]:
-    """The elements of given ranks, each less than the number of candidates, as NumPy scalars, by rank.
+    """The elements of given ranks, in order and each less than the number of candidates, as NumPy scalars, by rank.
 
     Notes
     -----
     Communication: a few rounds, each of a sample and one count a device.
     """
+    if not ranks:
+        return {}
+    sample = found.ordered_sample()
+    if found.total <= FEW:
+        return {rank: sample[rank] for rank in ranks}
+    near = _neighbours(ranks, found.total)
+    chosen = near if len(near) <= GROUPS else [near[len(near) // 2]]  # of many, the middle one parts the others
     results: dict[int, Any] = {}
-    stuck = False
-    while ranks:
-        if found.total <= FEW:
-            everything = np.sort(found.sample(FEW))
-            return results | {rank: everything[rank] for rank in ranks}
-        sample = np.sort(found.sample(SAMPLE))
-        scale = len(sample) / found.total
-        spread = 0 if stuck else 2 * int(len(sample) ** 0.5)
-        first = ranks[0] if not stuck else ranks[len(ranks) // 2]
-        last = _near(ranks, first, found.total) if not stuck else first
-        low = sample[max(int(first * scale) - spread, 0)]
-        high = sample[min(int(last * scale) + spread, len(sample) - 1)]
-        below, inside = found.cut(low, high)
-        within = [rank for rank in ranks if below <= rank < below + inside.total]
-        under = [rank for rank in ranks if rank < below]
-        over = [rank for rank in ranks if rank >= below + inside.total]
+    outside: set[int] = set(ranks).difference(*chosen)
+    low, high = sample[0], sample[0]
+    below, inside = 0, found
+    for group in chosen:
+        for spread in (2 * int(len(sample) ** 0.5), 0):
+            scale = len(sample) / found.total
+            low = sample[max(int(group[0] * scale) - spread, 0)]
+            high = sample[min(int(group[-1] * scale) + spread, len(sample) - 1)] if spread else low
+            below, inside = found.cut(low, high)
+            if inside.total < found.total or low == high:
+                break  # else a few values that are often there: one alone lies between the pivots next
+        within = [rank for rank in group if below <= rank < below + inside.total]
+        outside.update(set(group).difference(within))
         if low == high:
             results |= dict.fromkeys(within, low)
-        elif inside.total == found.total:  # few values that are often there: one at a time
-            stuck = True
-            continue
-        elif within:
+        else:
             results |= {rank + below: value for rank, value in selected(inside, [r - below for r in within]).items()}
-        stuck = False
-        if under and over:
-            results |= selected(found.beyond(low, False), under)
-            under = []
-        if under:
-            found, ranks = found.beyond(low, False), under
-            continue
-        skipped = below + inside.total
+    if outside:
+        after = below + inside.total
+        under, over = sorted(r for r in outside if r < below), sorted(r for r in outside if r >= after)
+        results |= selected(found.beyond(low, False), under) if under else {}
         if over:
-            rest = selected(found.beyond(high, True), [rank - skipped for rank in over])
-            results |= {rank + skipped: value for rank, value in rest.items()}
-        return results
+            rest = selected(found.beyond(high, True), [rank - after for rank in over])
+            results |= {rank + after: value for rank, value in rest.items()}
+        between = sorted(outside.difference(under, over))
+        results |= selected(found, between)
     return results
 
 
-def _near(ranks: Sequence[int], first: int, total: int) -> int:
-    """The last of the ranks that one pair of pivots can hold with little between them."""
-    return max(rank for rank in ranks if rank - first <= total // 64)
+def _neighbours(ranks: Sequence[int], total: int) -> list[list[int]]:
+    """Ranks in groups that one pair of pivots can hold with little between them."""
+    groups: list[list[int]] = []
+    for rank in ranks:
+        if groups and rank - groups[-1][0] <= total // 64:
+            groups[-1].append(rank)
+        else:
+            groups.append([rank])
+    return groups

@@ -78,12 +78,14 @@ def apply(
     outputs: Sequence[Output],
     cores: Sequence[int],
     *,
+    shared: Sequence[Operand] = (),
     fallible: bool = False,
 ) -> tuple[bool, list[tuple[Layout, list[Chunk | None]]]]:
     """`function` of every matrix of a stack, the first operand deciding where; whether it had to be moved, and the results.
 
     `function` takes the device and the operands' arrays, of one batch shape, and returns as many arrays as there are
-    `outputs`, each the shape that follows the batch and the dtype. `cores` counts the operands' axes that follow it.
+    `outputs`, each the shape that follows the batch and the dtype. `cores` counts the operands' axes that follow it. Each device
+    gets all of the `shared` operands, which `function` takes last.
     """
     split = len(operands[0].shape) - cores[0]
     matrices = [operand.shape[split:] for operand in operands]
@@ -102,18 +104,28 @@ def apply(
         else:
             brought = redistribute(context, operand, target, operation=name)
             inputs.append([None if chunk is None else chunk.array for chunk in brought])
+    commons = [_everywhere(context, name, operand, where.batch.devices) for operand in shared]
     layouts = [context.layout(lifted(where.batch, core)) for core, _ in outputs]
     results: list[list[Chunk | None]] = [[None] * len(layout.chunks) for layout in layouts]
     tasks: dict[int, list[Callable[[], None]]] = {}
     for number, (device_id, _) in enumerate(layouts[0].chunks):
         device = context.by_id[device_id]
         if device.process == context.process:
-            own = [arrays[number] for arrays in inputs]
+            own = [*(arrays[number] for arrays in inputs), *(arrays[device_id] for arrays in commons)]
             task = partial(_one, device, function, own, outputs, results, number, name)
             tasks.setdefault(device_id, []).append(task)
     with context.guarding(name, fallible=True) if fallible else context.reporting():
         context.workers.run([partial(_all, own) for own in tasks.values()], work, blas=True)
     return not where.settled, list(zip(layouts, results))
+
+
+def _everywhere(context: Context, name: str, operand: Operand, devices: Sequence[int]) -> dict[int, Any]:
+    """All of an operand on each of the devices: device of this process -> array."""
+    target = context.layout(IndexMap(operand.shape, {device: [Region.full(operand.shape)] for device in devices}))
+    arrays = operand.arrays
+    if target != operand.layout:
+        arrays = [None if c is None else c.array for c in redistribute(context, operand, target, operation=name)]
+    return {device: array for (device, _), array in zip(target.chunks, arrays) if array is not None}
 
 
 def _one(

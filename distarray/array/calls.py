@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.array import whole
 from distarray.array.aliases import Shape
 from distarray.array.place import as_array, as_operand, is_foreign_array, is_masked
 from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
@@ -43,10 +42,6 @@ def apply(
 
     Communication: none where the operands have one layout; otherwise what aligns them, at the demand.
     """
-    if where is True and not kwargs and ufunc.nout == 1:
-        ready = _whole(ufunc, inputs, out)
-        if ready is not NotImplemented:
-            return ready
     kwargs.pop("subok", None)
     kwargs.pop("order", None)
     if kwargs.get("signature") is None:
@@ -74,16 +69,6 @@ def apply(
     if forced(node):
         demand(node)
     return store(DistributedArray._of_node(node), target, operands)
-
-
-def _whole(ufunc: np.ufunc, inputs: Sequence[Any], out: tuple[Any, ...] | None) -> Any:
-    """The short way of a call with nothing but operands and ``out=``, if it is open."""
-    if out is None or out[0] is None:
-        array = next((a for a in inputs if isinstance(a, DistributedArray)), None)
-        return NotImplemented if array is None else whole.call(ufunc, inputs, array._context)
-    target = out[0]
-    done = isinstance(target, DistributedArray) and whole.update(ufunc, inputs, target)
-    return target if done else NotImplemented
 
 
 def _argument(context: Context, item: Any) -> Any:
@@ -223,9 +208,6 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
 
 def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
     """The short way of an operator: `array` is one of the operands."""
-    ready = whole.call(ufunc, (left, right), array._context)
-    if ready is not NotImplemented:
-        return ready
     if left is array:
         other = right
     else:
@@ -302,8 +284,6 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     """``array op= other``."""
     if array._detached:
         return apply(ufunc, (array, other))
-    if whole.update(ufunc, (array, other), array):
-        return array
     if not known(other):
         return ufunc(array, other, out=array) if takes(other) else NotImplemented
     check_writable(array, "write to x.copy()")

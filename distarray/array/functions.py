@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "NOTHING", "given", "implements"]
+__all__ = ["FUNCTIONS", "NOTHING", "SHORT", "ShortWay", "given", "implements"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -18,10 +19,41 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 """NumPy function → implementation, for ``__array_function__``."""
 
 
+SHORT: dict[Callable[..., Any], tuple[int, str]] = {
+    **dict.fromkeys(
+        (np.sum, np.prod, np.max, np.amax, np.min, np.amin, np.any, np.all, np.mean, np.ptp, np.argmax, np.argmin,
+         np.cumsum, np.cumprod, np.round, np.trace, np.triu, np.tril, np.linalg.norm, np.var, np.std), (1, "")
+    ),
+    **dict.fromkeys((np.where, np.clip), (3, "broadcast")),
+    **dict.fromkeys((np.matmul, np.dot, np.vdot, np.inner), (2, "product")),
+    np.outer: (2, "outer"),
+    **dict.fromkeys((np.concatenate, np.stack, np.vstack, np.hstack), (1, "")),
+}  # fmt: skip
+"""Functions that NumPy itself computes where the operands are small and whole: how many of the first arguments are arrays,
+and what bounds the result. They give new arrays, and what they give of whole arrays is what they give here."""
+
+
+class ShortWay:
+    """Where the short way of calls begins: ``array/whole.py``, which stands above this file, opens it."""
+
+    call: ClassVar[Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]]
+
+
+def _with_short_way(function: Callable[..., Any], implementation: F) -> F:
+    @wraps(implementation)
+    def opened(*args: Any, **kwargs: Any) -> Any:
+        ready = ShortWay.call(function, args, kwargs)
+        return implementation(*args, **kwargs) if ready is NotImplemented else ready
+
+    return cast("F", opened)
+
+
 def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
     """Register the decorated function as the implementation of NumPy functions."""
 
     def register(implementation: F) -> F:
+        if functions[0] in SHORT:
+            implementation = _with_short_way(functions[0], implementation)
         for function in functions:
             FUNCTIONS[function] = implementation
         return implementation

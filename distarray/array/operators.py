@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import whole
-from distarray.array.calls import apply, binary, in_place, takes
+from distarray.array.calls import takes
 from distarray.array.state import DistributedArray
+from distarray.array.whole import apply, binary, call, in_place
 
 __all__ = ["Operators"]
 
@@ -131,9 +131,9 @@ class Operators(DistributedArray):
         return apply(shorter, (self,)) if self._detached else shorter(self, out=self)
 
     def __matmul__(self, other: Any) -> Any:
-        product = whole.call(np.matmul, (self, other), self._context)
-        if product is not NotImplemented:
-            return product
+        ready = call(np.matmul, (self, other))
+        if ready is not NotImplemented:
+            return ready
         return np.matmul(self, other) if takes(other) else NotImplemented
 
     def __rmatmul__(self, other: Any) -> Any:

@@ -11,26 +11,27 @@ Writes pass the same gate. They copy first where another value or a recorded exp
 
 from __future__ import annotations
 
-import operator
+import math
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from operator import add, itemgetter, mul, setitem, sub
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.devices import Chunk
+from distarray.array import calls
+from distarray.array.functions import SHORT, ShortWay
+from distarray.array.shown import chunk_of, seen
+from distarray.array.state import DistributedArray
 from distarray.fusion.expr import call_site
-from distarray.layout import follow
-from distarray.storage import Storage, Version, writable_chunks
+from distarray.storage import Storage, writable_chunks
 
 if TYPE_CHECKING:
-    from distarray.array.state import DistributedArray
-    from distarray.context import Context
     from distarray.layout import Layout
 
-__all__ = ["assign", "call", "item", "seen", "update", "value_chunks"]
+__all__ = ["apply", "assign", "binary", "call", "cast", "function", "in_place", "item", "update"]
 _PYTHON = frozenset((bool, int, float, complex))
 _NUMBERS = _PYTHON | {
     np.bool, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
@@ -38,7 +39,20 @@ _NUMBERS = _PYTHON | {
 }  # fmt: skip
 """Types of scalars that NumPy takes as they are."""
 
+_COMPLEX = frozenset((complex, np.complex64, np.complex128))
+_REAL = frozenset("biuf")
+_TAKEN: dict[Any, frozenset[type]] = {
+    np.dtype(np.float64): _NUMBERS - _COMPLEX,
+    np.dtype(np.complex128): _NUMBERS,
+    np.dtype(np.int64): frozenset((bool, int, np.bool, np.int8, np.int16, np.int32, np.int64)),
+    np.dtype(np.bool): _NUMBERS,
+}
+"""Scalars that go into an element of a dtype without a floating-point condition."""
+_SCALAR: dict[Any, Any] = {np.add: add, np.subtract: sub, np.multiply: mul}
+"""What NumPy's numbers do themselves, with the bits of its ufuncs, faster."""
 _KINDS = frozenset("biufc")
+_array = np.ndarray
+_new = object.__new__
 _WORDS = {"divide by zero": "divide", "overflow": "over", "underflow": "under", "invalid value": "invalid"}
 DEEP = 6
 """So many keys one after the other reach what a view shows; beyond, its map is worked out."""
@@ -67,184 +81,180 @@ def report(met: Sequence[tuple[str, int]], name: str) -> None:
                 handler.write(f"Warning: {text}\n")
 
 
-# --- what an array shows ----------------------------------------------------------------------------------------------
-
-
-def seen(x: DistributedArray) -> Any:
-    """What an array shows of the one chunk of this process that holds all of it: a NumPy view, or a scalar; else None."""
-    scalar = x._scalar
-    if scalar is not None:
-        return scalar
-    storage = x._storage
-    if storage is None:
-        return None
-    version = storage.version
-    home = version.layout.home
-    if home < 0:
-        return None
-    reach = x._reach
-    if reach is None:
-        reach = _reach(x, version)
-        if reach is None:
-            return None
-    array = version.chunks[home].array  # type: ignore[union-attr]
-    for step in reach:
-        array = step(array)
-    return array
-
-
-def _reach(x: DistributedArray, version: Version) -> tuple[Any, ...] | None:
-    """The steps from the chunk to what the view shows; they are the same for every chunk that holds all of the storage."""
-    view = x._view
-    if view is None:
-        x._reach = ()
-        return ()
-    shown = x._context.layouts.visible(version.layout, view)
-    home = version.layout.home
-    if shown is None or shown.twins or home not in shown.sources:
-        return None
-    x._reach = (partial(follow, shown.paths[shown.sources.index(home)], xp=np),)
-    return x._reach
-
-
-def _lies(x: DistributedArray) -> Layout:
-    """The layout of an array that `seen` gave a value of."""
-    return x._kin if x._scalar is not None else x._storage.version.layout  # type: ignore[union-attr,return-value]
-
-
-def value_chunks(context: Context, layout: Layout, array: Any) -> list[Chunk | None]:
-    """The chunks of a whole array: this process's alone."""
-    device = context.by_id[layout.chunks[layout.home][0]]
-    chunk = Chunk(device, array) if device.memory_limit is None else device.adopt(array, "a small result")
-    count = len(layout.chunks)
-    if count == 1:
-        return [chunk]
-    chunks: list[Chunk | None] = [None] * count
-    chunks[layout.home] = chunk
-    return chunks
-
-
-def _wrapped(like: DistributedArray, layout: Layout, result: Any) -> Any:
-    """A result of NumPy as an array that lies as `layout`, whole; a scalar as a detached value."""
-    cls = type(like)
-    context = like._context
-    dtype = result.dtype
-    if dtype.kind not in _KINDS and dtype.name != "bfloat16":
-        return NotImplemented
-    if type(result) is not np.ndarray:
-        found: DistributedArray = object.__new__(cls)
-        found._context = context
-        found._shape = ()
-        found._dtype = dtype
-        found._node = None
-        found._storage = None
-        found._map = None
-        found._reach = ()
-        found._writable = True
-        found._detached = True
-        found._scalar = result
-        found._kin = layout
-        return found
-    shape = result.shape
-    if shape != layout.shape:
-        layout = layout.kin.get(shape) or context.layouts.of_shape(layout, shape)
-    if not result.flags.c_contiguous:
-        result = np.ascontiguousarray(result)
-    version = Version(layout, value_chunks(context, layout, result), dtype)
-    return cls._make(context, shape, dtype, None, Storage(context, version))
-
-
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def _values(inputs: Sequence[Any], layout: Layout | None, limit: int) -> tuple[list[Any], Layout, Any] | None:
-    """The operands as NumPy takes them, where they lie alike and are small; the layout of the first array, and that array."""
+def _wrapped(like: DistributedArray, layout: Layout, result: Any, plain: bool = False) -> Any:
+    """A result of NumPy as an array that lies as `layout`, whole; a scalar as a detached value. `plain`: it is in C order."""
+    dtype = result.dtype
+    if dtype is not like._dtype and dtype.kind not in _KINDS and dtype.name != "bfloat16":
+        return NotImplemented
+    found: DistributedArray = _new(DistributedArray)
+    found._context = like._context
+    if type(result) is _array:
+        found._shape = shape = result.shape
+        here = layout.kin.get(shape)
+        if here is None:
+            here = like._context.layouts.of_shape(layout, shape)
+        found._kin = here
+        if not plain and not result.flags.c_contiguous:
+            result = np.ascontiguousarray(result)
+        found._fresh = chunk_of(here, result)
+        found._detached = False
+    else:
+        found._shape = ()
+        found._kin = layout
+        found._fresh = result
+        found._detached = True
+    found._dtype = dtype
+    found._node = found._storage = found._map = None
+    found._reach = ()
+    found._writable = True
+    return found
+
+
+def _values(inputs: Sequence[Any], limit: int) -> tuple[list[Any], DistributedArray] | None:
+    """The operands as NumPy takes them, where they lie alike and are small, and the first array among them."""
     values = []
-    first: Any = None
+    first: DistributedArray | None = None
     for item in inputs:
         kind = type(item)
-        if kind in _NUMBERS:
-            values.append(item)
-            continue
-        if kind is np.ndarray:
-            if item.dtype.kind not in _KINDS or item.size > limit:
+        if kind is DistributedArray:
+            value = seen(item)
+            if value is None or value.size > limit:
                 return None
-            values.append(item)
-            continue
-        if not hasattr(kind, "_kin"):
+            if first is None:
+                first = item
+            elif item._kin.kin is not first._kin.kin:  # type: ignore[union-attr]
+                return None
+        elif kind in _NUMBERS:
+            value = item
+        elif kind is _array and item.dtype.kind in _KINDS and item.size <= limit:
+            value = item
+        else:
             return None
-        value = seen(item)
-        if value is None or value.size > limit:
-            return None
-        own = _lies(item)
-        if layout is None:
-            layout = own
-        elif own is not layout and own.kin is not layout.kin:
-            return None
-        if first is None:
-            first = item
         values.append(value)
-    return None if layout is None else (values, layout, first)
+    return None if first is None else (values, first)
 
 
 def _fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
     """Whether a result is small too."""
-    shapes = {value.shape for value in values if isinstance(value, np.ndarray) and value.ndim}
-    if len(shapes) < 2 and ufunc.signature is None:
-        return True
-    if ufunc.signature is None:
-        try:
-            shape = np.broadcast_shapes(*shapes)
-        except ValueError:
-            return False
-    elif ufunc is np.matmul and len(values) == 2 and all(isinstance(value, np.ndarray) for value in values):
+    if ufunc is np.matmul and len(values) == 2:
         a, b = values
+        if not (isinstance(a, _array) and isinstance(b, _array)):
+            return False
         rows = a.size // max(1, a.shape[-1]) if a.ndim else 1
         columns = b.size // max(1, b.shape[-2]) if b.ndim > 1 else 1
         return rows * columns <= limit
-    else:
+    if ufunc.signature is not None:
         return False
-    size = 1
-    for n in shape:
-        size *= n
-    return size <= limit
+    shapes = [value.shape for value in values if type(value) is _array]
+    if len(shapes) < 2 or all(shape == shapes[0] for shape in shapes):
+        return True
+    try:
+        return math.prod(np.broadcast_shapes(*shapes)) <= limit
+    except ValueError:
+        return False
 
 
-def call(ufunc: np.ufunc, inputs: Sequence[Any], context: Context) -> Any:
+def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
+    """An operator of two operands, of which `array` is one. What `call` does, at the least cost: loops run through here."""
+    a = seen(array)
+    if a is None:
+        return calls.binary(ufunc, left, right, array)
+    layout: Any = array._kin
+    context = array._context
+    other = right if left is array else left
+    kind = type(other)
+    plain = not array._reach  # in C order
+    function: Any = ufunc
+    if kind is DistributedArray:
+        b = seen(other)
+        if b is None:
+            return calls.binary(ufunc, left, right, array)
+        kin = other._kin
+        fits = kin is layout or kin.kin is layout.kin
+        if array._shape == other._shape:
+            if not array._shape:
+                if type(a) is type(b) is np.float64:
+                    function = _SCALAR.get(ufunc, ufunc)
+            elif not layout.small and not kin.small:
+                fits = fits and a.size <= context.small
+        else:
+            fits = fits and _fits(ufunc, (a, b), context.small)
+        plain = plain and not other._reach
+    elif kind in _NUMBERS:
+        b = other
+        fits = layout.small or a.size <= context.small
+    elif kind is _array:
+        b = other
+        plain = False
+        fits = b.dtype.kind in _KINDS and _fits(ufunc, (a, b), context.small)
+    else:
+        fits = False
+    if fits:
+        quiet = context.quiet
+        runner = quiet.take()
+        try:
+            result = runner[0](function, a, b) if left is array else runner[0](function, b, a)
+        except Exception:  # the general way says it
+            fits = False
+        if runner[1]:
+            fits = False
+            runner[1].clear()
+        quiet.spare.append(runner)
+        if fits:
+            ready = _wrapped(array, layout, result, plain)
+            if ready is not NotImplemented:
+                return ready
+    return calls.binary(ufunc, left, right, array)
+
+
+def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     """A ufunc of one output, called by NumPy on whole operands; NotImplemented where the general way has to do it."""
-    limit = context.small
-    found = _values(inputs, None, limit)
+    array = next((item for item in inputs if type(item) is DistributedArray), None)
+    if array is None:
+        return NotImplemented
+    context = array._context
+    found = _values(inputs, context.small)
     if found is None:
         return NotImplemented
-    values, layout, first = found
-    if len(values) > 1 and not _fits(ufunc, values, limit):
+    values, first = found
+    if len(values) > 1 and not _fits(ufunc, values, context.small):
         return NotImplemented
     try:
         result, met = context.quiet(ufunc, *values)
     except Exception:
         return NotImplemented
-    return NotImplemented if met else _wrapped(first, layout, result)
+    return NotImplemented if met else _wrapped(first, first._kin, result)  # type: ignore[arg-type]
 
 
-def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> bool:
-    """A ufunc of one output, called by NumPy on whole operands and into a whole array; False where nothing was done."""
-    storage = target._storage
-    if storage is None or storage.exposed or not target._writable or target._detached:
+def apply(
+    ufunc: np.ufunc, inputs: Sequence[Any], out: tuple[Any, ...] | None = None, where: Any = True, **kwargs: Any
+) -> Any:
+    """Any call of an element-wise ufunc."""
+    if where is True and not kwargs and ufunc.nout == 1:
+        if out is None or out[0] is None:
+            ready = call(ufunc, inputs)
+            if ready is not NotImplemented:
+                return ready
+        elif type(out[0]) is DistributedArray and update(ufunc, inputs, out[0]):
+            return out[0]
+        elif type(out[0]) is _array and _into_host(ufunc, inputs, out[0]):
+            return out[0]
+    return calls.apply(ufunc, inputs, out, where, **kwargs)
+
+
+def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: Any) -> bool:
+    """A ufunc called by NumPy on whole operands and into an array of the host's; False where nothing was done."""
+    array = next((item for item in inputs if type(item) is DistributedArray), None)
+    if array is None or ufunc.signature is not None or ufunc is np.power:
         return False
-    version = storage.version
-    if version.layout.home < 0 or (ufunc is np.power and target._dtype.kind in "iu"):
-        return False
-    context = target._context
-    # found twice: a copy on write gives the storage another chunk
-    if (ufunc.signature is not None) or _values((target, *inputs), None, context.small) is None:
-        return False
-    _unshared(storage, version)
-    found = _values((target, *inputs), None, context.small)
+    found = _values(inputs, array._context.small)
     if found is None:
         return False
-    (into, *values), _, _ = found
     try:
-        _, met = context.quiet(ufunc, *values, into)
+        _, met = array._context.quiet(ufunc, *found[0], target)
     except Exception:  # of dtypes and shapes, before the first element
         return False
     if met:
@@ -252,12 +262,104 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     return True
 
 
-def _unshared(storage: Storage, version: Version) -> None:
-    """Make the one chunk of a storage safe to write to in part."""
+def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
+    """``array op= other``."""
+    if array._detached:
+        return binary(ufunc, array, other, array)
+    if update(ufunc, (array, other), array):
+        return array
+    return calls.in_place(ufunc, array, other)
+
+
+def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> bool:
+    """A ufunc of one output, called by NumPy on whole operands and into a whole array; False where nothing was done."""
+    if target._detached or not target._writable or seen(target) is None or ufunc.signature is not None:
+        return False
+    if ufunc is np.power and any(getattr(item, "dtype", target._dtype).kind in "biu" for item in (*inputs, target)):
+        return False  # it may stop half-way
+    context = target._context
+    found = _values((*inputs, target), context.small)
+    if found is None:
+        return False
+    storage = target._storage
+    if storage is not None:
+        if storage.exposed:
+            return False
+        if _unshared(storage):  # what shows the old chunk, shows the copy now
+            found = _values((*inputs, target), context.small)
+            assert found is not None
+    try:
+        _, met = context.quiet(ufunc, *found[0])
+    except Exception:  # of dtypes and shapes, before the first element
+        return False
+    if met:
+        report(met, ufunc.__name__)
+    return True
+
+
+def _unshared(storage: Storage) -> bool:
+    """Make the one chunk of a storage safe to write to in part; whether it is another one now."""
+    version = storage.version
     home = version.layout.home
-    if version.pinned() or version.chunks[home].shared:  # type: ignore[union-attr]
-        with storage.context.lock:
-            writable_chunks(storage, (home,))
+    if not version.pinned() and not version.chunks[home].shared:  # type: ignore[union-attr]
+        return False
+    with storage.context.lock:
+        writable_chunks(storage, (home,))
+    return True
+
+
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One of NumPy's functions, called on whole arrays; NotImplemented where the general way has to do it."""
+    count, rule = SHORT[called]
+    inputs: Any = args[:count]
+    listed = type(inputs[0]) in (list, tuple) if inputs else False
+    if listed:
+        inputs = inputs[0]
+    array = next((item for item in inputs if type(item) is DistributedArray), None)
+    if array is None or any(type(item) in _WRITTEN for item in (*args[count:], *kwargs.values())):
+        return NotImplemented
+    context = array._context
+    found = _values(inputs, context.small)
+    if found is None:
+        return NotImplemented
+    values, first = found
+    if not all(value.size for value in values if type(value) is _array) or not _bounded(rule, values, context.small):
+        return NotImplemented
+    try:
+        given = (values, *args[1:]) if listed else (*values, *args[count:])
+        result, met = context.quiet(partial(called, **kwargs) if kwargs else called, *given)
+    except Exception:
+        return NotImplemented
+    if met or not isinstance(result, (_array, np.generic)) or result.size > context.small:
+        return NotImplemented
+    if type(result) is _array and (result.base is not None or any(result is value for value in values)):
+        result = result.copy()
+    return _wrapped(first, first._kin, result)  # type: ignore[arg-type]
+
+
+ShortWay.call = staticmethod(function)
+_WRITTEN = frozenset((DistributedArray, np.ndarray))
+
+
+def _bounded(rule: str, values: Sequence[Any], limit: int) -> bool:
+    """Whether a function's result is small, by what bounds it."""
+    if rule == "broadcast":
+        return _fits(np.add, values, limit)
+    if rule == "product":
+        return all(np.ndim(value) < 2 for value in values) or _fits(np.matmul, values, limit)
+    return not rule or math.prod([np.size(value) for value in values]) <= limit
+
+
+def cast(x: DistributedArray, dtype: Any) -> Any:
+    """A whole array converted to another dtype; NotImplemented where the general way has to do it."""
+    value = seen(x)
+    if value is None or value.size > x._context.small:
+        return NotImplemented
+    result, met = x._context.quiet(value.astype, dtype)
+    return NotImplemented if met else _wrapped(x, x._kin, result)  # type: ignore[arg-type]
 
 
 # --- indexing ---------------------------------------------------------------------------------------------------------
@@ -283,8 +385,7 @@ def _basic(key: Any) -> bool:
 
 def item(x: DistributedArray, key: Any) -> Any:
     """``x[key]`` of a whole array for a basic key: a view, or a detached scalar; NotImplemented where it isn't so."""
-    storage = x._storage
-    if storage is None or x._detached or not _basic(key):
+    if x._detached or not _basic(key):
         return NotImplemented
     array = seen(x)
     if array is None:
@@ -293,43 +394,60 @@ def item(x: DistributedArray, key: Any) -> Any:
         shown = array[key]
     except IndexError:
         return NotImplemented
-    if type(shown) is not np.ndarray:
-        return _wrapped(x, storage.version.layout, shown)
+    if type(shown) is not _array:
+        return _wrapped(x, x._kin, shown)  # type: ignore[arg-type]
+    storage = x._storage
+    if storage is None:
+        storage = x._own()
     reach = x._reach
-    assert reach is not None
-    found = x._make(x._context, shown.shape, x._dtype, None, storage, None, x._writable)
+    found: DistributedArray = _new(DistributedArray)
+    found._context = x._context
+    found._shape = shown.shape
+    found._dtype = x._dtype
+    found._node = found._fresh = None
+    found._storage = storage
+    found._kin = x._kin
     found._map = (x._map, x._shape, key, storage.version.layout.shape)
-    found._reach = (*reach, operator.itemgetter(key))
-    if len(reach) >= DEEP:
-        found._reach = None if found._view is not None else ()
+    found._reach = (*reach, itemgetter(key))  # type: ignore[misc]
+    found._writable = x._writable
+    found._detached = False
+    if len(reach) >= DEEP:  # type: ignore[arg-type]
+        found._kin = found._reach = None
     return found
 
 
 def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     """``x[key] = value`` of a whole array for a basic key; False where nothing was done."""
-    storage = x._storage
-    if storage is None or storage.exposed or not x._writable or x._detached or not _basic(key):
+    if x._detached or not x._writable or not _basic(key):
         return False
-    version = storage.version
-    if version.layout.home < 0:
-        return False
-    found = _values((x, value), None, sys.maxsize)
-    if found is None:
-        return False
-    given = found[0][1]
-    single = not isinstance(given, np.ndarray)
-    if x._dtype.kind != "c" and (
-        type(given) is complex if single and type(given) in _PYTHON else given.dtype.kind == "c"
-    ):
-        return False
-    _unshared(storage, version)
     array = seen(x)
-    if not single:  # it may show the same chunk
-        given = seen(value) if hasattr(type(value), "_kin") else value
-    try:
-        if not single and given.ndim and type(array[key]) is not np.ndarray:
+    if array is None:
+        return False
+    storage = x._storage
+    if storage is not None:
+        if storage.exposed:
             return False
-        _, met = x._context.quiet(operator.setitem, array, key, given)
+        if _unshared(storage):
+            array = seen(x)
+    given = value
+    kind = type(value)
+    if kind is DistributedArray:
+        given = seen(value)
+        if given is None or value._kin.kin is not x._kin.kin:  # type: ignore[union-attr]
+            return False
+        kind = type(given)
+    try:
+        if kind in _TAKEN.get(x._dtype, ()):  # whatever the number, or with an exception
+            array[key] = given
+            return True
+        if kind in _NUMBERS:
+            if kind in _COMPLEX and x._dtype.kind != "c":
+                return False
+        elif kind is not _array or (given.dtype.kind not in (_KINDS if x._dtype.kind == "c" else _REAL)):
+            return False
+        elif given.ndim and type(array[key]) is not _array:
+            return False
+        _, met = x._context.quiet(setitem, array, key, given)
     except Exception:  # of positions, shapes and numbers that do not fit, before the first element
         return False
     if met:

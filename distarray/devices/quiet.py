@@ -24,23 +24,26 @@ class Quiet:
     def __init__(self) -> None:
         self.spare: list[tuple[Any, list[tuple[str, int]]]] = []
 
+    def take(self) -> tuple[Any, list[tuple[str, int]]]:
+        """What runs a function in a prepared context, and where its conditions are noted; for `spare` afterwards."""
+        try:
+            return self.spare.pop()
+        except IndexError:
+            return self._runner()
+
     def __call__(self, function: Any, *args: Any) -> tuple[Any, Sequence[tuple[str, int]]]:
         """What the function returns, and the conditions that were met, in NumPy's order."""
-        try:
-            runner = self.spare.pop()
-        except IndexError:
-            runner = self._runner()
+        runner = self.take()
         run, notes = runner
+        met: Sequence[tuple[str, int]] = ()
         try:
             result = run(function, *args)
-            if notes:
-                met = tuple(notes)
-                return result, met
         finally:
             if notes:
+                met = tuple(notes)
                 notes.clear()
             self.spare.append(runner)
-        return result, ()
+        return result, met
 
     @staticmethod
     def _runner() -> tuple[Any, list[tuple[str, int]]]:

@@ -350,7 +350,7 @@ def write(
     """
     if not writable:
         raise ReadOnlyError(
-            "assignment destination is read-only: it is a copy where NumPy would have a view, or a broadcast view; "
+            "assignment destination is read-only: it is a copy where NumPy would have a view, a broadcast view, or was set so; "
             "write to x.copy() instead"
         )
     context = storage.context

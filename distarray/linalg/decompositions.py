@@ -57,7 +57,10 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: none for stacks that are split over the batch. A matrix of at most 512 rows goes whole to one device. A
+    larger one is dealt to its devices in panels of columns, moves each panel to the devices to its right, n²/2 elements to
+    each, in memory of one matrix more, and comes back; see ``distarray.algorithms.cholesky``, also for the source. The
+    result is in the default layout, blocks of rows.
 
     Examples
     --------
@@ -120,7 +123,12 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: none for stacks that are split over the batch. A matrix of at most 512 rows or columns goes whole to one
+    device, but for tall ones, of more than 2048 rows and as many rows as columns for each device: these are factorized
+    where their rows lie, and each device sends at most n² log₂ p elements up a tree for R, and as many down it for Q, whose
+    rows stay with those of `a`; see ``distarray.algorithms.tsqr``. Others are dealt to the devices in panels of columns,
+    each sent to the devices to its right, once for R and once for Q; see ``distarray.algorithms.householder``. The results
+    are in the default layout, blocks of rows.
 
     Examples
     --------
@@ -218,7 +226,11 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: none for stacks that are split over the batch. Tall matrices, and wide ones, begin with :func:`qr`, and
+    one device does the rest. Others of at most 2048 rows or columns go whole to one device; larger ones take Jacobi's
+    iteration on blocks of columns, in which each device sends two of them in each of 2p - 1 rounds a sweep, five to ten
+    times; see ``distarray.algorithms.jacobi``, also for the source. Of matrices that are spread over devices
+    ``full_matrices=True`` needs a complete :func:`qr`.
 
     Examples
     --------
@@ -264,7 +276,7 @@ def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
         return _tall_svd(x, vectors=vectors)
     context = x._context
     found = Jacobi(context, x.mT._operand("svd"), taking_part(x.layout), "svd", vectors=vectors)
-    if not found.converged:
+    if not found.converge():
         raise Linear("SVD did not converge")
     columns = from_chunks(context, *found.columns, x.dtype)
     s, order = _descending(columns)

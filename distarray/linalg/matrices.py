@@ -106,6 +106,7 @@ def each(
     outputs: Sequence[tuple[tuple[int, ...], Any]],
     cores: Sequence[int],
     *,
+    shared: Sequence[DistributedArray] = (),
     fallible: bool = False,
 ) -> list[DistributedArray]:
     """`function` of the matrices of a stack, each on one device.
@@ -120,6 +121,8 @@ def each(
         Of the results, without the batch.
     cores : sequence of int
         How many of each operand's last axes make one matrix (or vector).
+    shared : sequence of DistributedArray
+        Operands that each device needs whole; `function` takes them last.
     fallible : bool
         Whether it may raise LinAlgError, which all processes then raise.
     """
@@ -128,7 +131,8 @@ def each(
     with context.lock:
         context.check()
         found = [x._operand(name) for x in operands]
-        moved, results = stacks.apply(context, name, found, function, outputs, cores, fallible=fallible)
+        whole = [x._operand(name) for x in shared]
+        moved, results = stacks.apply(context, name, found, function, outputs, cores, shared=whole, fallible=fallible)
         done = []
         for (layout, chunks), (core, dtype) in zip(results, outputs):
             if moved and not batch:

@@ -54,7 +54,11 @@ def solve(a: Any, b: Any) -> DistributedArray:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: none for stacks that are split over the batch. A matrix of at most 512 rows goes whole to one device, or,
+    with more right-hand sides than rows, to each that has some of their columns. A larger one is dealt to its devices in
+    panels of columns, and moves each panel to the devices to its right, n²/2 elements to each, and once more to the devices
+    with right-hand sides, in memory of one matrix more; see ``distarray.algorithms.lu``, also for the source. The result is
+    in the default layout, blocks of rows, or with many right-hand sides in theirs.
 
     Examples
     --------
@@ -87,6 +91,8 @@ def solve(a: Any, b: Any) -> DistributedArray:
             _regular(LU(x._context, panels, sides)).solve()
             found = collected(sides)
         return found[:, 0] if is_vector else found
+    if rest and not batch and rest[0] > n and prod(core):  # the solutions of many right-hand sides stay where these are
+        return each("solve", [y.mT], _solve_rows, [((n,), x.dtype)], [1], shared=[x], fallible=True)[0].mT
     return each("solve", [x, y], _solve if rest or not batch else _solve_one, [(core, x.dtype)], [2, len(core)],
                 fallible=True)[0]  # fmt: skip
 
@@ -105,6 +111,10 @@ def _broadcast(x: DistributedArray, shape: tuple[int, ...]) -> Any:
 def _solve(device: Any, a: Any, b: Any) -> Any:
     with device.lapack.raising():
         return device.lib.linalg.solve(a, b)
+
+
+def _solve_rows(device: Any, b: Any, a: Any) -> Any:
+    return _solve(device, a, b.T).T
 
 
 def _solve_one(device: Any, a: Any, b: Any) -> Any:
@@ -128,7 +138,7 @@ def inv(a: Any) -> DistributedArray:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: that of :func:`solve` with the identity's columns, which are made where they are needed.
 
     Examples
     --------
@@ -177,7 +187,7 @@ def slogdet(a: Any) -> Any:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch.
+    Communication: that of the factorization in :func:`solve`, and the diagonal of U to all processes.
     """
     _, (x,) = arrays(a)
     square(x)

@@ -91,19 +91,18 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
         inner, dtype = tuple(said[0][0]), dtype_named(said[0][1])
         mapping: dict[int, list[Region]] = {device: [] for device in layout.devices}
         for device, region in layout.chunks:
-            lines = 0 if 0 in (*region.shape[:axis], *region.shape[axis + 1 :]) else 1
-            new = [Range.full(n * lines) for n in inner]
+            lost = (x.size and not region.size) or 0 in (*region.shape[:axis], *region.shape[axis + 1 :])
+            new = [Range.full(0 if lost else n) for n in inner]
             mapping[device].append(Region((*region[:axis], *new, *region[axis + 1 :])))
         shape = (*x.shape[:axis], *inner, *x.shape[axis + 1 :])
         target = context.layout(IndexMap(shape, mapping))
         order = _pairing(layout, target, mapping)
 
-        def local(lib: Any, part: Any) -> Any:
-            if not part.size and 0 in (*part.shape[:axis], *part.shape[axis + 1 :]):
-                return lib.empty((*part.shape[:axis], *(0 for _ in inner), *part.shape[axis + 1 :]), dtype)
-            return called(lib, part)
+        def local(lib: Any, part: Any, region: Region) -> Any:
+            return called(lib, part) if region.size else lib.empty(region.shape, dtype)
 
-        return mapped(context, [[arrays[i] for i in order]], target, dtype, local, "apply_along_axis")
+        regions = [region for _, region in target.chunks]
+        return mapped(context, [[arrays[i] for i in order], regions], target, dtype, local, "apply_along_axis")
 
 
 def _pairing(layout: Any, target: Any, mapping: dict[int, list[Region]]) -> list[int]:

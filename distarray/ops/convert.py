@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from distarray.array import whole
 from distarray.array.aliases import ArrayLike, DTypeLike, LayoutLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
@@ -28,8 +29,9 @@ __all__ = ["asarray", "copy", "distributed_array", "from_dlpack"]
 def asarray(
     obj: Any,
     /,
-    *,
     dtype: DTypeLike = None,
+    order: str | None = None,
+    *,
     layout: LayoutLike = None,
     device: Any = None,
     copy: bool | None = None,
@@ -43,6 +45,8 @@ def asarray(
         A NumPy or CuPy array, nested lists, a scalar, any object with DLPack, or a DistributedArray.
     dtype : dtype, optional
         Default: as NumPy infers it.
+    order : str, optional
+        Accepted for NumPy's sake: chunks are C-contiguous.
     layout : specification, dict, IndexMap or Layout, optional
         Such as ``distarray.blocks(0)``. Default: blocks of rows; small arrays are replicated. A DistributedArray keeps
         its layout.
@@ -258,6 +262,9 @@ def converted(
         return x if not copy else detach(x) if x._detached else copy_array(x)
     if x.dtype.kind == "c" and target.kind not in "cb":
         warn_complex()
+    ready = whole.cast(x, target)
+    if ready is not NotImplemented:
+        return ready
     result = DistributedArray._of_node(astype_node(x, target))
     result._detached = x._detached
     return result

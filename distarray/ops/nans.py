@@ -89,6 +89,10 @@ def _least(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: A
     x = asarray(a)
     if not holds_nan(x.dtype):
         return function(x, axis, out, keepdims, initial, where)
+    if out is None:  # where nothing is NaN, the ordinary extreme tells, in one pass without an array of its own
+        result = function(x, axis, None, keepdims, initial, where)
+        if not bool(reductions.any(np.isnan(result))):
+            return result
     result = function(without_nan(x, bound), axis, out, keepdims, initial, where)
     if initial is not NOTHING and initial is not None:
         return result

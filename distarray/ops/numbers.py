@@ -11,9 +11,10 @@ from distarray.algorithms.local import mapped
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops import reductions
-from distarray.ops.choosing import copyto, where
+from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros_like
+from distarray.ops.manipulation import broadcast_to
 from distarray.ops.recording import into
 
 __all__ = [
@@ -100,14 +101,22 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     array = asarray(x)
     if array.dtype.kind not in "fc":
         return array.copy() if copy else array
-    result = array.copy() if copy else array
     limits = np.finfo(array.dtype)
-    for part in (result.real, result.imag) if array.dtype.kind == "c" else (result,):
-        high = limits.max if posinf is None else posinf
-        low = limits.min if neginf is None else neginf
-        lost, above, below = np.isnan(part), np.isposinf(part), np.isneginf(part)
-        for mask, value in ((lost, nan), (above, high), (below, low)):
-            copyto(part, value, where=mask)
+    high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
+
+    def replaced(part: Any) -> Any:
+        for mask, value in ((np.isnan(part), nan), (isposinf(part), high), (isneginf(part), low)):
+            fitting = asarray(value).astype(part.dtype) if np.ndim(value) else part.dtype.type(value)
+            part = where(mask, fitting, part)
+        return broadcast_to(part, array.shape)
+
+    result = array.copy() if copy else array
+    if array.dtype.kind == "c":
+        result.real, result.imag = replaced(array.real), replaced(array.imag)
+    elif not copy:
+        result[...] = replaced(array)
+    else:
+        return replaced(array)  # type: ignore[no-any-return]
     return result
 
 

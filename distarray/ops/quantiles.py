@@ -135,22 +135,24 @@ class _Lines:
         return found
 
     def ranked(self, ranks: Sequence[int], layout: Layout) -> DistributedArray:
-        """The elements of given ranks of each line; NaN have the last ranks."""
+        """The elements of given ranks, in order, of each line; then a row that is NaN where the line holds NaN.
+
+        NaN have the last ranks.
+        """
         context = self.x._context
         if self.few(layout):
             rows = []
             for line in self.each():
                 found = candidates(context, line._operand(self.name))
-                wanted = sorted({r for r in ranks if r < found.total})
-                values = selected(found, wanted)
-                rows.append([values.get(r, np.nan) for r in ranks])
-            return asarray(np.array(rows, self.x.dtype).T.reshape(len(ranks), *self.shape), device=self.x.device)
-        kth = sorted(set(ranks))
+                values = selected(found, [r for r in ranks if r < found.total])
+                rows.append([*(values.get(r, np.nan) for r in ranks), 0 if found.total == self.n else np.nan])
+            return asarray(np.array(rows, self.x.dtype).T.reshape(len(ranks) + 1, *self.shape), device=self.x.device)
+        kth = [*ranks, self.n - 1]
 
         def local(lib: Any, lines: Any) -> Any:
-            return lib.partition(lines, kth, axis=0)[lib.asarray(ranks)] if lines.size else lines[: len(ranks)]
+            return lib.partition(lines, kth, axis=0)[lib.asarray(kth)]
 
-        return self.mapped(local, len(ranks), self.x.dtype)
+        return self.mapped(local, len(kth), self.x.dtype)
 
     def mapped(self, call: Callable[[Any, Any], Any], rows: int, dtype: Any) -> DistributedArray:
         """What a call makes of whole lines, along their first axis: `rows` for each."""
@@ -255,7 +257,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     middle = [lines.n // 2] if lines.n % 2 else [lines.n // 2 - 1, lines.n // 2]
     with context.lock:
         layout = x._operand("median").layout
-        found = lines.ranked([*middle, lines.n - 1], layout)
+        found = lines.ranked(middle, layout)
     value = reductions.mean(found[:-1], axis=0)
     if holds_nan(x.dtype):
         last = found[-1]
@@ -360,8 +362,7 @@ def _quantile(
 def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
     x = lines.x
     previous, following, t = _places(method, lines.n, q)
-    ranks = [*previous.tolist(), *following.tolist(), lines.n - 1]
-    unique = sorted(set(ranks))
+    unique = sorted({*previous.tolist(), *following.tolist()})
     with x._context.lock:
         found = lines.ranked(unique, x._operand("quantile").layout)
 

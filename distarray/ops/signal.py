@@ -188,7 +188,11 @@ def _spacings(f: DistributedArray, axes: tuple[int, ...], varargs: tuple[Any, ..
         x = as_array(f._context, given)
         x = x.astype(np.float64) if x.dtype.kind in "iu" else x
         steps = x[1:] - x[:-1]
-        if bool(reductions.all(steps == steps[:1])) and steps.size:
+        if not steps.size:
+            raise IndexError(
+                "index 0 is out of bounds for axis 0 with size 0: coordinates are those of two points at least"
+            )
+        if bool(reductions.all(steps == steps[:1])):
             found.append(steps[0].get()[()])
         else:
             found.append(steps)

@@ -132,8 +132,8 @@ def cov(
 
     Notes
     -----
-    Communication: the means are brought together; then that of a matrix product, whose result stays in SUM mode where the
-    observations are split.
+    Communication: the means are brought together; then that of a matrix product, and where the observations are split its
+    result, of the size of the matrix.
 
     Memory on each device: two arrays of the size of its part.
     """

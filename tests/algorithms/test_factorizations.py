@@ -1,0 +1,179 @@
+"""The distributed factorizations: bytes moved, memory, and backward errors beside LAPACK's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import distarray as da
+from conformance.contexts import spread
+
+P, N, PANEL = 4, 192, 12
+LARGE = 1024  # where a panel and a tile are small beside a device's share
+DTYPES = ["float64", "float32", "complex128", "complex64"]
+
+
+@pytest.fixture
+def four() -> Iterator[Any]:
+    with da.init(devices=P, kind="host") as context, spread(context, PANEL):
+        yield context
+
+
+def random(*shape: int, dtype: Any = "float64") -> Any:
+    rng = np.random.default_rng(1)
+    a = rng.standard_normal(shape)
+    return (a + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else a).astype(dtype)
+
+
+def definite(n: int, dtype: Any = "float64") -> Any:
+    a = random(n, n, dtype=dtype)
+    return (a @ a.conj().T + n * np.eye(n)).astype(dtype)
+
+
+def elements(log: Any, itemsize: int = 8) -> float:
+    return log.bytes_moved / itemsize
+
+
+DEALT = N * N * (P - 1) / P  # rows become panels of columns, or the other way
+
+
+@pytest.mark.parametrize("f", [np.linalg.det, np.linalg.slogdet])
+def test_lu_moves_its_panels_once(four, f):
+    x = da.asarray(random(N, N), layout=da.blocks(0))
+    with da.ledger() as log:
+        f(x)
+    textbook = N * N / 2 * (P - 1)
+    assert elements(log) <= DEALT + 1.2 * textbook
+
+
+def test_cholesky_moves_its_panels_once(four):
+    x = da.asarray(definite(N), layout=da.blocks(0))
+    with da.ledger() as log:
+        np.linalg.cholesky(x)
+    assert elements(log) <= 2 * DEALT + 1.2 * N * N / 2 * (P - 1)
+
+
+def test_solving_for_one_vector_moves_little_more(four):
+    x = da.asarray(random(N, N), layout=da.blocks(0))
+    with da.ledger() as log:
+        np.linalg.solve(x, np.ones(N))
+    assert elements(log) <= DEALT + 1.2 * N * N / 2 * (P - 1) + 1.2 * N * N / 2
+
+
+@pytest.mark.parametrize(("mode", "passes"), [("r", 1), ("reduced", 2)])
+def test_tsqr_sends_triangles_along_a_tree(four, mode, passes):
+    n = 16
+    x = da.asarray(random(2000, n), layout=da.blocks(0))
+    with da.ledger() as log:
+        np.linalg.qr(x, mode)
+    sent: Counter[int] = Counter()
+    for move in log.moves:
+        sent[move.source] += move.nbytes // 8
+    result = n * n * (P - 1)  # R, from the root to every device, as small arrays are laid out
+    assert max(sent.values()) <= passes * n * n * np.log2(P) + result
+    assert sum(sent.values()) <= passes * n * n * (P - 1) + result
+
+
+def test_qr_moves_its_panels_once_each_way(four):
+    x = da.asarray(random(N, N), layout=da.blocks(0))
+    with da.ledger() as log:
+        np.linalg.qr(x)
+    assert elements(log) <= 3 * DEALT + 2 * 1.2 * N * N / 2 * (P - 1) + 2 * N * PANEL * P
+
+
+#: name -> (operand, function, matrices as large as the operand among operands and results)
+BOUNDED: dict[str, tuple[Any, Callable[[Any], Any], int]] = {
+    "cholesky": (definite(N), np.linalg.cholesky, 2),
+    "upper cholesky": (definite(N), lambda x: np.linalg.cholesky(x, upper=True), 2),
+    "det": (random(LARGE, LARGE), np.linalg.det, 1),
+    "solve": (random(LARGE, LARGE), lambda x: np.linalg.solve(x, np.ones(LARGE)), 1),
+    "inv": (random(N, N), np.linalg.inv, 2),
+    "qr": (random(N, N), np.linalg.qr, 3),
+    "r": (random(N, N), lambda x: np.linalg.qr(x, "r"), 2),
+    "tall qr": (random(40 * N, N // 4), np.linalg.qr, 2),
+    "tall svd": (random(40 * N, N // 4), lambda x: np.linalg.svd(x, full_matrices=False), 2),
+    "svd": (random(N, N), np.linalg.svd, 3),
+    "eigh": (definite(N), np.linalg.eigh, 3),  # the shifted matrix, and its vectors, besides
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_memory_is_bounded_on_each_device(name):
+    operand, f, matrices = BOUNDED[name]
+    share = operand.nbytes / P
+    with da.init(devices=P, kind="host", memory_limit=int(2.5 * matrices * share)) as context:
+        context.WHOLE, context.PANEL = 1, len(operand) // 32 if operand.shape == (LARGE, LARGE) else PANEL
+        x = da.asarray(operand, layout=da.blocks(0))
+        found = f(x)
+        del found
+
+
+def graded(n: int, dtype: Any) -> Any:
+    return random(n, n, dtype=dtype) * np.logspace(0, -12, n, dtype=np.dtype(dtype).type(0).real.dtype)[:, None]
+
+
+def valued(n: int, dtype: Any, values: Any) -> Any:
+    q, r = (np.linalg.qr(random(n, n, dtype="complex128") + i)[0] for i in range(2))
+    if np.dtype(dtype).kind != "c":
+        q, r = (np.linalg.qr(np.random.default_rng(i).standard_normal((n, n)))[0] for i in range(2))
+    return ((q * values) @ r).astype(dtype)
+
+
+def matrices(dtype: Any, n: int = 60) -> dict[str, Any]:
+    return {
+        "random": random(n, n, dtype=dtype),
+        "graded": graded(n, dtype),
+        "deficient": valued(n, dtype, np.where(np.arange(n) < n // 3, 1.0, 0.0)),
+        "ill": valued(n, dtype, np.logspace(0, -14, n)),
+        "clustered": valued(n, dtype, np.where(np.arange(n) < n // 2, 1.0, 1e-3)),
+        "zero": np.zeros((n, n), dtype),
+    }
+
+
+def h(a: Any) -> Any:
+    return a.conj().T
+
+
+def close(got: Any, ref: Any, scale: Any, dtype: Any) -> None:
+    """At most ten times LAPACK's error in the same precision, or of what is a unit of rounding in each column."""
+    unit = float(np.finfo(dtype).eps) * max(float(np.linalg.norm(scale)), 1e-300)
+    assert np.linalg.norm(got) <= 10 * max(float(np.linalg.norm(ref)), 2 * unit)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", list(matrices("float64", 6)))
+def test_backward_errors(four, dtype, kind):
+    a = matrices(dtype)[kind]
+    wide = np.dtype(dtype)
+    x = da.asarray(a, layout=da.blocks(0))
+    n = len(a)
+    one = np.eye(n)
+    q, r = (np.asarray(v) for v in np.linalg.qr(x))
+    p, t = scipy.linalg.qr(a)
+    close(q @ r - a, p @ t - a, a, wide)
+    close(h(q) @ q - one, h(p) @ p - one, one, wide)
+    u, s, vh = (np.asarray(v) for v in np.linalg.svd(x))
+    w, z, yh = scipy.linalg.svd(a)
+    close((u * s) @ vh - a, (w * z) @ yh - a, a, wide)
+    assert np.abs(s - z).max() <= 10 * np.finfo(wide).eps * np.sqrt(n) * z.max()
+    close(h(u) @ u - one, h(w) @ w - one, one, wide)
+    close(vh @ h(vh) - one, yh @ h(yh) - one, one, wide)
+    b = a + h(a)
+    values, vectors = (np.asarray(v) for v in np.linalg.eigh(da.asarray(b, layout=da.blocks(1))))
+    w, z = scipy.linalg.eigh(b, driver="evd")
+    close(b @ vectors - vectors * values, b @ z - z * w, b, wide)
+    close(h(vectors) @ vectors - one, h(z) @ z - one, one, wide)
+    if kind in ("random", "graded", "ill"):
+        rhs = random(n, 3, dtype=dtype)
+        got, ref = np.asarray(np.linalg.solve(x, rhs)), np.linalg.solve(a, rhs)
+        backward = np.linalg.norm(a @ got - rhs) / (np.linalg.norm(a) * np.linalg.norm(got))
+        known = np.linalg.norm(a @ ref - rhs) / (np.linalg.norm(a) * np.linalg.norm(ref))
+        assert backward <= 10 * max(known, float(np.finfo(wide).eps))
+        c = (b @ h(b) / np.linalg.norm(b @ h(b)) + np.finfo(wide).eps * 100 * one).astype(dtype)
+        low, known_low = np.asarray(np.linalg.cholesky(da.asarray(c, layout=da.blocks(0)))), np.linalg.cholesky(c)
+        close(low @ h(low) - c, known_low @ h(known_low) - c, c, wide)
