@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from random import Random
+from random import Random, seed
 from typing import Any
 from zlib import crc32
 
@@ -99,6 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Under MPI: what one rank finds in a test, all of them find."""
+    seed(pyfuncitem.nodeid)  # some tests draw by the random module, and all ranks must draw the same
     if mpi.session() is None:
         return None
     mpi.run_item(pyfuncitem)
