@@ -17,6 +17,7 @@ from distarray.array import whole
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.fallback import falls_back, on_host
 from distarray.array.functions import FUNCTIONS, NOTHING
+from distarray.array.hints import touched
 from distarray.array.methods import array_methods
 from distarray.array.operators import Operators
 from distarray.array.scalars import Scalars, new
@@ -132,6 +133,8 @@ class Methods(DistributedArray):
     # --- indexing -----------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> DistributedArray:
+        if self._context.hints is not None:
+            touched(self, key, "read")
         ready = whole.item(self, key)
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
@@ -150,6 +153,8 @@ class Methods(DistributedArray):
             and value._storage is self._storage is not None
         ):
             _refuse_shuffle(sys._getframe(1))  # shuffles swap by one number
+        if self._context.hints is not None:
+            touched(self, key, "written")
         if whole.assign(self, key, value):
             return
         if not _is_basic(key):

@@ -23,6 +23,7 @@ __all__ = [
     "LayoutComplexityError",
     "LayoutError",
     "PeerLostError",
+    "PerformanceHint",
     "ReadOnlyError",
     "RemoteError",
     "RendezvousError",
@@ -72,6 +73,10 @@ class ForkError(DistArrayError, RuntimeError):
 
 class UnsupportedError(DistArrayError, TypeError):
     """A function or argument has no distributed implementation; nothing was gathered."""
+
+
+class PerformanceHint(UserWarning):
+    """A line of the program could be much faster in another form. Given where ``DISTARRAY_HINTS=1``."""
 
 
 class HostFallbackWarning(UserWarning):
