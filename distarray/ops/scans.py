@@ -15,7 +15,6 @@ import numpy as np
 from distarray.algorithms.folds import (
     UNFOLDED,
     Segment,
-    WarningOnce,
     carry,
     chain,
     item_dtype,
@@ -23,7 +22,7 @@ from distarray.algorithms.folds import (
     run_tasks,
     ufunc_of,
 )
-from distarray.algorithms.reduction import arrays_of, computed_in, in_blocks, normalized, place_operand, small
+from distarray.algorithms.reduction import arrays_of, as_taken, computed_in, in_blocks, normalized, place_operand, small
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -32,6 +31,7 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_out, deliver, single
 from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.kernels import scans as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.convert import asarray
@@ -99,6 +99,7 @@ def accumulate(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, ou
     axis is strided over devices, the array is cut into blocks first.
     """
     context, a, out = _start(array, out)
+    a = as_taken(ufunc, a, dtype)
     call = _checked("accumulate", ufunc, a, axis, dtype, out)
     _fits(f"{ufunc.__name__}.accumulate", out, a.shape)
     return deliver(_accumulated(context, call, a), out)
@@ -321,6 +322,7 @@ def _cumulative(ufunc: np.ufunc, x: Any, axis: Any, dtype: Any, out: Any, includ
         if a.ndim > 1:
             raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
         axis = 0
+    a = as_taken(ufunc, a, dtype)
     call = _checked("accumulate", ufunc, a, axis, dtype, out)
     if not include_initial:
         return accumulate(ufunc, a, axis, dtype, out)
@@ -387,6 +389,7 @@ def reduceat(
     for i in places.tolist():
         if not 0 <= i < n:
             raise IndexError(f"index {i} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+    a = as_taken(ufunc, a, dtype)
     call = _checked("reduceat", ufunc, a, axis, dtype, out, zeros)
     shape = (*a.shape[:at], len(places), *a.shape[at + 1 :])
     _fits(f"{ufunc.__name__}.reduceat", out, shape)
