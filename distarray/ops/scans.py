@@ -167,12 +167,22 @@ def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: s
     with context.reporting():
         chunks = allocate(context, layout, call.dtype, label=name)
     done = dict(zip(layout.chunks, chunks, strict=True))
+    exact = context.kind == "host" and call.ufunc is np.add and call.dtype.kind in "iu" and found.dtype.kind in "biu"
+    later: dict[
+        int, list[Callable[[], None]]
+    ] = {}  # integers add in any order: sums are carried, all scan at once then
 
     def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
         array = found.arrays[segment.chunk][segment.key]
         chunk = done[device.id, regions[id(segment)]]
         assert chunk is not None
         target = chunk.array
+        if exact:
+            total = np.add.reduce(array, axis=axis, dtype=call.dtype, keepdims=True)
+            after[...] = total if before is None else before + total
+            carried = None if before is None else before.copy()
+            later.setdefault(device.id, []).append(partial(_scan_integers, call, carried, array, target))
+            return
         with device.active():
             _scan_here(device, call, shape[axis], before, array, target)
             after[...] = target[(*(slice(None),) * axis, slice(-1, None))]
@@ -180,7 +190,16 @@ def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: s
     moving = (*shape[:axis], 1, *shape[axis + 1 :])
     with WarningOnce(context, "accumulate"):
         carry(context, name, chains, moving, call.dtype, step, fallible=call.ufunc is np.power)
+    nbytes = sum(chunk.array.nbytes for chunk in chunks if chunk is not None)
+    context.run([partial(in_turn, tasks) for tasks in later.values()], nbytes)
     return from_chunks(context, layout, chunks, call.dtype)
+
+
+def _scan_integers(call: _Accumulation, before: Any, array: Any, out: Any) -> None:
+    """Running sums of integers, which wrap alike in any order, from a running slice where there is one."""
+    np.add.accumulate(array, axis=call.axis, dtype=call.dtype, out=out)
+    if before is not None:
+        np.add(out, before, out=out)
 
 
 def _scan_here(device: Device, call: _Accumulation, total: int, before: Any, array: Any, out: Any) -> None:
