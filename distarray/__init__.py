@@ -7,7 +7,7 @@ show and bound what moves.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from distarray import errors, fft, linalg, random
+from distarray import errors, fft, linalg, random, testing
 from distarray.array.fallback import host_fallback
 from distarray.context import Context, Group, init, process_count, process_index
 from distarray.distributed_array import DistributedArray
@@ -164,6 +164,7 @@ __all__ = [
     "random",
     "replicated",
     "synchronize",
+    "testing",
     "from_dlpack",
     "host_fallback",
     "trace",
