@@ -31,7 +31,9 @@ class State(Protocol):
     _kin: Layout | None
     _reach: tuple[Any, ...] | None
     _storage: Storage | None
-    _view: ViewMap | None
+
+    @property
+    def _view(self) -> ViewMap | None: ...
 
 
 def seen(x: State) -> Any:
