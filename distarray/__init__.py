@@ -32,6 +32,8 @@ from distarray.ops import (
     differences,
     editing,
     elementwise,
+    flat,
+    grids,
     histograms,
     indexing,
     joining,
@@ -39,6 +41,7 @@ from distarray.ops import (
     metadata,
     nans,
     numbers,
+    numpy_names,
     padding,
     polynomials,
     printing,
@@ -58,6 +61,8 @@ from distarray.ops import (
     taking,
     triangles,
     ufuncs,
+    vectorizing,
+    windows,
 )
 from distarray.ops import scimath as emath
 from distarray.ops.applying import *
@@ -74,11 +79,14 @@ from distarray.ops.differences import *
 from distarray.ops.editing import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
+from distarray.ops.flat import *
+from distarray.ops.grids import *
 from distarray.ops.histograms import *
 from distarray.ops.joining import *
 from distarray.ops.manipulation import *
 from distarray.ops.nans import *
 from distarray.ops.numbers import *
+from distarray.ops.numpy_names import *
 from distarray.ops.padding import *
 from distarray.ops.polynomials import *
 from distarray.ops.processes import *
@@ -95,6 +103,8 @@ from distarray.ops.sorting import *
 from distarray.ops.statistics import *
 from distarray.ops.taking import *
 from distarray.ops.triangles import *
+from distarray.ops.vectorizing import *
+from distarray.ops.windows import *
 from distarray.transfer.ledger import Ledger, Move
 
 try:
@@ -104,9 +114,9 @@ except PackageNotFoundError:  # used from a source tree that was not installed
 
 _CHAPTERS = (
     applying, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, editing,
-    elementwise, histograms, joining, manipulation, nans, numbers, padding, polynomials, processes, products,
-    quantiles, reductions, reshaping, saving, scans, searching, sequences, sets, signal, sorting, statistics, taking,
-    triangles,
+    elementwise, flat, grids, histograms, joining, manipulation, nans, numbers, numpy_names, padding, polynomials,
+    processes, products, quantiles, reductions, reshaping, saving, scans, searching, sequences, sets, signal, sorting,
+    statistics, taking, triangles, vectorizing, windows,
 )  # fmt: skip
 
 __all__ = [
@@ -160,4 +170,4 @@ __all__ = [
     "trace",
 ]
 
-__getattr__ = errors.absent_from(__name__)
+__getattr__ = errors.absent_from(__name__, numpy_names.ELSEWHERE)

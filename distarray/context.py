@@ -137,6 +137,9 @@ class Context:
         self.eager = eager
         self.trace = 0, ""
         self.quiet = Quiet()
+        self.hints: dict[tuple[str, int], int] | None = (
+            {} if os.environ.get("DISTARRAY_HINTS", "0") not in ("", "0") else None
+        )
         self.warnings_raise = warnings_raise and self.kind == "host"  # GPUs warn of nothing
         self.pid = os.getpid()
         self._tokens: list[Token[Context | None]] = []

@@ -17,10 +17,12 @@ from distarray.array import whole
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.fallback import falls_back, on_host
 from distarray.array.functions import FUNCTIONS, NOTHING
+from distarray.array.hints import touched
+from distarray.array.methods import array_methods
 from distarray.array.operators import Operators
 from distarray.array.scalars import Scalars, new
 from distarray.array.shapes import own_protocol
-from distarray.array.state import DistributedArray, array_methods, copy_array, detach
+from distarray.array.state import DistributedArray, copy_array, detach
 from distarray.array.writing import assign
 from distarray.context import current_context
 from distarray.errors import UnsupportedError, absent
@@ -30,9 +32,11 @@ from distarray.ops import (
     complex_numbers,
     convert,
     data_types,
+    editing,
     indexing,
     joining,
     manipulation,
+    memory,
     printing,
     reductions,
     reshaping,
@@ -43,6 +47,7 @@ from distarray.ops import (
     taking,
     ufuncs,
 )
+from distarray.ops import flat as flats
 from distarray.transfer.asking import called_name, ensure_asked
 from distarray.transfer.ledger import note_to_host
 
@@ -128,6 +133,8 @@ class Methods(DistributedArray):
     # --- indexing -----------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> DistributedArray:
+        if self._context.hints is not None:
+            touched(self, key, "read")
         ready = whole.item(self, key)
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
@@ -146,6 +153,8 @@ class Methods(DistributedArray):
             and value._storage is self._storage is not None
         ):
             _refuse_shuffle(sys._getframe(1))  # shuffles swap by one number
+        if self._context.hints is not None:
+            touched(self, key, "written")
         if whole.assign(self, key, value):
             return
         if not _is_basic(key):
@@ -174,6 +183,22 @@ class Methods(DistributedArray):
     def __contains__(self, value: Any) -> bool:
         return bool(reductions.any(self == value))
 
+    def __delitem__(self, key: Any) -> None:
+        raise ValueError("cannot delete array elements")
+
+    @property
+    def flat(self) -> flats.Flat:
+        """The elements in C order: iterate over them, read ``x.flat[key]``, write ``x.flat[key] = value``.
+
+        Communication: iterating brings them to every process; slices as :func:`distarray.ravel`, index arrays as
+        :func:`distarray.take` and :func:`distarray.put`.
+        """
+        return flats.Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        flats.set_flat(self, value)
+
     def fill(self, value: Any) -> None:
         """Write one value into every element. Communication: none."""
         choosing.fill(self, value)
@@ -181,6 +206,18 @@ class Methods(DistributedArray):
     def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
         """Elements along an axis, or of the flattened array; see :func:`distarray.take`."""
         return taking.take(self, indices, axis, out, mode)
+
+    def put(self, indices: ArrayLike, values: ArrayLike, /, mode: str = "raise") -> None:
+        """Write values to positions in C order; see :func:`distarray.put`."""
+        taking.put(self, indices, values, mode)
+
+    def compress(self, condition: ArrayLike, /, axis: int | None = None, out: Any = None) -> Any:
+        """The slices along an axis where a condition holds; see :func:`distarray.compress`."""
+        return taking.compress(condition, self, axis, out)
+
+    def choose(self, choices: Any, /, out: Any = None, mode: str = "raise") -> Any:
+        """Elements of the arrays whose numbers this array holds; see :func:`distarray.choose`."""
+        return editing.choose(self, choices, out, mode)
 
     def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray:
         """Each element repeated along an axis, or of the flattened array; see :func:`distarray.repeat`."""
@@ -349,6 +386,45 @@ class Methods(DistributedArray):
         """The array on other devices of its context; on ``"cpu"`` as a NumPy array."""
         return convert.to_device(self, device, stream=stream)
 
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    def view(self, dtype: Any = None, type: Any = None) -> DistributedArray:
+        """Another view of the array; with another dtype a read-only copy of its bytes, where NumPy has a view.
+
+        Raises
+        ------
+        ValueError
+            The dtype has another size, and the last axis, or a chunk of it, does not hold whole elements of it.
+
+        Notes
+        -----
+        Communication: none; partial values are resolved first.
+        """
+        return memory.view(self, dtype, type)
+
+    def byteswap(self, inplace: bool = False) -> DistributedArray:
+        """The elements with the order of their bytes reversed. Communication: none."""
+        return memory.byteswap(self, inplace)
+
+    @property
+    def flags(self) -> memory.Flags:
+        """What NumPy says of an array's memory, of one array in C order; ``x.flags.writeable`` can be set."""
+        return memory.Flags(self)
+
+    def setflags(self, write: Any = None, align: Any = None, uic: Any = None) -> None:
+        """Set whether the array may be written to. A copy that stands for a view of NumPy's stays read-only."""
+        memory.set_flags(self, write, align, uic)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each axis, in one array in C order that would hold them all."""
+        return memory.strides(self)
+
+    @property
+    def base(self) -> DistributedArray | None:
+        """The whole array that this one is a view of, a new object; None for one that is no view."""
+        return memory.base(self)
+
     # --- shape --------------------------------------------------------------------------------------------------------
 
     @property
@@ -359,6 +435,16 @@ class Methods(DistributedArray):
     @shape.setter
     def shape(self, shape: Any) -> None:
         reshaping.set_shape(self, shape)
+
+    def resize(self, *new_shape: Any, refcheck: bool = True) -> None:
+        """Change the shape in place, cutting elements off at the end or adding zeros; views of the array keep the old one.
+
+        Raises
+        ------
+        ValueError
+            The array is a view.
+        """
+        memory.resize(self, *new_shape, refcheck=refcheck)
 
     def reshape(self, *shape: ShapeLike, order: str = "C", copy: bool | None = None) -> DistributedArray:
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``; see :func:`distarray.reshape`."""

@@ -6,7 +6,7 @@ Every message says what was given, what was needed, and ends with the call that 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "LayoutComplexityError",
     "LayoutError",
     "PeerLostError",
+    "PerformanceHint",
     "ReadOnlyError",
     "RemoteError",
     "RendezvousError",
@@ -74,6 +75,10 @@ class UnsupportedError(DistArrayError, TypeError):
     """A function or argument has no distributed implementation; nothing was gathered."""
 
 
+class PerformanceHint(UserWarning):
+    """A line of the program could be much faster in another form. Given where ``DISTARRAY_HINTS=1``."""
+
+
 class HostFallbackWarning(UserWarning):
     """A function without a distributed implementation gathered its arguments, as ``host_fallback`` lets it."""
 
@@ -98,26 +103,32 @@ class RendezvousError(CommunicationError, ConnectionError):
     """The processes of a group could not find each other, or one of them could not prove that it belongs to the job."""
 
 
-def absent(where: str, name: str, numpys: object, cure: str, obj: object) -> AttributeError:
+def absent(
+    where: str, name: str, numpys: object, cure: str, obj: object, reason: str = "it has no distributed implementation"
+) -> AttributeError:
     """The AttributeError for a name that a namespace or an array lacks: what to do, where `numpys`, NumPy's counterpart, has
     the name."""
     text = f"{where} has no attribute {name!r}"
     if not name.startswith("__") and name in dir(numpys):
         text += (
-            f": it has no distributed implementation, and nothing was gathered. To run NumPy's on one host, use {cure}; to "
+            f": {reason}, and nothing was gathered. To run NumPy's on one host, use {cure}; to "
             f"run it on each chunk, use distarray.map_chunks"
         )
     return AttributeError(text, name=name, obj=obj)
 
 
-def absent_from(module: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a namespace's module, which has a counterpart of the same name in NumPy."""
+def absent_from(module: str, reasons: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a namespace's module, which has a counterpart of the same name in NumPy.
+
+    `reasons` says of some names why they are not there.
+    """
     theirs = "numpy" + module.removeprefix("distarray")
 
     def find(name: str) -> Any:
         numpys = sys.modules.get(theirs)
         found = getattr(numpys, name, None) if not name.startswith("__") and name in dir(numpys) else None
         on = " on x.get()" if callable(found) and not isinstance(found, type) else ""
-        raise absent(f"module {module!r}", name, numpys, f"{theirs}.{name}{on}", sys.modules[module])
+        known = {} if reasons is None or name not in reasons else {"reason": reasons[name]}
+        raise absent(f"module {module!r}", name, numpys, f"{theirs}.{name}{on}", sys.modules[module], **known)
 
     return find

@@ -211,6 +211,31 @@ class LayoutTable:
             found = layout.kin[shape] = self.get(IndexMap(shape, regions), Mode.REPLICA)
         return found
 
+    FEW = 8
+    """In so many boxes an element is looked for one by one."""
+
+    def boxes(self, layout: Layout) -> tuple[tuple[int, tuple[tuple[int, int], ...]], ...] | None:
+        """Chunk number and bounds along each axis of a layout's chunks, where they are few, disjoint and of step 1."""
+        key = ("boxes", layout)
+        found = self._derived.get(key, self)
+        if found is self:
+            held = [(i, region) for i, (_, region) in enumerate(layout.chunks) if region.size]
+            plain = len(held) <= self.FEW and layout.index_map.is_disjoint
+            found = None
+            if plain and all(r.step == 1 for _, region in held for r in region):
+                found = tuple([(i, tuple([(r.start, r.stop) for r in region])) for i, region in held])
+            self.remember(key, found)
+        return found  # type: ignore[no-any-return]
+
+    def scalar_on(self, layout: Layout, device: int) -> Layout:
+        """The layout of a value without axes on one of a layout's devices."""
+        key = ("scalar", layout, device)
+        found = self._derived.get(key)
+        if found is None:
+            regions = {other: [Region(())] if other == device else [] for other in layout.devices}
+            found = self.remember(key, self.get(IndexMap((), regions), Mode.REPLICA))
+        return found  # type: ignore[no-any-return]
+
     def remembered(self, key: Hashable) -> Any:
         """A value cached under `key`, or None."""
         return self._derived.get(key)

@@ -49,7 +49,6 @@ class LU:
         self.context = context
         self.a = a
         self.sides = sides
-        self._swaps: dict[int, Any] = {}
         self._odd: dict[int, int] = {}
         self._factorize()
         self.diagonal = diagonal(a)
@@ -68,29 +67,28 @@ class LU:
         for k, (low, high) in enumerate(a.bounds):
             owner, width = a.owner(k), high - low
             takers = [d for d in a.devices if a.has_after(d, k) or (self.sides is not None and self.sides.stores_on(d))]
-            there = send(context, panels.pop(k, None), (width, n - low), a.dtype, owner, takers, a.label)
-            swaps = send(context, self._swaps.pop(k, None), (width,), np.int64, owner, takers, a.label)
+            there = send(context, panels.pop(k, None), (width, n - low + 1), a.dtype, owner, takers, a.label)
             tasks: dict[int, Callable[[], None]] = {}
             work = 0
             exchange = None
             for device in takers:
                 if a.is_mine(device):
-                    exchange = exchange or _exchange(context.by_id[device].to_host(swaps[device]))
-                    tasks[device] = partial(self._update, device, k, there[device], exchange, panels)
+                    exchange = exchange or _exchange(context.by_id[device].to_host(there[device][:, -1]).real)
+                    tasks[device] = partial(self._update, device, k, there[device][:, :-1], exchange, panels)
                     work += (n - low) * width * (n - low) // len(a.devices)
             run(context, tasks, work, a.owner(k + 1) if k < last else None)
 
     def _panel(self, k: int, panels: dict[int, Any]) -> None:
-        """Factorize a panel, all of whose columns are here."""
+        """Factorize a panel, all of whose columns are here. What is sent has the exchanges of rows as its last column."""
         low, _ = self.a.bounds[k]
         device = self.context.by_id[self.a.owner(k)]
-        part = self.a.panel(k)[:, low:]
+        lib, part = device.lib, self.a.panel(k)[:, low:]
         factors, swaps = device.lapack.lu(part.T)
         part[...] = factors.T
-        panels[k] = device.lib.ascontiguousarray(factors.T)
-        swaps = np.asarray(swaps).astype(np.int64)
         self._odd[k] = int(np.count_nonzero(swaps != np.arange(len(swaps)))) % 2
-        self._swaps[k] = device.lib.asarray(swaps)
+        panels[k] = lib.empty((len(part), part.shape[1] + 1), part.dtype)
+        panels[k][:, :-1] = factors.T
+        panels[k][:, -1] = lib.asarray(swaps.astype(part.real.dtype))
 
     def _update(self, device_id: int, k: int, panel: Any, exchange: Exchange, panels: dict[int, Any]) -> None:
         a, sides = self.a, self.sides
@@ -113,7 +111,7 @@ class LU:
         lib = device.lib
         first = lib.take(columns, lib.asarray(low + exchange.first), axis=1)
         if len(exchange.to):
-            columns[:, low + exchange.to] = columns[:, low + exchange.come]
+            columns[:, lib.asarray(low + exchange.to)] = columns[:, lib.asarray(low + exchange.come)]
         found = device.lapack.solve_triangular(panel[:, : high - low].T, first.T, lower=True, unit=True).T
         columns[:, low:high] = found
         subtract(device, columns[:, high:], found, panel[:, high - low :])
@@ -168,7 +166,7 @@ class LU:
 def _exchange(swaps: Any) -> Exchange:
     """LAPACK's successive exchanges of rows as one."""
     moved: dict[int, int] = {}
-    for i, j in enumerate(swaps.tolist()):
+    for i, j in enumerate(swaps.astype(np.int64).tolist()):
         if i != j:
             moved[i], moved[j] = moved.get(j, j), moved.get(i, i)
     width = len(swaps)

@@ -27,7 +27,7 @@ from distarray.transfer.execute import copy_into, gather_to_host, redistribute
 
 __all__ = ["Panels", "diagonal", "run", "send", "subtract", "taking_part", "transposed", "width_for"]
 
-TILE = {"host": (128, 256), "cuda": (1 << 14, 1 << 14)}
+TILE = {"host": (256, 512), "cuda": (1 << 14, 1 << 14)}
 """Products that are subtracted are formed so many rows and columns at a time: on a host what a core's cache holds."""
 
 WIDEST = {"host": 128, "cuda": 512}
@@ -211,7 +211,7 @@ def subtract(device: Device, into: Any, left: Any, right: Any) -> None:
         return
     lib = device.lib
     high, wide = TILE[device.kind]
-    high, wide = min(high, rows), min(wide, columns)
+    high, wide = min(high, max(rows // 4, 32), rows), min(wide, columns)
     scratch = device.empty((high * wide,), into.dtype, "a product").array
     for top in range(0, rows, high):
         for low in range(0, columns, wide):

@@ -372,6 +372,8 @@ def _fold_here(
     device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any, steady: bool
 ) -> None:
     """Reduce all pieces of one chunk of the result. `steady`: in C order, so that every replica has the same bits."""
+    if not steady and _fold_rows(device, call, operands, out, start):
+        return
     with device.active():
         for turn, (array, mask) in enumerate(operands):
             if steady:
@@ -385,6 +387,23 @@ def _fold_here(
                 continue
             assert call.mode is not None
             combine(device.lib, call.mode, out, target)
+
+
+def _fold_rows(device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any) -> bool:
+    """Reduce whole chunks that were made together, in few calls and to the bits of one after the other; False where they are
+    not such."""
+    first, mask = operands[0]
+    if len(operands) < 2 or out.size != 1 or mask is not None or call.squares or call.mode is None:
+        return False
+    fold = call.mode.fold
+    if fold is None or fold is not call.ufunc or not (first.dtype == out.dtype == (call.given or out.dtype)):
+        return False
+    rows = device.rows([array for array, _ in operands]) if call.mode.exact_identity(out.dtype) else None
+    if rows is None:
+        return False
+    parts = np.concatenate([fold.reduce(each, axis=1, dtype=call.given, initial=start) for each in rows])
+    out[...] = fold.accumulate(parts, dtype=out.dtype)[-1]
+    return True
 
 
 def _fold_initial(device: Device, call: Reduction, out: Any, key: Any, mode: Any) -> None:

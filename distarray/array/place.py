@@ -16,7 +16,7 @@ from distarray.context import Context
 from distarray.devices import Chunk, from_dlpack
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.transfer.execute import gather_to_host
+from distarray.transfer.execute import allocate, gather_to_host
 
 
 def host_or_device_array(obj: Any, dtype: Any) -> Any:
@@ -63,6 +63,12 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
     chunks: list[Chunk | None] = []
     single = mode in (Mode.SUM, Mode.PROD) and not index_map.is_disjoint
     with context.reporting():
+        if context.kind == "host" and not single:
+            chunks = allocate(context, layout, dtype)
+            for chunk, (_, region) in zip(chunks, layout.chunks, strict=True):
+                if chunk is not None:
+                    np.copyto(chunk.array, source[region.key])
+            return from_chunks(context, layout, chunks, dtype)
         for device_id, region in layout.chunks:
             device = context.by_id[device_id]
             if device.process != context.process:

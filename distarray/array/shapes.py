@@ -39,3 +39,15 @@ def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return broadcast_shape(shape, target) == target
     except ValueError:
         return False
+
+
+def check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
+    """Refuse an ``out=`` that can't take the value of an array."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out= must be a numpy.ndarray, and is a {type(out).__name__}: pass np.empty(x.shape, x.dtype)")
+    if out.dtype != dtype:
+        raise TypeError(f"out= has dtype {out.dtype}, and the array has {dtype}: pass np.empty(x.shape, x.dtype)")
+    if out.shape != shape:
+        raise ValueError(f"out= has shape {out.shape}, and the array has {shape}: pass np.empty(x.shape, x.dtype)")
+    if not out.flags.writeable:
+        raise ValueError("out= is read-only: pass np.empty(x.shape, x.dtype)")

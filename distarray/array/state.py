@@ -1,14 +1,14 @@
 """DistributedArray: one logical array over many devices, as a storage seen through a view map, or as an expression.
 
 The class holds the state, what metadata answers, and placement. Its operators (``operators.py``) and NumPy's methods
-(``distarray/distributed_array.py``) call functions that stand above this file, and are given to it by ``array_methods``.
+(``distarray/distributed_array.py``) call functions that stand above this file, and are given to it by ``methods.py``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from types import FunctionType
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
+from distarray.array.shapes import check_host
 from distarray.array.shown import fresh_chunks, seen
 from distarray.context import current
 from distarray.devices import Chunk
@@ -57,6 +58,7 @@ class DistributedArray:
 
     __array_priority__ = 100.0
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     _context: Context
     _shape: tuple[int, ...]
@@ -69,7 +71,7 @@ class DistributedArray:
     )  # the steps from a chunk that holds all to what the view shows, if known
     _fresh: Any  # of a whole array that is in no storage yet: its one chunk here, or a NumPy scalar
     _kin: Layout | None  # where all of the storage has a home in this process, if that is known
-    _writable: bool
+    _writable: bool | None  # None: made read-only by the user
     _detached: bool
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -86,7 +88,7 @@ class DistributedArray:
         node: Node | None,
         storage: Storage | None,
         view: ViewMap | None = None,
-        writable: bool = True,
+        writable: bool | None = True,
         detached: bool = False,
     ) -> DistributedArray:
         self = object.__new__(cls)
@@ -245,7 +247,7 @@ class DistributedArray:
     @property
     def writable(self) -> bool:
         """Whether the array may be written to; False for copies that stand where NumPy would have a view."""
-        return self._writable
+        return bool(self._writable)
 
     def evaluate(self) -> DistributedArray:
         """Evaluate a recorded expression now, and return the array itself. May communicate; see ``distarray.explain``."""
@@ -351,7 +353,7 @@ class DistributedArray:
         if order not in ("C", "F", "A"):
             raise ValueError(f"order must be one of 'C', 'F' or 'A', and is {order!r}: pass order='C'")
         if out is not None:
-            _check_host(out, self._shape, self._dtype)
+            check_host(out, self._shape, self._dtype)
         value = self._value()
         if out is not None:
             out[...] = value
@@ -407,7 +409,26 @@ class DistributedArray:
         def __len__(self) -> int: ...
         def __iter__(self) -> Iterator[DistributedArray]: ...
         def __contains__(self, value: Any) -> bool: ...
+        @property
+        def flat(self) -> Any: ...
+        @flat.setter
+        def flat(self, value: Any) -> None: ...
         def fill(self, value: Any) -> None: ...
+        def put(self, indices: ArrayLike, values: ArrayLike, /, mode: str = "raise") -> None: ...
+        def compress(self, condition: ArrayLike, /, axis: int | None = None, out: Any = None) -> Any: ...
+        def choose(self, choices: Any, /, out: Any = None, mode: str = "raise") -> Any: ...
+        def view(self, dtype: Any = None, type: Any = None) -> DistributedArray: ...
+        def byteswap(self, inplace: bool = False) -> DistributedArray: ...
+        def setflags(self, write: Any = None, align: Any = None, uic: Any = None) -> None: ...
+        def resize(self, *new_shape: Any, refcheck: bool = True) -> None: ...
+
+        @property
+        def flags(self) -> Any: ...
+        @property
+        def strides(self) -> tuple[int, ...]: ...
+        @property
+        def base(self) -> DistributedArray | None: ...
+
         def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any: ...
         def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray: ...
         def nonzero(self) -> tuple[DistributedArray, ...]: ...
@@ -563,31 +584,6 @@ def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:
         outer = _mapped(outer)
     view = (ViewMap.identity(shape) if outer is None else outer).index(key)
     return None if view.is_identity and view.base == whole_shape else view
-
-
-def _check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
-    """Refuse an ``out=`` that can't take the value of an array."""
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out= must be a numpy.ndarray, and is a {type(out).__name__}: pass np.empty(x.shape, x.dtype)")
-    if out.dtype != dtype:
-        raise TypeError(f"out= has dtype {out.dtype}, and the array has {dtype}: pass np.empty(x.shape, x.dtype)")
-    if out.shape != shape:
-        raise ValueError(f"out= has shape {out.shape}, and the array has {shape}: pass np.empty(x.shape, x.dtype)")
-    if not out.flags.writeable:
-        raise ValueError("out= is read-only: pass np.empty(x.shape, x.dtype)")
-
-
-def array_methods(methods: type[DistributedArray]) -> None:
-    """Give every array the methods and properties of a class body: those that call what stands above this file.
-
-    The class body exists for its definitions, which type checkers see as methods of an array; it has no instances.
-    """
-    for name, value in vars(methods).items():
-        if isinstance(value, (FunctionType, property)):
-            for function in (value,) if isinstance(value, FunctionType) else (value.fget, value.fset):
-                if function is not None:
-                    function.__qualname__ = f"{DistributedArray.__name__}.{name}"
-            setattr(DistributedArray, name, value)
 
 
 def same_context(arrays: Sequence[DistributedArray]) -> Context:

@@ -15,7 +15,6 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import add, itemgetter, mul, setitem, sub
 from typing import TYPE_CHECKING, Any
 
@@ -254,7 +253,7 @@ def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: Any) -> bool:
     if found is None:
         return False
     try:
-        _, met = array._context.quiet(ufunc, *found[0], target)
+        _, met = array._context.quiet(ufunc, *found[0], out=target)
     except Exception:  # of dtypes and shapes, before the first element
         return False
     if met:
@@ -289,7 +288,8 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
             found = _values((*inputs, target), context.small)
             assert found is not None
     try:
-        _, met = context.quiet(ufunc, *found[0])
+        *values, into = found[0]
+        _, met = context.quiet(ufunc, *values, out=into)
     except Exception:  # of dtypes and shapes, before the first element
         return False
     if met:
@@ -330,7 +330,7 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         return NotImplemented
     try:
         given = (values, *args[1:]) if listed else (*values, *args[count:])
-        result, met = context.quiet(partial(called, **kwargs) if kwargs else called, *given)
+        result, met = context.quiet(called, *given, **kwargs)
     except Exception:
         return NotImplemented
     if met or not isinstance(result, (_array, np.generic)) or result.size > context.small:
@@ -389,7 +389,7 @@ def item(x: DistributedArray, key: Any) -> Any:
         return NotImplemented
     array = seen(x)
     if array is None:
-        return NotImplemented
+        return _element(x, key)
     try:
         shown = array[key]
     except IndexError:
@@ -422,7 +422,7 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
         return False
     array = seen(x)
     if array is None:
-        return False
+        return _assign_element(x, key, value)
     storage = x._storage
     if storage is not None:
         if storage.exposed:
@@ -452,4 +452,72 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
         return False
     if met:
         report(met, "cast")
+    return True
+
+
+# --- elements of arrays that are cut ----------------------------------------------------------------------------------
+
+
+def _place(x: DistributedArray, key: Any) -> tuple[int, tuple[int, ...]] | None:
+    """The first chunk that holds the element of a key, and its index there, where this process has all chunks of disjoint
+    parts; None for other keys and arrays, and out of bounds."""
+    storage = x._storage
+    if storage is None or x._map is not None or x._context.process_count > 1 or x._context.kind != "host":
+        return None
+    index = key if type(key) is tuple else (key,)
+    shape = x._shape
+    layout = storage.version.layout
+    if len(index) != len(shape) or layout.is_partial or not all(type(i) is int for i in index):
+        return None
+    found = []
+    for i, n in zip(index, shape, strict=True):
+        if i < 0:
+            i += n
+        if not 0 <= i < n:
+            return None
+        found.append(i)
+    boxes = x._context.layouts.boxes(layout)
+    if boxes is None:
+        return None
+    for chunk, box in boxes:
+        inside = []
+        for i, (start, stop) in zip(found, box, strict=True):
+            if not start <= i < stop:
+                break
+            inside.append(i - start)
+        else:
+            return chunk, tuple(inside)
+    return None
+
+
+def _element(x: DistributedArray, key: Any) -> Any:
+    """``x[key]`` for one element of an array in few boxes, as a detached scalar."""
+    found = _place(x, key)
+    if found is None:
+        return NotImplemented
+    chunk, index = found
+    version = x._storage.version  # type: ignore[union-attr]
+    held: Any = version.chunks[chunk]
+    return _wrapped(x, x._context.layouts.scalar_on(version.layout, held.device.id), held.array[index])
+
+
+def _assign_element(x: DistributedArray, key: Any, value: Any) -> bool:
+    """``x[key] = number`` for one element of an array in few boxes; False where nothing was done."""
+    if type(value) is DistributedArray and value._detached and value._kin is not None:
+        value = seen(value)
+    storage = x._storage
+    if type(value) not in _TAKEN.get(x._dtype, ()) or storage is None or storage.exposed:
+        return False
+    found = _place(x, key)
+    if found is None:
+        return False
+    chunk, index = found
+    version = storage.version
+    if version.pinned() or version.chunks[chunk].shared:  # type: ignore[union-attr]
+        with x._context.lock:
+            version = writable_chunks(storage, (chunk,))
+    try:
+        version.chunks[chunk].array[index] = value  # type: ignore[union-attr]
+    except (OverflowError, ValueError, TypeError):
+        return False
     return True

@@ -31,13 +31,13 @@ class Quiet:
         except IndexError:
             return self._runner()
 
-    def __call__(self, function: Any, *args: Any) -> tuple[Any, Sequence[tuple[str, int]]]:
+    def __call__(self, function: Any, *args: Any, **kwargs: Any) -> tuple[Any, Sequence[tuple[str, int]]]:
         """What the function returns, and the conditions that were met, in NumPy's order."""
         runner = self.take()
         run, notes = runner
         met: Sequence[tuple[str, int]] = ()
         try:
-            result = run(function, *args)
+            result = run(function, *args, **kwargs)
         finally:
             if notes:
                 met = tuple(notes)

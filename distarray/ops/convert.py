@@ -29,8 +29,9 @@ __all__ = ["asarray", "copy", "distributed_array", "from_dlpack"]
 def asarray(
     obj: Any,
     /,
-    *,
     dtype: DTypeLike = None,
+    order: str | None = None,
+    *,
     layout: LayoutLike = None,
     device: Any = None,
     copy: bool | None = None,
@@ -44,6 +45,8 @@ def asarray(
         A NumPy or CuPy array, nested lists, a scalar, any object with DLPack, or a DistributedArray.
     dtype : dtype, optional
         Default: as NumPy infers it.
+    order : str, optional
+        Accepted for NumPy's sake: chunks are C-contiguous.
     layout : specification, dict, IndexMap or Layout, optional
         Such as ``distarray.blocks(0)``. Default: blocks of rows; small arrays are replicated. A DistributedArray keeps
         its layout.

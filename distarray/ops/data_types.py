@@ -8,6 +8,22 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import (
+    bool,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
@@ -28,12 +44,6 @@ _DTYPES = {
     **{f"float{n}": np.dtype(f"float{n}") for n in (32, 64)},
     **{f"complex{n}": np.dtype(f"complex{n}") for n in (64, 128)},
 }
-int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
-uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
-float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
-complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
-bool = np.dtype("bool")  # the standard's name
-
 e, inf, nan, pi, newaxis = float(np.e), float("inf"), float("nan"), float(np.pi), None
 
 
@@ -45,12 +55,18 @@ class _FInfo(NamedTuple):
     smallest_normal: float
     dtype: Any
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np.finfo(self.dtype), name)  # what NumPy's says beside the standard's
+
 
 class _IInfo(NamedTuple):
     bits: int
     max: int
     min: int
     dtype: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np.iinfo(self.dtype), name)
 
 
 def _dtype_of(kind: Any) -> np.dtype[Any]:
@@ -107,7 +123,8 @@ class Info:
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
         """The dtypes of results that nothing else decides."""
-        return {"real floating": float64, "complex floating": complex128, "integral": int64, "indexing": int64}
+        kinds = {"real floating": float64, "complex floating": complex128, "integral": int64, "indexing": int64}
+        return {kind: np.dtype(type) for kind, type in kinds.items()}
 
     def devices(self) -> tuple[Any, ...]:
         """The group that arrays live on by default; and each device alone, where there are several."""

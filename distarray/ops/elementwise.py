@@ -1,14 +1,19 @@
-"""The element-wise functions of the namespace, generated from one table of NumPy's ufuncs; a new function is one name."""
+"""The element-wise functions of the namespace, generated from one table of NumPy's ufuncs; a new function is one name.
+
+They are objects, as NumPy's are, so that ``add.reduce`` and ``add.nin`` are there. NumPy's own would give host arrays where no
+operand is distributed; these give distributed ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
 from typing import Any
 
 import numpy as np
 
-from distarray.array.calls import apply
+from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray
+from distarray.ops import indexing, reductions, scans, ufuncs
 from distarray.ops.convert import asarray
 
 NAMES = """
@@ -21,36 +26,45 @@ negative nextafter not_equal positive pow power rad2deg radians reciprocal remai
 spacing sqrt square subtract tan tanh true_divide trunc
 """.split()
 
-__all__ = [*NAMES]
+__all__ = [*NAMES, "frompyfunc", "ufunc"]
+
+_DATA = ("nin", "nout", "nargs", "ntypes", "types", "identity", "signature", "resolve_dtypes")
+"""What a ufunc says of itself: NumPy's answers."""
 
 
-def _arrays(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """At least one input as a distributed array, so that the result is one."""
-    if any(isinstance(x, DistributedArray) for x in inputs):
-        return inputs
-    return (asarray(inputs[0]), *inputs[1:])
+def _unary(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: Any = None) -> Any: ...
 
 
-def _function(name: str) -> Callable[..., Any]:
-    ufunc = getattr(np, name)
+def _binary(
+    x1: Any, x2: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: Any = None
+) -> Any: ...
 
-    if ufunc.nin == 1:
 
-        def unary(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: Any = None) -> Any:
-            return _call(ufunc, (x,), out, where, dtype, casting)
+_SIGNATURES = {1: inspect.signature(_unary), 2: inspect.signature(_binary)}
 
-        function: Callable[..., Any] = unary
-    else:
 
-        def binary(
-            x1: Any, x2: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: Any = None
-        ) -> Any:
-            return _call(ufunc, (x1, x2), out, where, dtype, casting)
+class ufunc:
+    """An element-wise function of distributed arrays, with the attributes and methods of ``numpy.ufunc``.
 
-        function = binary
-    function.__name__ = function.__qualname__ = name
-    arguments = "x" if ufunc.nin == 1 else "x1, x2"
-    function.__doc__ = f"""Element-wise ``numpy.{ufunc.__name__}({arguments})``, recorded and evaluated when its value is needed.
+    Attributes
+    ----------
+    nin, nout, nargs : int
+        How many inputs, outputs, and both.
+    types : list of str
+        The dtypes that NumPy's ufunc has loops for; `ntypes` is their number.
+    identity : object
+        What a reduction of no elements gives; None where there is none.
+    signature : str or None
+        None: these work element by element.
+    """
+
+    def __init__(self, numpys: np.ufunc) -> None:
+        self._numpys = numpys
+        self.__name__ = self.__qualname__ = numpys.__name__
+        if numpys.nin in _SIGNATURES:
+            self.__signature__ = _SIGNATURES[numpys.nin]
+        arguments = "x" if numpys.nin == 1 else ", ".join(f"x{i + 1}" for i in range(numpys.nin))
+        self.__doc__ = f"""Element-wise ``numpy.{numpys.__name__}({arguments})``, recorded and evaluated when its value is needed.
 
     Takes and returns what NumPy's ufunc does: same dtypes, broadcasting, ``out=``, ``where=``, ``dtype=``, ``casting=``.
 
@@ -58,18 +72,111 @@ def _function(name: str) -> Callable[..., Any]:
     -----
     Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
     """
-    return function
+
+    def __call__(self, *inputs: Any, out: Any = None, where: Any = True, **kwargs: Any) -> Any:
+        numpys = self._numpys
+        nin = numpys.nin
+        if len(inputs) > nin and out is None:  # outputs may stand behind the inputs
+            inputs, out = inputs[:nin], inputs[nin:]
+        if len(inputs) != nin:
+            raise TypeError(
+                f"{self.__name__}() takes from {nin} to {numpys.nargs} positional arguments but {len(inputs)} were given"
+            )
+        if out is not None and not isinstance(out, tuple):
+            out = (out,)
+        if kwargs:
+            kwargs = {name: value for name, value in kwargs.items() if value is not None}
+        if not any(isinstance(x, DistributedArray) for x in inputs):
+            inputs = (asarray(inputs[0]), *inputs[1:])
+        found = ufuncs.call(numpys, *inputs, out=out, where=where, **kwargs)
+        return numpys(*inputs, out=out, where=where, **kwargs) if found is NotImplemented else found
+
+    def reduce(
+        self,
+        array: Any,
+        axis: Any = 0,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = NOTHING,
+        where: Any = True,
+    ) -> Any:
+        """The elements along axes folded into one. Communication: none, or running values; see :func:`distarray.sum`."""
+        return reductions.reduce(self._numpys, asarray(array), axis, dtype, out, keepdims, initial, where)
+
+    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """The results of folding up to each element along an axis. Communication: as of :func:`distarray.cumsum`."""
+        return scans.accumulate(self._numpys, asarray(array), axis, dtype, out)
+
+    def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+        """The elements between given indices along an axis folded. Communication: the slices that a device lacks."""
+        return scans.reduceat(self._numpys, asarray(array), indices, axis, dtype, out)
+
+    def at(self, a: Any, indices: Any, /, *b: Any) -> None:
+        """Apply the function in place to the elements at `indices`, once for each time that an index stands there.
+
+        Notes
+        -----
+        Communication: the elements of a distributed `b` that the chunks lack; index arrays and masks are fetched.
+        """
+        indexing.ufunc_at(self._numpys, a, indices, *b)
+
+    def outer(self, A: Any, B: Any, /, **kwargs: Any) -> Any:
+        """The function of every element of `A` with every one of `B`. Communication: what broadcasting needs."""
+        return ufuncs.outer(self._numpys, asarray(A), B, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _DATA:
+            return getattr(self._numpys, name)
+        raise AttributeError(f"'ufunc' object has no attribute {name!r}", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_DATA]
+
+    def __repr__(self) -> str:
+        return f"<ufunc {self.__name__!r}>"
+
+    def __reduce__(self) -> str:
+        return self.__name__
 
 
-def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: Any, dtype: Any, casting: Any) -> Any:
-    kwargs: dict[str, Any] = {}
-    if dtype is not None:
-        kwargs["dtype"] = dtype
-    if casting is not None:
-        kwargs["casting"] = casting
-    if out is not None and not isinstance(out, tuple):
-        out = (out,)
-    return apply(ufunc, _arrays(inputs), out, where, **kwargs)
+def frompyfunc(func: Any, /, nin: int, nout: int, **kwargs: Any) -> ufunc:
+    """A ufunc of a Python function of `nin` scalars that returns `nout` numbers; it is called for each element.
+
+    Parameters
+    ----------
+    func : callable
+    nin, nout : int
+    **kwargs
+        ``identity=``, as of ``numpy.frompyfunc``.
+
+    Raises
+    ------
+    TypeError
+        At a call: the function returns something but numbers, or numbers of different kinds for different elements.
+        NumPy's result holds objects; distributed arrays hold numbers, so it has the numbers' dtype.
+
+    Notes
+    -----
+    Communication: what aligns the operands. Each device calls the function for its own elements.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.frompyfunc(lambda a, b: a + 2 * b, 2, 1)(da.arange(3), 10)
+    DistributedArray([20, 21, 22])
+    """
+    return ufunc(np.frompyfunc(func, nin, nout, **kwargs))
 
 
-globals().update({name: _function(name) for name in NAMES})
+def _table() -> dict[str, ufunc]:
+    """One object for each of NumPy's, under all its names."""
+    made: dict[np.ufunc, ufunc] = {}
+    for name in NAMES:
+        numpys = getattr(np, name)
+        made.setdefault(numpys, ufunc(numpys))
+    return {name: made[getattr(np, name)] for name in NAMES}
+
+
+globals().update(_table())

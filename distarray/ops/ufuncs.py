@@ -13,6 +13,7 @@ from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray
 from distarray.array.whole import apply
 from distarray.errors import UnsupportedError
+from distarray.ops.vectorizing import call_python, is_python
 
 __all__: list[str] = []
 
@@ -31,6 +32,8 @@ def call(ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, wher
         if out is not None:
             kwargs["out"] = out[0]
         return implementation(*inputs, **kwargs)
+    if ufunc.ntypes == 1 and is_python(ufunc):
+        return call_python(ufunc, inputs, out, where, kwargs)
     return apply(ufunc, inputs, out, where, **kwargs)
 
 

@@ -1,0 +1,239 @@
+"""What NumPy's arrays say of their memory and do with it: strides, flags, other dtypes over the same bytes, resizing in place.
+
+The answers are those of one logical array in C order, of which a storage is one: how chunks lie in memory is the layout's matter.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from distarray.array.dtypes import check_dtype
+from distarray.array.state import DistributedArray, copy_array, from_chunks
+from distarray.errors import UnsupportedError
+from distarray.geometry import IndexMap, Range, Region, ViewMap
+from distarray.ops.creation import zeros
+from distarray.ops.joining import concatenate
+from distarray.ops.reshaping import ravel, reshape
+from distarray.transfer.execute import allocate
+
+__all__ = ["Flags"]
+
+
+def strides(x: DistributedArray) -> tuple[int, ...]:
+    """Bytes from one element to the next along each axis, in one array in C order. Nothing is evaluated."""
+    view = x._view
+    if x._storage is None or view is None:
+        steps, jump = [], x.itemsize
+        for n in reversed(x.shape):
+            steps.append(jump)
+            jump *= max(n, 1)
+        return tuple(steps[::-1])
+    return tuple([s * x.itemsize for s in view.strides])
+
+
+def base(x: DistributedArray) -> DistributedArray | None:
+    """The whole array that `x` is a view of; None where it is one itself. Communication: none."""
+    if x._storage is None or x._view is None:
+        return None
+    return x._viewed(ViewMap.identity(x._storage.version.layout.shape))
+
+
+class Flags:
+    """The flags of an array, as ``numpy.ndarray.flags``: attributes, or items in capitals."""
+
+    _NAMES = ("c_contiguous", "f_contiguous", "owndata", "writeable", "aligned", "writebackifcopy")
+    _SHORT = (
+        ("C", "c_contiguous"), ("CONTIGUOUS", "c_contiguous"), ("F", "f_contiguous"), ("FORTRAN", "f_contiguous"),
+        ("O", "owndata"), ("W", "writeable"), ("A", "aligned"), ("X", "writebackifcopy"), ("FNC", "fnc"), ("FORC", "forc"),
+        ("B", "behaved"), ("BEHAVED", "behaved"), ("CA", "carray"), ("CARRAY", "carray"), ("FA", "farray"), ("FARRAY", "farray"),
+    )  # fmt: skip
+    _ITEMS = {name.upper(): name for name in _NAMES} | dict(_SHORT)
+
+    def __init__(self, array: DistributedArray) -> None:
+        self._array = array
+        steps = strides(array)
+        unit = np.empty(1, np.int8)  # no memory of that size: never read
+        by = max(array.itemsize, 1)
+        model = np.lib.stride_tricks.as_strided(unit, array.shape, tuple(s // by for s in steps), writeable=False)
+        self.c_contiguous, self.f_contiguous = bool(model.flags.c_contiguous), bool(model.flags.f_contiguous)
+        self.owndata = array._view is None
+        self.aligned, self.writebackifcopy = True, False
+        self.fnc = self.f_contiguous and not self.c_contiguous
+        self.forc = self.f_contiguous or self.c_contiguous
+        self.contiguous = self.c_contiguous
+        self.fortran = self.f_contiguous
+
+    @property
+    def writeable(self) -> bool:
+        """Whether the array may be written to."""
+        return bool(self._array._writable)
+
+    @writeable.setter
+    def writeable(self, value: Any) -> None:
+        set_writable(self._array, bool(value))
+
+    @property
+    def behaved(self) -> bool:
+        """Aligned and writable."""
+        return self.writeable
+
+    @property
+    def carray(self) -> bool:
+        """Writable and contiguous in C order."""
+        return self.writeable and self.c_contiguous
+
+    @property
+    def farray(self) -> bool:
+        """Writable and contiguous in Fortran order, and not in C order."""
+        return self.writeable and self.fnc
+
+    @property
+    def num(self) -> int:
+        """The flags as bits."""
+        bits = {"c_contiguous": 1, "f_contiguous": 2, "owndata": 4, "aligned": 0x100, "writeable": 0x400}
+        return sum(bit for name, bit in bits.items() if getattr(self, name))
+
+    def __getitem__(self, key: str) -> bool:
+        if key not in self._ITEMS:
+            raise KeyError("Unknown flag")
+        return bool(getattr(self, self._ITEMS[key]))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key not in ("W", "WRITEABLE"):
+            raise KeyError("Unknown flag" if key not in self._ITEMS else f"flag {key} can't be set: only WRITEABLE can")
+        self.writeable = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Flags) and self.num == other.num
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "".join(f"  {name.upper()} : {getattr(self, name)}\n" for name in self._NAMES)
+
+
+def set_writable(x: DistributedArray, value: bool) -> None:
+    """``x.flags.writeable = value``. What stands for a view of NumPy's as a read-only copy stays read-only.
+
+    None, beside True and False, is what was made read-only here, and may be made writable again.
+    """
+    if not value:
+        x._writable = None if x._writable else x._writable
+    elif x._writable is False:
+        raise ValueError(
+            "cannot set WRITEABLE flag to True of this array: it stands for a view of NumPy's, or is a broadcast one; use x.copy()"
+        )
+    else:
+        x._writable = True
+
+
+def set_flags(x: DistributedArray, write: Any = None, align: Any = None, uic: Any = None) -> None:
+    """``x.setflags(write, align, uic)``."""
+    if uic:
+        raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
+    if write is not None:
+        set_writable(x, bool(write))
+
+
+def resize(x: DistributedArray, *new_shape: Any, refcheck: bool = True) -> None:
+    """``x.resize(shape)``, in place: the elements in C order, cut off or followed by zeros."""
+    if len(new_shape) == 1 and (new_shape[0] is None or not isinstance(new_shape[0], (int, np.integer))):
+        shape = x.shape if new_shape[0] is None else tuple([operator.index(n) for n in new_shape[0]])
+    else:
+        shape = tuple([operator.index(n) for n in new_shape]) if new_shape else x.shape
+    if any(n < 0 for n in shape):
+        raise ValueError("negative dimensions not allowed")
+    if shape == x.shape:
+        return
+    if x._view is not None:
+        raise ValueError("cannot resize this array: it does not own its data")
+    if not x._writable:
+        raise ValueError("cannot resize this array: it is read-only")
+    size, flat = math.prod(shape), ravel(x)
+    if size < x.size:
+        flat = copy_array(flat[:size])
+    elif size > x.size:
+        flat = concatenate([flat, zeros(size - x.size, x.dtype)])
+    reshaped = reshape(flat, shape)
+    x._take(reshaped if reshaped._writable else copy_array(reshaped))
+
+
+def byteswap(x: DistributedArray, inplace: bool = False) -> DistributedArray:
+    """The elements with the order of their bytes reversed, in a new array of the same dtype, or in place."""
+    unit = x.itemsize // 2 if x.dtype.kind == "c" else x.itemsize
+    source = x._operand("byteswap")
+    chunks = allocate(x._context, source.layout, x.dtype, label="byteswap")
+    for chunk, array in zip(chunks, source.arrays, strict=True):
+        if chunk is not None:
+            with chunk.device.active():
+                chunk.array[...] = array
+                if chunk.array.size:
+                    data = chunk.array.reshape(-1).view(np.uint8).reshape(-1, unit)
+                    data[...] = data[:, ::-1].copy()
+    swapped = from_chunks(x._context, source.layout, chunks, x.dtype)
+    if not inplace:
+        return swapped
+    x[...] = swapped
+    return x
+
+
+def view(x: DistributedArray, dtype: Any = None, type: Any = None) -> DistributedArray:
+    """``x.view(dtype)``: a view, or for another dtype a read-only copy of the bytes."""
+    if inspect.isclass(dtype) and issubclass(dtype, (DistributedArray, np.ndarray)):
+        dtype, type = None, dtype
+    if type is not None and type is not DistributedArray:
+        raise UnsupportedError(f"view can't make a {type!r} of a distributed array: call it on x.get()")
+    target = x.dtype if dtype is None else check_dtype(dtype)
+    if target == x.dtype:
+        return x._viewed(x._view_map())
+    old, new = x.itemsize, target.itemsize
+    if old == new:
+        return _reinterpreted(x, target, lambda index_map: index_map)
+    if not x.ndim:
+        raise ValueError("Changing the dtype of a 0d array is only supported if the itemsize is unchanged")
+    if strides(x)[-1] != old and x.shape[-1] != 1 and x.size:
+        raise ValueError("To change to a dtype of a different size, the last axis must be contiguous")
+    if new > old and (new % old or x.shape[-1] * old % new):
+        raise ValueError(
+            "When changing to a larger dtype, its size must be a divisor of the total size in bytes of the last axis of the "
+            "array."
+        )
+    if old % new and new < old:
+        raise ValueError("When changing to a smaller dtype, its size must be a divisor of the size of original dtype")
+
+    def scaled(index_map: IndexMap) -> IndexMap:
+        """The chunks in units of the new dtype."""
+        regions: dict[int, list[Region]] = {device: [] for device in index_map.devices}
+        for device, region in index_map.chunks:
+            last = region[-1]
+            start, size = last.start * old, last.size * old
+            if last.step != 1 or start % new or size % new:
+                raise ValueError(
+                    f"view can't make elements of {new} bytes of those of {old} in the chunk {region}, which cuts them or has "
+                    f"gaps: bring the last axis together, as with x.reshard(distarray.blocks(0))"
+                )
+            regions[device].append(Region((*region[:-1], Range.of(start // new, 1, size // new))))
+        return IndexMap((*x.shape[:-1], x.shape[-1] * old // new), regions)
+
+    return _reinterpreted(x, target, scaled)
+
+
+def _reinterpreted(x: DistributedArray, target: Any, scaled: Callable[[IndexMap], IndexMap]) -> DistributedArray:
+    """The bytes of each chunk as another dtype, in a copy that can't be written to."""
+    source = x._operand("view")
+    layout = x._context.layout(scaled(source.layout.index_map))  # chunks keep their order
+    chunks = allocate(x._context, layout, target, label="view")
+    for chunk, array in zip(chunks, source.arrays, strict=True):
+        if chunk is not None and array.size:
+            with chunk.device.active():
+                chunk.array.reshape(-1).view(x.dtype)[...] = array.reshape(-1)
+    result = from_chunks(x._context, layout, chunks, target)
+    result._writable = False  # a write would be lost, where NumPy's reaches the array
+    result._detached = x._detached
+    return result

@@ -1,0 +1,131 @@
+"""NumPy's own objects under this namespace, and NumPy's names that a distributed namespace does not have, each with its reason.
+
+With them ``import distarray as np`` runs a program written for ``import numpy as np``. The objects in the table know nothing of
+arrays (types, constants, error states, printing), or dispatch to the functions of this package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.polynomial
+import numpy.testing
+
+from distarray.array.state import DistributedArray
+from distarray.ops import reductions
+from distarray.ops.convert import asarray
+from distarray.ops.joining import vstack
+
+NUMPYS = """
+ScalarType byte cdouble character clongdouble complexfloating csingle datetime64 double dtype dtypes flexible floating generic
+half inexact int_ intc integer intp long longdouble longlong number object_ sctypeDict short signedinteger single str_
+timedelta64 typecodes ubyte uint uintc uintp ulong ulonglong unsignedinteger ushort void bool_ bytes_
+False_ True_ euler_gamma little_endian
+common_type iscomplexobj isfortran isrealobj isscalar issubdtype iterable min_scalar_type mintypecode ndim promote_types shape
+size typename
+errstate getbufsize geterr geterrcall setbufsize seterr seterrcall
+array2string array_repr array_str base_repr binary_repr format_float_positional format_float_scientific get_printoptions
+printoptions set_printoptions
+exceptions index_exp ndindex poly1d polynomial s_ testing
+""".split()
+
+ELSEWHERE: dict[str, str] = {
+    **dict.fromkeys(
+        ["get_include", "info", "show_config", "show_runtime", "test", "core", "ctypeslib", "f2py", "lib", "typing"],
+        "it is about NumPy itself",
+    ),
+    **dict.fromkeys(
+        ["char", "rec", "recarray", "record", "strings", "fromregex"],
+        "it is about text and fields, and arrays here hold numbers",
+    ),
+    **dict.fromkeys(
+        [
+            "busday_count",
+            "busday_offset",
+            "busdaycalendar",
+            "datetime_as_string",
+            "datetime_data",
+            "is_busday",
+            "isnat",
+        ],
+        "it is about dates, and arrays here hold numbers",
+    ),
+    **dict.fromkeys(
+        ["asmatrix", "bmat", "matrix"], "a matrix is a class of host arrays: use arrays of two axes, and @"
+    ),
+    **dict.fromkeys(
+        ["flatiter", "nditer", "nested_iters"],
+        "it walks through one host's memory: use x.flat, ndenumerate, or distarray.local_chunks(x)",
+    ),
+    "ma": "masked arrays are a class of host arrays: pass m.filled(value)",
+    "memmap": "it maps a file into one host's memory: distarray.load reads each device's own part of one",
+    **dict.fromkeys(["complex256", "float128"], "distributed arrays hold no extended precision"),
+}
+"""NumPy's name → why it is not here."""
+
+__all__ = [
+    *NUMPYS, "asanyarray", "asarray_chkfinite", "ascontiguousarray", "asfortranarray", "ndarray", "require", "row_stack",
+]  # fmt: skip
+
+globals().update({name: getattr(np, name) for name in NUMPYS})
+
+ndarray = DistributedArray
+row_stack = vstack
+
+
+def asanyarray(
+    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None
+) -> DistributedArray:
+    """As :func:`asarray`: there are no subclasses. Communication: none."""
+    return asarray(a, dtype=dtype, device=device, copy=copy)
+
+
+def ascontiguousarray(a: Any, dtype: Any = None) -> DistributedArray:
+    """As :func:`asarray`, with at least one axis; chunks are contiguous as they are. Communication: none."""
+    x = asarray(a, dtype=dtype)
+    return x if x.ndim else x.reshape(1)
+
+
+def asfortranarray(a: Any, dtype: Any = None) -> DistributedArray:
+    """As :func:`asarray`: how chunks lie in memory is not the program's matter. Communication: none."""
+    return asarray(a, dtype=dtype)
+
+
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> DistributedArray:
+    """As :func:`asarray`, and refused where an element is infinite or NaN.
+
+    Raises
+    ------
+    ValueError
+        An element is infinite or NaN.
+
+    Notes
+    -----
+    Communication: one number from each device.
+    """
+    x = asarray(a, dtype=dtype)
+    if x.dtype.kind in "fc" and not bool(reductions.all(np.isfinite(x))):
+        raise ValueError("array must not contain infs or NaNs")
+    return x
+
+
+def require(a: Any, dtype: Any = None, requirements: Any = None) -> DistributedArray:
+    """As :func:`asarray`, a copy where the array must own its memory or be writable and does not or is not.
+
+    Raises
+    ------
+    ValueError
+        An unknown requirement, or C and Fortran order at once.
+
+    Notes
+    -----
+    Communication: none.
+    """
+    listed: Any = [requirements] if isinstance(requirements, str) else list(requirements or ())
+    np.require(0, None, listed)  # NumPy checks them
+    wanted = {str(r).upper() for r in listed}
+    x = asarray(a, dtype=dtype)
+    owned = bool(wanted & {"O", "OWNDATA"}) and x._view is not None
+    written = bool(wanted & {"W", "WRITEABLE"}) and not x._writable
+    return x.copy() if owned or written else x

@@ -1,0 +1,191 @@
+"""Python functions of scalars applied to arrays, chunk by chunk: what ``numpy.frompyfunc`` makes, and ``vectorize``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from distarray.array.functions import NOTHING
+from distarray.array.place import is_cupy
+from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
+from distarray.array.state import DistributedArray, same_context
+from distarray.context import current_context
+from distarray.errors import UnsupportedError
+from distarray.ops.chunks import map_chunks
+from distarray.ops.convert import asarray
+
+__all__ = ["vectorize"]
+
+
+def is_python(ufunc: np.ufunc) -> bool:
+    """Whether a ufunc calls a Python function: its one loop takes and returns objects."""
+    return bool(ufunc.ntypes == 1 and ufunc.types[0].strip("O") == "->")
+
+
+def _host(chunk: Any) -> Any:
+    return chunk.get() if is_cupy(chunk) else chunk
+
+
+def _numbers(values: Any, name: str) -> Any:
+    """An array of objects as one of numbers."""
+    found = np.array(values.tolist()) if isinstance(values, np.ndarray) else np.asarray(values)
+    if found.dtype.kind not in "biufc" or found.shape != np.shape(values):
+        raise UnsupportedError(
+            f"{name} returned objects that are no numbers, and distributed arrays hold numbers: call it on x.get()"
+        )
+    return found
+
+
+def _over_chunks(function: Callable[..., Any], args: tuple[Any, ...], dtypes: list[Any]) -> list[Any]:
+    """The results of a function of chunks, broadcast against each other: one array for each dtype, None where it is found."""
+    arrays = [a for a in args if isinstance(a, DistributedArray)]
+    context = same_context(arrays)
+    token = current_context.set(context)
+    try:
+        plain = (*PYTHON_SCALARS, np.generic)
+        given: list[Any] = [a if isinstance(a, (DistributedArray, *plain)) else asarray(a) for a in args]
+        arrays = [a for a in given if isinstance(a, DistributedArray)]
+        shape = broadcast_shape(*[a.shape for a in arrays])
+        lead = max(range(len(given)), key=lambda i: given[i].size if isinstance(given[i], DistributedArray) else -1)
+        first = given[lead]
+        if first.shape != shape:
+            first = first._viewed(first._view_map().broadcast_to(shape))
+        others = given[:lead] + given[lead + 1 :]
+
+        def called(number: int, chunk: Any, *rest: Any) -> Any:
+            values = [_host(c) for c in rest]
+            values.insert(lead, _host(chunk))
+            return function(*values)[number]
+
+        results: list[Any] = [
+            map_chunks(partial(called, number), first, *others, dtype=dtype) for number, dtype in enumerate(dtypes)
+        ]
+        for result in results:
+            result._detached = not shape
+        return results
+    finally:
+        current_context.reset(token)
+
+
+def call_python(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: Any, kwargs: dict[str, Any]) -> Any:
+    """A call of what ``numpy.frompyfunc`` made. The results have the dtype of the numbers that the function returns."""
+    if out is not None or where is not True or kwargs:
+        raise UnsupportedError(
+            f"{ufunc.__name__} calls a Python function, and takes no out=, where= or dtype= with distributed arrays: assign "
+            f"x[...] = f(x), or use distarray.vectorize(f, otypes=[...])"
+        )
+
+    def function(*chunks: Any) -> list[Any]:
+        found = ufunc(*chunks)
+        return [_numbers(part, ufunc.__name__) for part in (found if ufunc.nout > 1 else (found,))]
+
+    results = _over_chunks(function, inputs, [None] * ufunc.nout)
+    return tuple(results) if ufunc.nout > 1 else results[0]
+
+
+class vectorize:
+    """A function of arrays from a Python function of scalars, which is called for each element.
+
+    Parameters
+    ----------
+    pyfunc : callable, optional
+        Without it, the object is a decorator.
+    otypes : str or list of dtype, optional
+        The dtypes of the results. Default: what the function returns for the first elements.
+    doc : str, optional
+    excluded : set of str or int, optional
+        Arguments that are passed as they are.
+    cache : bool
+        Accepted for NumPy's sake: the first call is repeated.
+    signature : str, optional
+        Refused: see :func:`distarray.apply_along_axis` and :func:`distarray.map_chunks`.
+
+    Raises
+    ------
+    ValueError
+        At a call: the arrays are empty, and no `otypes` are given.
+    TypeError
+        At a call: the results are no numbers. A `signature` was passed.
+
+    Notes
+    -----
+    Communication: what aligns the operands; without `otypes` the first elements, to every process. Each device calls the
+    function for its own elements, and once more for each result after the first.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.vectorize(lambda a, b: a if a > b else b)(da.arange(4.0), 2.0)
+    DistributedArray([2., 2., 2., 3.])
+    """
+
+    def __init__(
+        self,
+        pyfunc: Any = NOTHING,
+        otypes: Any = None,
+        doc: str | None = None,
+        excluded: Any = None,
+        cache: bool = False,
+        signature: str | None = None,
+    ) -> None:
+        if signature is not None:
+            raise UnsupportedError(
+                "vectorize with a signature is not distributed: use apply_along_axis, or map_chunks on arrays whose core axes "
+                "are whole"
+            )
+        self.pyfunc, self.otypes, self.excluded, self.cache, self.signature = pyfunc, otypes, excluded, cache, signature
+        self.__doc__ = doc if doc is not None or pyfunc is NOTHING else pyfunc.__doc__
+        if pyfunc is not NOTHING:
+            np.vectorize(pyfunc, otypes, doc, excluded, cache)  # NumPy checks the arguments
+            self.__name__ = getattr(pyfunc, "__name__", "vectorize")
+            self.__wrapped__ = pyfunc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.pyfunc is NOTHING:
+            return vectorize(args[0], self.otypes, self.__doc__, self.excluded, self.cache)
+        left_out = self.excluded or ()
+        keys: list[Any] = [i for i in range(len(args)) if i not in left_out] + [k for k in kwargs if k not in left_out]
+        values = [args[key] if isinstance(key, int) else kwargs[key] for key in keys]
+        if not keys:
+            return self.pyfunc(*args, **kwargs)
+        values = [v if isinstance(v, DistributedArray) else asarray(v) for v in values]
+
+        def scalars(*elements: Any) -> Any:
+            positional, named = list(args), dict(kwargs)
+            for key, element in zip(keys, elements, strict=True):
+                if isinstance(key, int):
+                    positional[key] = element
+                else:
+                    named[key] = element
+            return self.pyfunc(*positional, **named)
+
+        dtypes = self._dtypes(scalars, values)
+        over = np.vectorize(scalars, otypes=dtypes)
+
+        def function(*chunks: Any) -> Any:
+            found = over(*chunks)
+            return found if isinstance(found, tuple) else (found,)
+
+        results = _over_chunks(function, tuple(values), dtypes)
+        return tuple(results) if len(results) > 1 else results[0]
+
+    def _dtypes(self, scalars: Callable[..., Any], values: list[DistributedArray]) -> list[Any]:
+        """The dtypes of the results: those given, or those of the function of the first elements."""
+        if self.otypes is not None:
+            found = [np.dtype(kind) for kind in self.otypes]
+        else:
+            if not all(v.size for v in values):
+                raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+            first = scalars(*[v[(0,) * v.ndim].get()[()] for v in values])
+            found = [np.asarray(part).dtype for part in (first if isinstance(first, tuple) else (first,))]
+        for kind in found:
+            if kind.kind not in "biufc":
+                raise UnsupportedError(
+                    f"vectorize got results of dtype {kind}, and distributed arrays hold numbers: pass otypes=, or call it on "
+                    f"x.get()"
+                )
+        return found
