@@ -17,10 +17,10 @@ import numpy as np
 from distarray.algorithms.folds import (
     ASSOCIATIVE,
     Segment,
-    WarningOnce,
     carry,
     chain,
     fold_on,
+    item_dtype,
     local_reduce,
     run_tasks,
     ufunc_of,
@@ -31,8 +31,9 @@ from distarray.array.place import place
 from distarray.array.state import DistributedArray, astype_node, from_chunks
 from distarray.context import Context
 from distarray.devices import Device, in_turn
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
-from distarray.fusion.expr import ASTYPE, record
+from distarray.fusion.expr import ASTYPE, record, warn_complex
 from distarray.fusion.kernels.pending import in_order
 from distarray.fusion.kernels.reductions import sum_squares
 from distarray.fusion.unstored import unstored
@@ -43,7 +44,7 @@ from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
+    "Reduction", "arrays_of", "as_taken", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
     "normalized", "place_operand", "reduced", "small", "whole_lines",
 ]  # fmt: skip
 
@@ -140,6 +141,21 @@ def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
     listed = axis if isinstance(axis, tuple) else (axis,)
     return tuple(sorted([operator.index(i) % ndim for i in listed])) if ndim else ()
+
+
+def as_taken(ufunc: np.ufunc, a: DistributedArray, dtype: Any) -> DistributedArray:
+    """The array that a fold with this ``dtype=`` takes: of complex values their real parts, which is warned of here, once,
+    and not by every chunk."""
+    if a.dtype.kind != "c" or dtype is None:
+        return a
+    try:
+        taken = item_dtype(ufunc, np.dtype(dtype), a.dtype, dtype)
+    except TypeError:  # refused by the call
+        return a
+    if taken.kind not in "iuf":
+        return a
+    warn_complex()
+    return DistributedArray._of_node(astype_node(a, taken))
 
 
 def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
