@@ -287,7 +287,11 @@ def lifted(context: Context, layout: Layout, view: ViewMap | None, shape: tuple[
 
 def _lift_map(context: Context, leaf: _Seen, shape: tuple[int, ...]) -> IndexMap | None:
     """A leaf's layout in the result's coordinates: regions stretch along the axes that broadcast."""
-    if leaf.view.is_identity and leaf.view.base == shape and all(region.size for _, region in leaf.layout.chunks):
+    if (
+        leaf.view.is_identity
+        and leaf.view.base == leaf.layout.shape == shape
+        and all(region.size for _, region in leaf.layout.chunks)
+    ):
         return leaf.layout.index_map
     seen = context.layouts.visible(leaf.layout, leaf.view)
     assert seen is not None
