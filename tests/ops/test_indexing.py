@@ -108,7 +108,8 @@ def values_for(draw: st.DrawFn, shape: tuple[int, ...], dtype: np.dtype, n: int)
     array = draw(sts.arrays(cut, other, extreme=False))
     if draw(st.booleans()):
         return array, draw(sts.pairs(array.copy(), n)).x
-    return array, array.tolist() if draw(st.integers(0, 5)) == 0 else array
+    value = array.tolist() if draw(st.integers(0, 5)) == 0 else array
+    return value, value
 
 
 DTYPES = [np.dtype(t) for t in ("int64", "float64", "int16", "bool", "complex64", "float32")]
