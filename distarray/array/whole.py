@@ -15,7 +15,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from operator import add, itemgetter, mul, setitem, sub
+from operator import add, and_, itemgetter, mul, or_, setitem, sub, xor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,7 @@ _NUMBERS = _PYTHON | {
 """Types of scalars that NumPy takes as they are."""
 
 _COMPLEX = frozenset((complex, np.complex64, np.complex128))
+_ALONE = _NUMBERS - _COMPLEX
 _REAL = frozenset("biuf")
 _TAKEN: dict[Any, frozenset[type]] = {
     np.dtype(np.float64): _NUMBERS - _COMPLEX,
@@ -49,7 +50,9 @@ _TAKEN: dict[Any, frozenset[type]] = {
     np.dtype(np.bool): _NUMBERS,
 }
 """Scalars that go into an element of a dtype without a floating-point condition."""
-_SCALAR: dict[Any, Any] = {np.add: add, np.subtract: sub, np.multiply: mul}
+_SCALAR: dict[Any, Any] = {
+    np.add: add, np.subtract: sub, np.multiply: mul, np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor
+}  # fmt: skip
 """What NumPy's numbers do themselves, with the bits of its ufuncs, faster."""
 _KINDS = frozenset("biufc")
 _array = np.ndarray
@@ -187,7 +190,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
                 layout = kin
         if array._shape == other._shape:
             if not array._shape:
-                if type(a) is type(b) is np.float64:
+                if type(a) in _ALONE and type(b) in _ALONE:
                     function = _SCALAR.get(ufunc, ufunc)
             elif not layout.small and not kin.small:
                 fits = fits and a.size <= context.small
@@ -197,6 +200,8 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
     elif kind in _NUMBERS:
         b = other
         fits = layout.small or a.size <= context.small
+        if type(a) in _ALONE and kind in _ALONE:
+            function = _SCALAR.get(ufunc, ufunc)
     elif kind is _array:
         b = other
         plain = False
@@ -396,8 +401,14 @@ def _basic(key: Any) -> bool:
 
 def item(x: DistributedArray, key: Any) -> Any:
     """``x[key]`` for a basic key that one chunk here shows all of: a view, or a detached scalar; else NotImplemented."""
-    if x._detached or not _basic(key):
+    if x._detached:
         return NotImplemented
+    if not _basic(key):
+        key = _plain(key)
+        if key is None:
+            return NotImplemented
+        if type(key) is _array:
+            return _chosen(x, key)
     array = seen(x)
     layout, home, reach, inner = x._kin, x._home, x._reach, key
     if array is None:
@@ -432,6 +443,55 @@ def item(x: DistributedArray, key: Any) -> Any:
     if len(reach) >= DEEP:  # type: ignore[arg-type]
         view._kin = view._reach = None
     return view
+
+
+def _plain(key: Any) -> Any:
+    """A key of integers that are values here (NumPy's, or detached ones of ours) as Python's, an array that is an index or a
+    mask as NumPy's; None for what the general way has to read."""
+    if watching.get() is not None:  # what goes to Python is counted
+        return None
+    if type(key) is DistributedArray and not key._detached:
+        return seen(key) if key._dtype.kind in "iub" else None
+    parts: list[Any] = []
+    for part in key if type(key) is tuple else (key,):
+        if type(part) is slice:
+            bounds = [_number(bound) for bound in (part.start, part.stop, part.step)]
+            if _ABSENT in bounds:
+                return None
+            parts.append(slice(*bounds))
+        elif part is None or part is Ellipsis:
+            parts.append(part)
+        else:
+            number = _number(part)
+            if number is _ABSENT:
+                return None
+            parts.append(number)
+    return tuple(parts)
+
+
+_ABSENT = object()
+
+
+def _number(bound: Any) -> Any:
+    """A bound or position as a Python integer, None as it is; `_ABSENT` for others."""
+    if bound is None or type(bound) is int:
+        return bound
+    number = bound._fresh if type(bound) is DistributedArray else bound
+    return int(number) if isinstance(number, np.integer) else _ABSENT
+
+
+def _chosen(x: DistributedArray, key: Any) -> Any:
+    """``x[key]`` of a small whole array for an index array or a mask."""
+    array = seen(x)
+    limit = x._context.small
+    if array is None or not array.ndim or not array.size or array.size > limit:
+        return NotImplemented
+    if key.size * (array.size // array.shape[0] if key.dtype.kind != "b" else 1) > limit:
+        return NotImplemented
+    try:
+        return _wrapped(x, x._kin, array[key])  # type: ignore[arg-type]
+    except IndexError:
+        return NotImplemented
 
 
 def _within(x: DistributedArray, key: Any) -> tuple[Layout, int, Any] | None:
@@ -478,8 +538,12 @@ def _within(x: DistributedArray, key: Any) -> tuple[Layout, int, Any] | None:
 
 def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     """``x[key] = value`` for a basic key that one chunk here shows all of; False where nothing was done."""
-    if x._detached or not x._writable or not _basic(key):
+    if x._detached or not x._writable:
         return False
+    if not _basic(key):
+        key = _plain(key)
+        if type(key) is not tuple:
+            return False
     array = seen(x)
     home, layout = x._home, x._kin
     storage = x._storage
