@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -33,6 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: tests interrupt themselves
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Through the environment: the strategies read them lazily, and child processes of a test inherit them.
     os.environ["DISTARRAY_MINIMUM_CHUNK"] = "1"
     os.environ["DISTARRAY_TEST_KIND"] = config.getoption("--kind")

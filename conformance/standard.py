@@ -45,8 +45,8 @@ def outcomes(suite: Path, setup: str, examples: int, version: str, rest: list[st
         if setup == "numpy":
             env["ARRAY_API_TESTS_MODULE"] = "array_api_compat.numpy"
         else:
-            env["ARRAY_API_TESTS_MODULE"] = "conformance.standard_module"
-            command[3:3] = ["-p", "conformance.standard_module"]
+            env["ARRAY_API_TESTS_MODULE"] = "conformance.standard_namespace"
+            command[3:3] = ["-p", "conformance.standard_plugin"]
         if setup == "mpi":
             command = [*mpiexec(3), *command]
         log = suite / f"standard-{setup}.log"

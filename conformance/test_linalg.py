@@ -323,7 +323,9 @@ def test_einsum(name, data, n):
             ours.append(a if number and data.draw(st.sampled_from([False, True])) else data.draw(pairs(a, n)).x)
         how = data.draw(st.sampled_from([{}, {"optimize": True}, {"optimize": "greedy"}, {"dtype": "complex128"}]))
         coarse = max((a.dtype for a in refs if a.dtype.kind in "fc"), key=lambda t: np.finfo(t).eps, default=None)
-        both(lambda: np.einsum(subscripts, *refs, **how), lambda: np.einsum(subscripts, *ours, **how),
+        # on an optimized path NumPy sums bools and integers in their own dtype first, where an operand is wider
+        plain = {key: value for key, value in how.items() if key != "optimize"}
+        both(lambda: np.einsum(subscripts, *refs, **plain), lambda: np.einsum(subscripts, *ours, **how),
              exact=False, ulps=1e3, scale=9.0 ** len(refs) * 64, unit=coarse)  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from distarray.algorithms import lookup, sample_sort, sorting
 SORTED_DTYPES = NUMPY if not on_gpu() else [t for t in NUMPY if t.kind != "c"]
 
 
-@pytest.fixture(autouse=True, params=["rounds of few samples", "as set"], scope="module")
+@pytest.fixture(params=["rounds of few samples", "as set"], scope="module")
 def thresholds(request: Any) -> Iterator[None]:
     """Small arrays take the ways of large ones, and splitters are far off."""
     kept = (sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES)
@@ -29,6 +29,9 @@ def thresholds(request: Any) -> Iterator[None]:
         sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES = 2, 0, 0
     yield
     sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES = kept
+
+
+both_ways = pytest.mark.usefixtures("thresholds")
 
 
 @st.composite
@@ -44,6 +47,7 @@ def keys(draw: st.DrawFn, shape: Any = None, dtype: Any = None, top: int | None 
 # --- sort, argsort ------------------------------------------------------------------------------------------------------
 
 
+@both_ways
 @examples(3)
 @given(data=st.data(), n=device_counts)
 def test_sort_and_argsort(data: st.DataObject, n: int) -> None:
@@ -78,6 +82,7 @@ def test_sort_and_argsort(data: st.DataObject, n: int) -> None:
             both(lambda: np.sort(a, axis, stable=True), lambda: np.sort(x, axis, stable=True))
 
 
+@both_ways
 @given(data=st.data(), n=device_counts)
 def test_results_are_well_laid_out(data: st.DataObject, n: int) -> None:
     a = data.draw(keys(shape=data.draw(shapes(min_dims=1, max_dims=2))))
@@ -92,6 +97,7 @@ def test_results_are_well_laid_out(data: st.DataObject, n: int) -> None:
             check_invariants(result)
 
 
+@both_ways
 @given(data=st.data(), n=device_counts)
 def test_sort_in_place(data: st.DataObject, n: int) -> None:
     """A view sorts what it shows."""
@@ -115,6 +121,7 @@ def test_bfloat16() -> None:
         assert_same(da.unique(x), np.unique(a.astype(np.float32)).astype(BFLOAT16))
 
 
+@both_ways
 @given(data=st.data(), n=device_counts)
 def test_lexsort(data: st.DataObject, n: int) -> None:
     shape = data.draw(shapes(max_dims=2))
@@ -124,6 +131,7 @@ def test_lexsort(data: st.DataObject, n: int) -> None:
         both(lambda: np.lexsort([p.ref for p in pieces], axis), lambda: np.lexsort(tuple([p.x for p in pieces]), axis))
 
 
+@both_ways
 @given(data=st.data(), n=device_counts)
 def test_partitions(data: st.DataObject, n: int) -> None:
     pair = data.draw(pairs(data.draw(keys(dtype="int64")), n))
@@ -191,6 +199,7 @@ def test_read_only_arrays_stay_as_they_are() -> None:
 # --- searchsorted, isin -------------------------------------------------------------------------------------------------
 
 
+@both_ways
 @examples(2)
 @given(data=st.data(), n=device_counts)
 def test_searchsorted(data: st.DataObject, n: int) -> None:
@@ -206,6 +215,7 @@ def test_searchsorted(data: st.DataObject, n: int) -> None:
         both(lambda: a.searchsorted(v.ref, side, order), lambda: y.searchsorted(v.x, side, da.asarray(order)))
 
 
+@both_ways
 @examples(2)
 @given(data=st.data(), n=device_counts)
 def test_isin(data: st.DataObject, n: int) -> None:
@@ -238,6 +248,7 @@ def told_apart(a: np.ndarray) -> np.ndarray:
     return a
 
 
+@both_ways
 @examples(3)
 @given(data=st.data(), n=device_counts)
 def test_unique(data: st.DataObject, n: int) -> None:
@@ -260,6 +271,7 @@ def test_unique(data: st.DataObject, n: int) -> None:
             check_invariants(part)
 
 
+@both_ways
 @examples(2)
 @given(data=st.data(), n=device_counts)
 def test_unique_along_an_axis(data: st.DataObject, n: int) -> None:
@@ -276,6 +288,7 @@ def test_unique_along_an_axis(data: st.DataObject, n: int) -> None:
         )
 
 
+@both_ways
 @given(data=st.data(), n=device_counts)
 def test_the_standards_forms(data: st.DataObject, n: int) -> None:
     pair = data.draw(pairs(data.draw(keys(dtype=data.draw(dtypes([t for t in SORTED_DTYPES if t.kind in "biu"])))), n))
@@ -297,6 +310,7 @@ SETS = {
 }
 
 
+@both_ways
 @examples(2)
 @given(data=st.data(), n=device_counts, name=st.sampled_from(sorted(SETS)))
 def test_set_functions(data: st.DataObject, n: int, name: str) -> None:
@@ -309,6 +323,7 @@ def test_set_functions(data: st.DataObject, n: int, name: str) -> None:
 # --- differences --------------------------------------------------------------------------------------------------------
 
 
+@both_ways
 @given(data=st.data(), n=device_counts)
 def test_diff(data: st.DataObject, n: int) -> None:
     a = data.draw(arrays(data.draw(shapes(min_dims=1, max_dims=3)), data.draw(dtypes())))
@@ -342,6 +357,7 @@ RANKS = {
 }
 
 
+@both_ways
 @pytest.mark.parametrize("name", RANKS)
 @given(data=st.data(), shares=st.sampled_from(SHARES))
 @examples(0.2)
@@ -369,11 +385,9 @@ def large(n: int, distinct: int, dtype: str = "float64") -> np.ndarray:
 
 @pytest.mark.parametrize("distinct", [1, 7, 1 << 40])
 @pytest.mark.parametrize("layout", [da.blocks(0), da.blocks(0, sizes=[10, 400_000, 0, 1 << 19])])
-def test_a_sort_moves_the_data_once(thresholds: None, distinct: int, layout: Any) -> None:
+def test_a_sort_moves_the_data_once(distinct: int, layout: Any) -> None:
     n = 10 + 400_000 + (1 << 19)
     a = large(n, distinct)
-    if sample_sort.SAMPLES < 10:
-        pytest.skip("splitters are far off on purpose")
     with context(4):
         x = da.asarray(a, layout=layout)
         with da.ledger() as log:

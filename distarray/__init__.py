@@ -7,7 +7,7 @@ show and bound what moves.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from distarray import errors, fft, linalg, random
+from distarray import errors, fft, linalg, random, testing
 from distarray.array.fallback import host_fallback
 from distarray.context import Context, Group, init, process_count, process_index
 from distarray.distributed_array import DistributedArray
@@ -15,9 +15,9 @@ from distarray.errors import *
 from distarray.geometry import IndexMap, Range, Region, blocks, cyclic, grid, make_2d_index_map, replicated
 from distarray.groups.join import group, init_all, init_process_group
 from distarray.layout import Layout
-from distarray.linalg import products
-from distarray.linalg.diagonals import cross, diagonal, trace
+from distarray.linalg import polynomials, products
 from distarray.linalg.einsum import einsum, einsum_path
+from distarray.linalg.polynomials import *
 from distarray.linalg.products import *
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
@@ -43,7 +43,6 @@ from distarray.ops import (
     numbers,
     numpy_names,
     padding,
-    polynomials,
     printing,
     processes,
     quantiles,
@@ -75,6 +74,7 @@ from distarray.ops.coordinates import *
 from distarray.ops.creation import *
 from distarray.ops.data_types import *
 from distarray.ops.data_types import __array_api_version__, __array_namespace_info__
+from distarray.ops.diagonals import cross, diagonal, trace
 from distarray.ops.differences import *
 from distarray.ops.editing import *
 from distarray.ops.elementwise import *
@@ -88,7 +88,6 @@ from distarray.ops.nans import *
 from distarray.ops.numbers import *
 from distarray.ops.numpy_names import *
 from distarray.ops.padding import *
-from distarray.ops.polynomials import *
 from distarray.ops.processes import *
 from distarray.ops.quantiles import *
 from distarray.ops.reductions import *
@@ -165,6 +164,7 @@ __all__ = [
     "random",
     "replicated",
     "synchronize",
+    "testing",
     "from_dlpack",
     "host_fallback",
     "trace",

@@ -26,12 +26,13 @@ from distarray.array.state import DistributedArray, copy_array, detach
 from distarray.array.writing import assign
 from distarray.context import current_context
 from distarray.errors import UnsupportedError, absent
-from distarray.linalg import diagonals, products
+from distarray.linalg import products
 from distarray.ops import (
     choosing,
     complex_numbers,
     convert,
     data_types,
+    diagonals,
     editing,
     indexing,
     joining,

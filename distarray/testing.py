@@ -3,6 +3,8 @@
 Stricter than a network: a message is copied only when both sides stand at the same call, every rank's call is compared
 with the others', and a rank that leaves is noticed at once. A program that passes here can still time out elsewhere, but
 one whose ranks diverge fails here, at the first call that differs, with both calls in the message.
+
+What ``numpy.testing`` has is found here, too.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.testing
 
 from distarray.comm.base import Communicator, Message, Signature
 from distarray.comm.deadlines import seconds
@@ -27,6 +30,11 @@ T = TypeVar("T")
 
 DEADLINE = 30.0
 """Seconds a simulated rank waits by default: threads of one process have no slow network between them."""
+
+
+def __getattr__(name: str) -> Any:
+    """NumPy's own tests of arrays, which stand under this name in programs written for NumPy."""
+    return getattr(np.testing, name)
 
 
 class _Posted:

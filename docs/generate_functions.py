@@ -14,7 +14,7 @@ from pathlib import Path
 import distarray as da
 from distarray.fft import frequencies, transforms
 from distarray.groups import join
-from distarray.linalg import decompositions, diagonals, eigen, einsum, norms, products, solving
+from distarray.linalg import decompositions, eigen, einsum, norms, polynomials, products, solving
 from distarray.ops import (
     applying,
     choosing,
@@ -25,6 +25,7 @@ from distarray.ops import (
     coordinates,
     creation,
     data_types,
+    diagonals,
     differences,
     editing,
     elementwise,
@@ -38,7 +39,6 @@ from distarray.ops import (
     numbers,
     numpy_names,
     padding,
-    polynomials,
     quantiles,
     reductions,
     refused,

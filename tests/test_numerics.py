@@ -254,7 +254,9 @@ def test_every_fold_takes_dtype(ufunc):
 # --- what NumPy takes -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", [[1, 0, 1], 1, 0, None, 1.0, "yes", [True, False, True], (0, 0, 0)], ids=repr)
+@pytest.mark.parametrize(
+    "where", [[1, 0, 1], 1, 0, None, 1.0, "yes", np.float64(1), np.int8(0), [True, False, True], (0, 0, 0)], ids=repr
+)
 def test_where_takes_what_has_truth_values(where):
     h = np.arange(3.0) + 1
     x = da.asarray(h, layout=da.blocks(0))
@@ -415,6 +417,82 @@ def test_statistics_of_arrays():
     assert math.trunc(x[0, 2]) == 4
     assert x[0, 2].as_integer_ratio() == (4, 1)
     assert x[0, 2].is_integer()
+
+
+@pytest.mark.parametrize("sequence", [[0, 1], (2,), "ab", b"ab", bytearray(b"x")], ids=repr)
+def test_numbers_repeat_sequences(sequence):
+    three = da.asarray([3, 4], layout=da.blocks(0))[0]
+    assert sequence * three == three * sequence == sequence * 3
+    assert three.bit_count() == 2
+    with pytest.raises(TypeError):
+        sequence * da.asarray([2.5])[0]
+    np.testing.assert_array_equal((da.asarray(3) * [1, 2]).get(), [3, 6])  # an array, as NumPy's of no axes
+
+
+@pytest.mark.parametrize("layout", [da.replicated(), da.blocks(2), da.blocks(0)], ids=str)
+@pytest.mark.parametrize("new", [(0,), (2, 0), (0, 3, 1)], ids=str)
+def test_reshapes_of_nothing_copy_nothing(layout, new):
+    x = da.asarray(np.zeros((4, 0, 2), "f4"), layout=layout)
+    for view in (x, x.T, x[::-1].swapaxes(0, 2), da.asarray(np.zeros((3, 5)), layout=da.blocks(0))[:, 5:].T):
+        assert da.reshape(view, new, copy=False).shape == new
+        same = view[...]
+        same.shape = new
+        assert same.get().shape == new
+        same[...] = 1
+
+
+@pytest.mark.parametrize("value", [[[1, 2]], ((1, 2),), [[[]]], [np.ones((1, 2))]], ids=repr)
+def test_lists_with_more_axes_than_what_they_are_assigned_to(value):
+    h = np.zeros(4)
+    x = da.asarray(h, layout=da.blocks(0))
+    for a in (h, x):
+        with pytest.raises(ValueError, match="setting an array element with a sequence"):
+            a[:2] = value
+        with pytest.raises(ValueError, match="setting an array element with a sequence"):
+            a[0] = [1]
+    assert not x.get().any()
+
+
+TOPS = {"f8": 1e308, "c16": 1e308, "c8": 1e38, "i8": 9, "f2": 9}
+SEVERAL_TIMES = [
+    (lambda x: np.divmod(x, 0), "f8"),
+    (lambda x: np.divmod(7, x), "i8"),
+    (lambda x: x @ x, "f8"),
+    (lambda x: x[:1] @ x[:, :1], "f8"),
+    (lambda x: np.tensordot(x, x, 1), "f8"),
+    (lambda x: np.divide.at(x, 0, 0.0), "f8"),
+    (lambda x: np.linalg.det(np.where(x[:2, :2] > 0, 1, np.inf)), "f8"),
+    (lambda x: x.sum(dtype="f4"), "c8"),
+    (lambda x: x.mean(axis=0, dtype="f8"), "c16"),
+    (lambda x: np.cumsum(x, axis=0, dtype="f4"), "c8"),
+    (lambda x: np.add.reduceat(x, [0, 2], dtype="f8"), "c16"),
+    (lambda x: np.add(x, 1, dtype="f4", casting="unsafe"), "c8"),
+    (lambda x: np.where(x > 0, 70000, x), "f2"),
+    (lambda x: np.minimum(x, 70000), "f2"),
+    (lambda x: x == 2**70, "f2"),
+    (lambda x: x.fill(70000), "f2"),
+    (lambda x: x.__setitem__(0, 70000), "f2"),
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("number", range(len(SEVERAL_TIMES)))
+def test_each_condition_is_warned_of_once_at_the_callers_line(number, layout):
+    function, dtype = SEVERAL_TIMES[number]
+    h = np.diag([TOPS[dtype], 0, TOPS[dtype], 1]).astype(dtype)
+    given = {}
+    for name, a in (("numpy", h.copy()), ("ours", da.asarray(h, layout=layout))):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = function(a)
+            for part in result if isinstance(result, tuple) else (result,):
+                np.asarray(part)
+        assert name == "numpy" or {w.filename for w in caught} == {__file__}
+        given[name] = sorted({(w.category, str(w.message).partition(" encountered")[0]) for w in caught}, key=str)
+        if name == "ours":
+            assert len(caught) == len(given[name])
+    assert given["ours"] == given["numpy"]
+    assert given["ours"]
 
 
 # --- processes --------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 from distarray.array.functions import NOTHING
 from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion import gpu_ufuncs
-from distarray.fusion.expr import call_site, warn_at
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.pending import as_array
 from distarray.geometry import IndexMap, Range, Region
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSOCIATIVE", "Segment", "carry", "chain", "fold_on", "item_dtype", "local_reduce", "run_tasks",
-    "ufunc_of", "WarningOnce",
+    "ufunc_of",
 ]  # fmt: skip
 
 ASSOCIATIVE = frozenset("bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor gcd fmax fmin".split())
@@ -68,37 +68,8 @@ def run_tasks(
 
     `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
     """
-    if context.kind != "host":  # GPUs report no conditions
-        with context.guarding(name, fallible=fallible or None):
-            context.workers.run(tasks, nbytes)
-        return
     with WarningOnce(context, name), context.guarding(name, fallible=fallible or None):
         context.workers.run(tasks, nbytes)
-
-
-class WarningOnce:
-    """A block in which each floating-point condition that NumPy would warn about does so once, when the block ends."""
-
-    def __init__(self, context: Context, name: str) -> None:
-        self.context = context
-        self.name = name
-        self.seen: dict[str, None] = {}
-        errors: dict[str, Any] = dict(np.geterr())
-        if not {"call", "log", "print"} & set(errors.values()):
-            errors = {kind: "call" if how == "warn" else how for kind, how in errors.items()}
-            self.state = np.errstate(call=lambda condition, _: self.seen.setdefault(condition), **errors)
-        else:
-            self.state = np.errstate()
-
-    def __enter__(self) -> None:
-        self.state.__enter__()
-
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
-        self.state.__exit__(kind, value, trace)
-        if kind is None:
-            with self.context.guarding(self.name):  # a filter may make an exception of it
-                for condition in self.seen:
-                    warn_at(call_site(), f"{condition} encountered in {self.name}")
 
 
 def local_reduce(

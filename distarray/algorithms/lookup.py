@@ -165,7 +165,9 @@ def _routed(
     local = [(i, context.by_id[d]) for i, (d, _) in enumerate(runs) if context.by_id[d].process == context.process]
     on_devices(context, [partial(reply, device, i) for i, device in local], nbytes)
     dtype = _BOOL if question == "member" else INDEX
-    results = list(arrays)
+    results: list[Any] = [
+        None if array is None or array.size else array.astype(dtype) for array in arrays
+    ]  # the others follow
     for part, own, permutation, found in zip(parts, numbers, orders, exchange.back(answers, dtype, name), strict=True):
         if permutation is None:
             continue

@@ -209,7 +209,9 @@ def _counts(context: Context, layout: Layout, masks: Sequence[Any]) -> tuple[int
             with device.active():
                 total = device.lib.empty(1, np.int64)
                 axes = tuple(range(mask.ndim))
-                if device.kind == "host" or not reductions.reduce(device.lib, "add", mask, total, axes):
+                if device.kind == "host":
+                    total = np.array([np.count_nonzero(mask)], np.int64)
+                elif not reductions.reduce(device.lib, "add", mask, total, axes):
                     total = device.lib.sum(mask, dtype=np.int64).reshape(1)
                 arrays.append(total)
     if not arrays:
@@ -279,9 +281,17 @@ def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
         return from_chunks(context, layout, chunks, x.dtype)
 
 
+def _by_position(mask: Any, count: int) -> bool:
+    """Whether indexing by the positions of a host mask's True elements is faster than by the mask itself, whose loop is
+    good at long runs alone."""
+    return bool(mask.ndim == 1 and 5 * count < 4 * mask.size)
+
+
 def _chosen(device: Device, array: Any, mask: Any, count: int) -> Any:
     """``array[mask]`` on a device."""
-    found = None if device.kind == "host" else selections.compress(device.lib, array, mask, count)
+    if device.kind == "host":
+        return array[np.flatnonzero(mask) if _by_position(mask, count) else mask]
+    found = selections.compress(device.lib, array, mask, count)
     return array[mask] if found is None else found
 
 
@@ -359,7 +369,7 @@ def mismatch(shape: tuple[int, ...], target: tuple[int, ...]) -> ValueError:
 
 
 def _spread(x: DistributedArray, prepared: _Prepared, value: Any) -> DistributedArray:
-    """One value for each True, put where the mask is True in an array shaped as `x`; zeros elsewhere."""
+    """One value for each True, put where the mask is True in an array shaped as `x`; anything elsewhere."""
     context = x._context
     trailing = x.shape[len(prepared.work.layout.shape) :]
     layout, parts = _result_layout(context, prepared, trailing)
@@ -378,9 +388,13 @@ def _spread(x: DistributedArray, prepared: _Prepared, value: Any) -> Distributed
                 chunk = chunks[i]
                 if chunk is None:
                     continue
+                mask, count = prepared.masks[i], prepared.counts[i]
+                part = values[start : start + count]
+                start += count
+                if device.kind == "host":  # what stands elsewhere is never read
+                    chunk.array[np.flatnonzero(mask) if _by_position(mask, count) else mask] = part
+                    continue
                 device.fill(chunk.array, 0)
                 with device.active():
-                    part = values[start : start + prepared.counts[i]]
-                    chunk.array[device.lib.nonzero(prepared.masks[i])] = part
-                start += prepared.counts[i]
+                    chunk.array[device.lib.nonzero(mask)] = part
     return from_chunks(context, grown, chunks, x.dtype)

@@ -20,6 +20,7 @@ from distarray.array.state import DistributedArray, astype_node, from_chunks, sa
 from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.errors import UnsupportedError
+from distarray.fusion.conditions import WarningOnce
 from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
@@ -113,7 +114,7 @@ def contract(
         ]
         # BLAS multiplies about as many pairs in the time a core reads 2 bytes; NumPy's own loops are ten times slower
         weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
-        with context.guarding(name):
+        with WarningOnce(context, name), context.guarding(name):
             context.workers.run(tasks, todo.work * weight, blas=True)
     product = from_chunks(context, layout, chunks, dtype, detached=detached)
     if dtype != whole:

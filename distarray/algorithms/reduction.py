@@ -17,10 +17,10 @@ import numpy as np
 from distarray.algorithms.folds import (
     ASSOCIATIVE,
     Segment,
-    WarningOnce,
     carry,
     chain,
     fold_on,
+    item_dtype,
     local_reduce,
     run_tasks,
     ufunc_of,
@@ -31,8 +31,9 @@ from distarray.array.place import place
 from distarray.array.state import DistributedArray, astype_node, from_chunks
 from distarray.context import Context
 from distarray.devices import Device, in_turn
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
-from distarray.fusion.expr import ASTYPE, record
+from distarray.fusion.expr import ASTYPE, record, warn_complex
 from distarray.fusion.kernels.pending import in_order
 from distarray.fusion.kernels.reductions import sum_squares
 from distarray.fusion.unstored import unstored
@@ -43,7 +44,7 @@ from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "Reduction", "arrays_of", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
+    "Reduction", "arrays_of", "as_taken", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
     "normalized", "place_operand", "reduced", "small", "whole_lines",
 ]  # fmt: skip
 
@@ -140,6 +141,21 @@ def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))
     listed = axis if isinstance(axis, tuple) else (axis,)
     return tuple(sorted([operator.index(i) % ndim for i in listed])) if ndim else ()
+
+
+def as_taken(ufunc: np.ufunc, a: DistributedArray, dtype: Any) -> DistributedArray:
+    """The array that a fold with this ``dtype=`` takes: of complex values their real parts, which is warned of here, once,
+    and not by every chunk."""
+    if a.dtype.kind != "c" or dtype is None:
+        return a
+    try:
+        taken = item_dtype(ufunc, np.dtype(dtype), a.dtype, dtype)
+    except TypeError:  # refused by the call
+        return a
+    if taken.kind not in "iuf":
+        return a
+    warn_complex()
+    return DistributedArray._of_node(astype_node(a, taken))
 
 
 def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
@@ -372,6 +388,8 @@ def _fold_here(
     device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any, steady: bool
 ) -> None:
     """Reduce all pieces of one chunk of the result. `steady`: in C order, so that every replica has the same bits."""
+    if not steady and _fold_rows(device, call, operands, out, start):
+        return
     with device.active():
         for turn, (array, mask) in enumerate(operands):
             if steady:
@@ -385,6 +403,23 @@ def _fold_here(
                 continue
             assert call.mode is not None
             combine(device.lib, call.mode, out, target)
+
+
+def _fold_rows(device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any) -> bool:
+    """Reduce whole chunks that were made together, in few calls and to the bits of one after the other; False where they are
+    not such."""
+    first, mask = operands[0]
+    if len(operands) < 2 or out.size != 1 or mask is not None or call.squares or call.mode is None:
+        return False
+    fold = call.mode.fold
+    if fold is None or fold is not call.ufunc or not (first.dtype == out.dtype == (call.given or out.dtype)):
+        return False
+    rows = device.rows([array for array, _ in operands]) if call.mode.exact_identity(out.dtype) else None
+    if rows is None:
+        return False
+    parts = np.concatenate([fold.reduce(each, axis=1, dtype=call.given, initial=start) for each in rows])
+    out[...] = fold.accumulate(parts, dtype=out.dtype)[-1]
+    return True
 
 
 def _fold_initial(device: Device, call: Reduction, out: Any, key: Any, mode: Any) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from distarray.context import Context
 from distarray.devices import Chunk, Device
+from distarray.fusion.conditions import WarningOnce
 from distarray.geometry import IndexMap, Region, blocks
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -114,7 +115,7 @@ def apply(
             own = [*(arrays[number] for arrays in inputs), *(arrays[device_id] for arrays in commons)]
             task = partial(_one, device, function, own, outputs, results, number, name)
             tasks.setdefault(device_id, []).append(task)
-    with context.guarding(name, fallible=True) if fallible else context.reporting():
+    with WarningOnce(context, name), context.guarding(name, fallible=True) if fallible else context.reporting():
         context.workers.run([partial(_all, own) for own in tasks.values()], work, blas=True)
     return not where.settled, list(zip(layouts, results))
 

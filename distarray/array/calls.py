@@ -16,11 +16,12 @@ import numpy as np
 from distarray.array.aliases import Shape
 from distarray.array.place import as_array, as_operand, is_foreign_array, is_masked
 from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
-from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.array.writing import assign, check_outputs, check_writable, store
 from distarray.fusion import gpu_ufuncs
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand, write
-from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record
+from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record, warn_complex
 from distarray.modes import ModeOperand, preserved
 from distarray.storage import Version, operand
 from distarray.transfer.execute import allocate
@@ -48,6 +49,8 @@ def apply(
         kwargs.pop("signature", None)
     context = same_context([a for a in (*inputs, *(out or ()), where) if isinstance(a, DistributedArray)])
     args = [_argument(context, item) for item in inputs]
+    if kwargs.get("casting") == "unsafe" and any(isinstance(a, DistributedArray) and a.dtype.kind == "c" for a in args):
+        args = _in_loop_dtypes(ufunc, args, kwargs)
     if out is not None and all(o is None for o in out):
         out = None
     mask = None if where is True else as_operand(context, as_mask(where))
@@ -74,6 +77,25 @@ def apply(
 def _argument(context: Context, item: Any) -> Any:
     """An input as a scalar or an array of the context."""
     return item if isinstance(item, (*PYTHON_SCALARS, np.generic)) else as_operand(context, item)
+
+
+def _in_loop_dtypes(ufunc: np.ufunc, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """A call's operands, complex ones as the real numbers that the loop takes: warned of here, not by every block."""
+    signature: Any = kwargs.get("signature")
+    if signature is None and kwargs.get("dtype") is not None:
+        signature = (*[None] * ufunc.nin, *[np.dtype(kwargs["dtype"])] * ufunc.nout)
+    taken = tuple([a.dtype if isinstance(a, (DistributedArray, np.generic)) else type(a) for a in args])
+    try:
+        loop = ufunc.resolve_dtypes((*taken, *[None] * ufunc.nout), signature=signature, casting="unsafe")
+    except TypeError:  # said at the call, in NumPy's words
+        return list(args)
+    found = []
+    for a, dtype in zip(args, loop, strict=False):
+        if isinstance(a, DistributedArray) and a.dtype.kind == "c" and dtype.kind in "iuf":
+            warn_complex()
+            a = DistributedArray._of_node(astype_node(a, dtype))
+        found.append(a)
+    return found
 
 
 def _checked_shape(
@@ -346,7 +368,7 @@ def several(
         local.append([None if c is None else c.array for c in version.chunks])
     with context.reporting():
         outputs = [allocate(context, layout, dtype, label=ufunc.__name__) for dtype in dtypes]
-    with context.guarding(ufunc.__name__):
+    with WarningOnce(context, ufunc.__name__), context.guarding(ufunc.__name__):
         for i, chunks in enumerate(zip(*outputs, strict=True)):
             if chunks[0] is None:
                 continue

@@ -6,7 +6,8 @@ from typing import Any
 
 from distarray.context import Context, group_ids
 from distarray.errors import CoverageError, LayoutError
-from distarray.geometry import as_spec
+from distarray.geometry import IndexMap, as_spec
+from distarray.geometry.specs import Listed
 from distarray.layout import Layout
 from distarray.modes import Mode
 
@@ -32,17 +33,25 @@ def resolve_layout(
         mode, layout = layout.mode, layout.index_map
     if layout is None:
         index_map = context.default_map(shape, ids, itemsize)
+    elif isinstance(
+        spec := as_spec(layout), Listed
+    ):  # a dict of the user's: hashing it would cost what reading it does
+        index_map = spec.resolve(shape, ids)
     else:
-        index_map = as_spec(layout).resolve(shape, ids)
+        key = ("resolved", spec, shape, ids)
+        found: IndexMap | None = context.layouts.remembered(key)
+        index_map = context.layouts.remember(key, spec.resolve(shape, ids)) if found is None else found
     for d in index_map.devices:
         if d not in context.by_id:
             raise LayoutError(
                 f"the layout names device {d}, and the context has devices {list(context.group.ids)}: use one of these, "
                 f"or make more with distarray.init(devices={d + 1})"
             )
+    kept = context.layout(index_map, mode)
+    index_map = kept.index_map  # which knows what was asked of it before
     if mode is Mode.REPLICA and not index_map.covers:
         raise CoverageError(
             f"the index map leaves element {index_map.uncovered()} of shape {shape} on no device, and a REPLICA array "
             f"needs every element somewhere: add it to a device's chunks, or use mode 'sum', 'min', 'max' or 'prod'"
         )
-    return context.layout(index_map, mode)
+    return kept

@@ -13,6 +13,10 @@ from distarray.array.whole import apply, binary, call, in_place
 __all__ = ["Operators"]
 
 
+_REPEATED = frozenset((list, tuple, str, bytes, bytearray))
+"""Sequences that Python repeats a number of times, as it does for NumPy's scalars; for arrays lists are operands."""
+
+
 class Operators(DistributedArray):
     """Given to the array by ``distarray/distributed_array.py``."""
 
@@ -37,9 +41,13 @@ class Operators(DistributedArray):
         return in_place(np.subtract, self, other)
 
     def __mul__(self, other: Any) -> Any:
+        if self._detached and type(other) in _REPEATED:
+            return NotImplemented
         return binary(np.multiply, self, other, self)
 
     def __rmul__(self, other: Any) -> Any:
+        if self._detached and type(other) in _REPEATED:
+            return NotImplemented
         return binary(np.multiply, other, self, self)
 
     def __imul__(self, other: Any) -> Any:

@@ -11,12 +11,12 @@ from distarray.array.agreement import compare_host
 from distarray.array.dtypes import check_dtype
 from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import PYTHON_SCALARS
-from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, from_dlpack
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.transfer.execute import gather_to_host
+from distarray.transfer.execute import allocate, gather_to_host
 
 
 def host_or_device_array(obj: Any, dtype: Any) -> Any:
@@ -63,6 +63,12 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
     chunks: list[Chunk | None] = []
     single = mode in (Mode.SUM, Mode.PROD) and not index_map.is_disjoint
     with context.reporting():
+        if context.kind == "host" and not single:
+            chunks = allocate(context, layout, dtype)
+            for chunk, (_, region) in zip(chunks, layout.chunks, strict=True):
+                if chunk is not None:
+                    np.copyto(chunk.array, source[region.key])
+            return from_chunks(context, layout, chunks, dtype)
         for device_id, region in layout.chunks:
             device = context.by_id[device_id]
             if device.process != context.process:
@@ -103,6 +109,17 @@ def as_operand(context: Context, obj: Any) -> Any:
         raise TypeError("a masked array loses its mask as an operand of a distributed array: pass m.filled(value)")
     source = host_or_device_array(obj, None)
     return source[()] if source.ndim == 0 and isinstance(source, np.ndarray) else _placed(context, source)
+
+
+def arrays(*items: Any) -> tuple[Context, list[Any]]:
+    """The context, and the items as distributed arrays of it; host arrays are placed in the default layout."""
+    context = same_context([item for item in items if isinstance(item, DistributedArray)])
+    found = []
+    for item in items:
+        if not isinstance(item, DistributedArray):
+            item = as_array(context, item)
+        found.append(item)
+    return context, found
 
 
 def as_array(context: Context, obj: Any) -> DistributedArray:

@@ -61,6 +61,11 @@ class Scalars(DistributedArray):
         ratio: tuple[int, int] = self._number("as_integer_ratio").item().as_integer_ratio()
         return ratio
 
+    def bit_count(self) -> int:
+        """The number of ones in an integer's absolute value, as of ``numpy.int64``."""
+        count: int = int(self._number("bit_count").bit_count())
+        return count
+
     def is_integer(self) -> bool:
         """Whether the number is a whole one, as of ``numpy.float64``."""
         return bool(self._number("is_integer").is_integer())

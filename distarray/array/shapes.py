@@ -31,7 +31,8 @@ def own_protocol(kind: type) -> bool:
 
 def as_mask(where: Any) -> Any:
     """What ``where=`` means: arrays as they are, all else (numbers, None, nested lists) by its truth values."""
-    return where if hasattr(where, "dtype") else np.asarray(where, bool)
+    plain = isinstance(where, np.generic) or not hasattr(where, "dtype")
+    return np.asarray(where, bool) if plain else where
 
 
 def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

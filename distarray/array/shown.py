@@ -7,7 +7,7 @@ this place every look-up counts.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -15,13 +15,28 @@ from distarray.devices import Chunk
 from distarray.layout import follow
 
 if TYPE_CHECKING:
-    from distarray.array.state import DistributedArray
+    from distarray.context import Context
+    from distarray.geometry import ViewMap
     from distarray.layout import Layout
+    from distarray.storage import Storage
 
 __all__ = ["chunk_of", "fresh_chunks", "seen"]
 
 
-def seen(x: DistributedArray) -> Any:
+class State(Protocol):
+    """What is read here of an array's state."""
+
+    _context: Context
+    _fresh: Any
+    _kin: Layout | None
+    _reach: tuple[Any, ...] | None
+    _storage: Storage | None
+
+    @property
+    def _view(self) -> ViewMap | None: ...
+
+
+def seen(x: State) -> Any:
     """A NumPy view of the chunk, or a scalar; None where this process holds no chunk, or several, or not all."""
     layout = x._kin
     if layout is None:
@@ -37,7 +52,7 @@ def seen(x: DistributedArray) -> Any:
     return array
 
 
-def _found(x: DistributedArray) -> Layout | None:
+def _found(x: State) -> Layout | None:
     """The layout of an array's storage where it has a home. The array then remembers it, and how to get from the home to
     what it shows: both are the same for all values that the storage will have."""
     storage = x._storage

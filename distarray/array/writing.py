@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from distarray.array.place import as_array, nested
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
 from distarray.array.state import DistributedArray, same_context
 from distarray.errors import ReadOnlyError
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import write
-from distarray.fusion.expr import Leaf, warn_complex
+from distarray.fusion.expr import Leaf, small, warn_complex
 from distarray.geometry import ViewMap
 
 NO_ARRAY = "output must be an array, not {}: pass a DistributedArray or a NumPy array"
@@ -90,9 +92,15 @@ def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
         write(storage, view, None, writable=False)
     if isinstance(value, (list, tuple)):
         value = nested(value, x._dtype)
+        if value.ndim > len(view.shape):
+            raise ValueError(
+                f"setting an array element with a sequence: the list has {value.ndim} axes, and what it is assigned to "
+                f"{len(view.shape)}. Pass an array of shape {view.shape}"
+            )
     if isinstance(value, (*PYTHON_SCALARS, np.generic)):
         filled = np.empty((), x._dtype)
-        filled[...] = value
+        with nullcontext() if small(value) else WarningOnce(x._context, "cast"):
+            filled[...] = value
         source: Any = filled[()]
     else:
         array = as_array(x._context, value)

@@ -72,17 +72,21 @@ class Chunk:
         The bytes accounted: ``array.nbytes`` at construction.
     shared : bool
         Set, and never cleared, once a second storage holds this chunk: whoever writes copies first.
+    place : int
+        Of several chunks made at once (`Device.empties`) the how manieth it is.
     """
 
-    __slots__ = ("__weakref__", "array", "device", "nbytes", "shared")
+    __slots__ = ("__weakref__", "array", "device", "nbytes", "place", "shared")
 
     array: Any
     device: Device
     nbytes: int
+    place: int
     shared: bool
 
-    def __init__(self, device: Device, array: Any) -> None:
+    def __init__(self, device: Device, array: Any, place: int = 0) -> None:
         self.device = device
+        self.place = place
         self.nbytes = nbytes = array.nbytes
         self.shared = False
         device.chunks[id(self)] = ref(self)
@@ -230,6 +234,27 @@ class Device(abc.ABC):
         DeviceMemoryError
             Before anything is allocated, where the limit would be passed; or where the machine has no memory left.
         """
+
+    def empties(self, shapes: Sequence[Sequence[int]], dtype: npt.DTypeLike, label: str = "") -> list[Chunk]:
+        """Chunks of uninitialised memory in C order, one for each shape.
+
+        Raises
+        ------
+        DeviceMemoryError
+        """
+        return [self.empty(shape, dtype, label) for shape in shapes]
+
+    def joined(self, chunks: Sequence[Chunk]) -> Any:
+        """The elements of chunks as one flat array, in their order, without a copy; None where they do not lie so.
+
+        What `empties` made on the host does: many small chunks then cost one call of the library.
+        """
+        return None
+
+    def rows(self, arrays: Sequence[Any]) -> Any:
+        """The arrays of chunks that `empties` made together as a few matrices, a flat row for each, in their order and without
+        a copy; None where they do not lie so."""
+        return None
 
     def full(self, shape: Sequence[int], dtype: npt.DTypeLike, value: Any, label: str = "") -> Chunk:
         """A chunk whose every element is `value`, cast to `dtype` as ``numpy.full`` casts it."""

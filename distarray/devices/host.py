@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from itertools import groupby
 from math import prod
 from sys import getrefcount
 from typing import Any
@@ -22,6 +23,9 @@ from .pool import LEAST, Buffer, HostPool
 from .workers import Workers, cpu_count
 
 __all__ = ["HostDevice", "HostPool", "Workers", "cpu_count"]
+
+MANY = 4
+"""Fewer chunks than this are made one by one, each with memory of its own that can be reused as soon as it ends."""
 
 COLUMNS = 16
 """How many columns of a transposed matrix are copied at a time: two lines of the cache for each row."""
@@ -66,13 +70,11 @@ class HostDevice(Device):
         nbytes: int,
         array: Any,
         # bound here, since module globals may be gone when the interpreter shuts down
-        _least: int = LEAST,
         _refs: Callable[[object], int] = getrefcount,
     ) -> None:
-        if nbytes >= _least:
-            buffer = array.base
-            if type(buffer) is Buffer and (_refs(array), _refs(buffer)) == self._alone:
-                self.pool.give(buffer)
+        buffer = array.base
+        if type(buffer) is Buffer and (_refs(array), _refs(buffer)) == self._alone:
+            self.pool.give(buffer)
 
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
         dtype = np.dtype(dtype)
@@ -89,6 +91,53 @@ class HostDevice(Device):
             return Chunk(self, np.empty(shape, dtype))
         except MemoryError as error:
             raise self.memory_error(nbytes, label, shape, dtype) from error
+
+    def empties(self, shapes: Sequence[Sequence[int]], dtype: npt.DTypeLike, label: str = "") -> list[Chunk]:
+        dtype = np.dtype(dtype)
+        if len(shapes) < MANY or dtype.hasobject:
+            return super().empties(shapes, dtype, label)
+        sizes = [prod(shape) * dtype.itemsize for shape in shapes]
+        nbytes = sum(sizes)
+        if self.memory_limit is not None:
+            self.check(nbytes, label, (nbytes // dtype.itemsize,), dtype)
+        try:
+            buffer = self.pool.take(nbytes)
+        except MemoryError:
+            self.pool.clear()
+            return super().empties(shapes, dtype, label)
+        buffer.parts = len(shapes)
+        at = buffer.offset
+        chunks = []
+        for place, (shape, size) in enumerate(zip(shapes, sizes, strict=True)):
+            chunks.append(Chunk(self, np.ndarray(shape, dtype, buffer, at), place))
+            at += size
+        return chunks
+
+    def joined(self, chunks: Sequence[Chunk]) -> npt.NDArray[Any] | None:
+        first = chunks[0].array
+        buffer = first.base
+        if type(buffer) is not Buffer or buffer.parts != len(chunks):
+            return None
+        size = 0
+        for place, chunk in enumerate(chunks):
+            array = chunk.array
+            if chunk.place != place or array.base is not buffer:
+                return None
+            size += array.size
+        return np.ndarray((size,), first.dtype, buffer, buffer.offset)
+
+    def rows(self, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]] | None:
+        first = arrays[0]
+        buffer = first.base
+        if type(buffer) is not Buffer or buffer.parts != len(arrays) or any(a.base is not buffer for a in arrays):
+            return None
+        found = []
+        at = buffer.offset
+        for size, run in groupby([array.size for array in arrays]):
+            matrix = np.ndarray((len(list(run)), size), first.dtype, buffer, at)
+            found.append(matrix)
+            at += matrix.nbytes
+        return found
 
     def fill(self, array: Any, value: Any) -> None:
         np.copyto(array, value, casting="unsafe")

@@ -34,9 +34,10 @@ ALIGNMENT = 64
 class Buffer(np.ndarray[Any, np.dtype[np.uint8]]):
     """Raw memory of the pool. A type of its own, so that it is told apart from memory that arrays came with."""
 
-    __slots__ = ("offset", "size_class")
+    __slots__ = ("offset", "parts", "size_class")
 
     offset: int
+    parts: int  # how many chunks it was made for
     size_class: int
 
 
@@ -76,11 +77,9 @@ class _Probe:
         self.count = self.peak = 0
         self.chunks: dict[int, Any] = {}
 
-    def dispose(
-        self, nbytes: int, array: Any, _least: int = LEAST, _refs: Callable[[object], int] = getrefcount
-    ) -> None:
-        if nbytes >= _least:
-            buffer = array.base
+    def dispose(self, nbytes: int, array: Any, _refs: Callable[[object], int] = getrefcount) -> None:
+        buffer = array.base
+        if type(buffer) is Buffer and (_refs(array), _refs(buffer)):
             self.counts.append((_refs(array), _refs(buffer)))
 
     def measure(self, pool: HostPool) -> tuple[int, int]:
@@ -109,6 +108,7 @@ class HostPool:
     def array(self, shape: Sequence[int], dtype: np.dtype[Any], nbytes: int) -> npt.NDArray[Any]:
         """An uninitialised array in C order on a buffer of the pool, which is its ``base``."""
         buffer = self.take(nbytes)
+        buffer.parts = 1
         return np.ndarray(shape, dtype, buffer, buffer.offset)
 
     def take(self, nbytes: int) -> Buffer:

@@ -15,15 +15,14 @@ from zlib import crc32
 
 from distarray.errors import LayoutComplexityError
 from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap
-from distarray.geometry._cells import MAX_PIECES
-from distarray.geometry._spatial import RegionIndex, remainder, split_at
+from distarray.geometry._spatial import MAX_PIECES, RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
 
 if TYPE_CHECKING:
     from distarray.context import Context
     from distarray.storage import Version
 
-__all__ = ["Alignment", "Tile", "Fetch", "Source", "align"]
+__all__ = ["Alignment", "Tile", "Fetch", "Source", "align", "lifted"]
 
 Key = tuple[slice, ...]
 
@@ -76,6 +75,8 @@ class Alignment(NamedTuple):
         Elements for each (sender, receiver, group).
     mark : int
         A checksum of the fetches, equal in all processes.
+    plain : bool
+        Every operand lies as the result does: cell by cell it is the same chunk of all.
     """
 
     layout: Layout
@@ -86,6 +87,7 @@ class Alignment(NamedTuple):
     cells: tuple[tuple[Tile, ...], ...]
     messages: dict[tuple[int, int, int], int]
     mark: int
+    plain: bool = False
 
     def giver(self, fetch: Fetch, number: int, version: Version) -> tuple[int, Any]:
         """The device that gives a part of a fetch, and its chunk in the base's coordinates; None on other processes."""
@@ -106,42 +108,54 @@ class _Seen(NamedTuple):
     group: int
 
 
-class _Sequence:
-    """Regions in order, which may grow; `meeting` finds those that meet another one without looking at all of them.
+class _Held:
+    """Regions in order; `meeting` finds those that meet another one without looking at all of them."""
 
-    They are kept in runs that halve in length, each with an index: adding one rebuilds a short run, seldom a long one.
-    """
-
-    __slots__ = ("regions", "runs")
+    __slots__ = ("index", "places", "regions")
 
     FEW = 8
 
-    def __init__(self, regions: Sequence[Region] = ()) -> None:
-        self.regions: list[Region] = []
-        self.runs: list[tuple[int, RegionIndex | None]] = []  # where each begins; the index is built when it is needed
-        self.extend(regions)
-
-    def extend(self, regions: Sequence[Region]) -> None:
-        start = len(self.regions)
-        self.regions.extend(regions)
-        while self.runs and len(self.regions) - start >= start - self.runs[-1][0]:
-            start = self.runs.pop()[0]
-        self.runs.append((start, None))
+    def __init__(self, regions: Sequence[Region]) -> None:
+        self.regions = regions
+        self.places = {region: place for place, region in reversed(list(enumerate(regions)))}
+        self.index: RegionIndex | None = None  # built when it is needed
 
     def meeting(self, region: Region) -> Sequence[int]:
         """The places of the regions that meet `region`, ascending; where there are few, of all."""
         if len(self.regions) <= self.FEW:
             return range(len(self.regions))
-        found: list[int] = []
-        stop = len(self.regions)
-        for k in reversed(range(len(self.runs))):
-            start, index = self.runs[k]
-            if index is None:
-                index = RegionIndex(enumerate(self.regions[start:stop], start))
-                self.runs[k] = (start, index)
-            found = [*(place for place, _ in index.query(region)), *found]
-            stop = start
+        if self.index is None:
+            self.index = RegionIndex(enumerate(self.regions))
+        return [place for place, _ in self.index.query(region)]
+
+    def lacks(self, region: Region, stop: int | None = None) -> list[Region]:
+        """What is in `region` and in none of the regions (of those before `stop`), in disjoint pieces."""
+        near = self.meeting(region)
+        if stop is not None:
+            near = [place for place in near if place < stop]
+        return remainder(region, self.regions, near) if near else [region]
+
+
+class _Operands:
+    """What alignment asks of the leaves of an expression, found once."""
+
+    def __init__(self, context: Context, shape: tuple[int, ...], leaves: Sequence[_Seen]) -> None:
+        self.shape = shape
+        self.leaves = leaves
+        self.bases = [_base_map(leaf, _based(context, leaf)) for leaf in leaves]
+        self._held: dict[tuple[IndexMap, int], _Held] = {}
+
+    def held(self, leaf: int, device: int) -> _Held:
+        """The regions of the base of a leaf that a device holds."""
+        key = (self.bases[leaf], device)
+        found = self._held.get(key)
+        if found is None:
+            found = self._held[key] = _Held(self.bases[leaf].regions(device))
         return found
+
+
+Needs = Sequence[tuple[int, int, Region]]
+"""``(group, device, region of the base)`` of all that devices lack, disjoint within a group and device."""
 
 
 def align(
@@ -167,17 +181,44 @@ def align(
     found = context.layouts.remembered(key)
     if found is None:
         full = [_Seen(lo, ViewMap.identity(lo.shape) if v is None else v, g) for lo, v, g in leaves]
+        operands = _Operands(context, shape, full)
+        needs: Needs | None = None
         if target is None:
-            target = _choose(context, shape, nbytes, full)
-        found = context.layouts.remember(key, _build(context, shape, full, target))
+            target, needs = _choose(context, operands, nbytes)
+        if all(_is_plain(leaf, target) for leaf in full):
+            found = _in_place(full, target)
+        else:
+            found = _build(context, operands, target, _needs(operands, target.index_map) if needs is None else needs)
+        context.layouts.remember(key, found)
     return found  # type: ignore[no-any-return]
 
 
 # --- which layout -----------------------------------------------------------------------------------------------------
 
 
-def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Sequence[_Seen]) -> Layout:
-    """The candidate that moves the fewest elements; then the most even; then the middle; then the earliest operand's."""
+def _is_plain(leaf: _Seen, target: Layout) -> bool:
+    """Whether an operand lies as the result does, chunk by chunk."""
+    view, layout = leaf.view, leaf.layout
+    return layout.index_map is target.index_map and view.is_identity and view.base == layout.shape
+
+
+def _in_place(leaves: Sequence[_Seen], target: Layout) -> Alignment:
+    """Of operands that all lie as the result does: each chunk is computed whole, and nothing is looked for."""
+    cells = tuple(
+        [
+            (Tile(None, (Source(False, i, None),) * len(leaves)),) if r.size else ()
+            for i, (_, r) in enumerate(target.chunks)
+        ]
+    )
+    seen: tuple[Visible | None, ...] = (None,) * len(leaves)
+    pulls: tuple[dict[int, Pull], ...] = ({},) * len(leaves)
+    return Alignment(target, seen, (), pulls, {leaf.group: None for leaf in leaves}, cells, {}, 0, True)
+
+
+def _choose(context: Context, operands: _Operands, nbytes: int) -> tuple[Layout, Needs | None]:
+    """The candidate that moves the fewest elements; then the most even; then the middle; then the earliest operand's. And its
+    needs, where they were found on the way."""
+    shape, leaves = operands.shape, operands.leaves
     candidates: list[IndexMap] = []
     replicated: list[IndexMap] = []
     for leaf in leaves:
@@ -193,23 +234,26 @@ def _choose(context: Context, shape: tuple[int, ...], nbytes: int, leaves: Seque
         candidates, replicated = [], []
     if not candidates:
         if replicated and not (grown and nbytes > context.SMALL):
-            return context.layout(replicated[0])
+            return context.layout(replicated[0]), None
         devices = sorted({device for leaf in leaves for device in leaf.layout.devices})
         candidates.append(
             context.default_map(shape, tuple(devices or context.group.ids), nbytes // max(1, math.prod(shape)))
         )
     if len(candidates) == 1:
-        return context.layout(candidates[0])
+        return context.layout(candidates[0]), None
     middle = _middle(shape, candidates)
     if middle is not None and middle not in candidates:
         candidates.insert(0, middle)
     costs = []
+    found = []
     for turn, candidate in enumerate(candidates):
-        needs = _needs(context, shape, leaves, candidate)
+        needs = _needs(operands, candidate)
         moved = sum(region.size for _, _, region in needs)
         uneven = sum(region.size**2 for _, region in candidate.chunks)
         costs.append((moved, uneven, turn))
-    return context.layout(candidates[min(costs)[2]])
+        found.append(needs)
+    best = min(costs)[2]
+    return context.layout(candidates[best]), found[best]
 
 
 def _middle(shape: tuple[int, ...], candidates: Sequence[IndexMap]) -> IndexMap | None:
@@ -236,8 +280,19 @@ def _middle(shape: tuple[int, ...], candidates: Sequence[IndexMap]) -> IndexMap 
     return middle if middle.covers and middle.is_disjoint else None
 
 
+def lifted(context: Context, layout: Layout, view: ViewMap | None, shape: tuple[int, ...]) -> IndexMap | None:
+    """What a view shows of a layout, in the coordinates of a result of `shape`; None where some of it is nowhere."""
+    return _lift_map(context, _Seen(layout, ViewMap.identity(layout.shape) if view is None else view, 0), shape)
+
+
 def _lift_map(context: Context, leaf: _Seen, shape: tuple[int, ...]) -> IndexMap | None:
     """A leaf's layout in the result's coordinates: regions stretch along the axes that broadcast."""
+    if (
+        leaf.view.is_identity
+        and leaf.view.base == leaf.layout.shape == shape
+        and all(region.size for _, region in leaf.layout.chunks)
+    ):
+        return leaf.layout.index_map
     seen = context.layouts.visible(leaf.layout, leaf.view)
     assert seen is not None
     if leaf.view.shape == shape:
@@ -277,44 +332,44 @@ _ONE = Range.of(0, 1, 1)
 # --- what is fetched --------------------------------------------------------------------------------------------------
 
 
-def _needs(
-    context: Context, shape: tuple[int, ...], leaves: Sequence[_Seen], target: IndexMap
-) -> list[tuple[int, int, Region]]:
-    """`(group, device, region of the base)` of all that devices lack, disjoint within a group and device.
+def _needs(operands: _Operands, target: IndexMap) -> Needs:
+    """What devices lack of the operands of a result in `target`.
 
     Raises
     ------
     LayoutComplexityError
         If it is more than ``MAX_PIECES`` pieces.
     """
-    needs: list[tuple[int, int, Region]] = []
-    holding: dict[tuple[int, int], _Sequence] = {}
-    lacking: dict[tuple[int, int], _Sequence] = {}
-    bases = [_base_map(leaf, _based(context, leaf)) for leaf in leaves]
+    lacking: dict[tuple[int, int], dict[Region, None]] = {}
+    count = 0
     for device, region in target.chunks:
         if not region.size:
             continue
-        for k, leaf in enumerate(leaves):
+        for k, leaf in enumerate(operands.leaves):
             whole = leaf.view.image(_drop(region, leaf.view.shape))
-            held = holding.get((k, device))
-            if held is None:
-                held = holding[k, device] = _Sequence(bases[k].regions(device))
-            wanted = _minus([whole], held)
-            if not wanted:
+            held = operands.held(k, device)
+            if whole in held.places:
                 continue
-            known = lacking.get((leaf.group, device))
-            if known is None:
-                known = lacking[leaf.group, device] = _Sequence()
-            wanted = _minus(wanted, known)
-            known.extend(wanted)
-            needs.extend((leaf.group, device, piece) for piece in wanted)
-            if len(needs) > MAX_PIECES:
-                sizes = " and ".join(str(len(base.chunks)) for base in dict.fromkeys(bases))
-                raise LayoutComplexityError(
-                    f"the operands' layouts, of {sizes} regions, differ in more than {MAX_PIECES} pieces of the result of "
-                    f"shape {shape}: bring one operand into the other's layout first, with x.reshard(y.layout)"
-                )
+            if wanted := held.lacks(whole):
+                lacking.setdefault((leaf.group, device), {}).update(dict.fromkeys(wanted))
+                count += len(wanted)
+                _limit(operands, count)
+    needs: list[tuple[int, int, Region]] = []
+    for (group, device), regions in lacking.items():
+        known = _Held(tuple(regions))
+        for i, region in enumerate(known.regions):
+            needs.extend((group, device, piece) for piece in known.lacks(region, i))
+            _limit(operands, len(needs))
     return needs
+
+
+def _limit(operands: _Operands, count: int) -> None:
+    if count > MAX_PIECES:
+        sizes = " and ".join(str(len(base.chunks)) for base in dict.fromkeys(operands.bases))
+        raise LayoutComplexityError(
+            f"the operands' layouts, of {sizes} regions, differ in more than {MAX_PIECES} pieces of the result of "
+            f"shape {operands.shape}: bring one operand into the other's layout first, with x.reshard(y.layout)"
+        )
 
 
 def _based(context: Context, leaf: _Seen) -> Visible | None:
@@ -330,12 +385,8 @@ def _base_map(leaf: _Seen, based: Visible | None) -> IndexMap:
     return leaf.layout.index_map if based is None else based.layout.index_map
 
 
-def _minus(regions: list[Region], taken: _Sequence) -> list[Region]:
-    """What is in `regions` and in none of those `taken`."""
-    return [piece for region in regions for piece in remainder(region, taken.regions, taken.meeting(region))]
-
-
-def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Seen], target: Layout) -> Alignment:
+def _build(context: Context, operands: _Operands, target: Layout, needs: Needs) -> Alignment:
+    leaves = operands.leaves
     seen = tuple(
         None if leaf.view.is_identity and leaf.view.base == leaf.layout.shape
         else context.layouts.visible(leaf.layout, leaf.view)
@@ -345,7 +396,7 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Seen], ta
     bases = {group: _based(context, leaf) for group, leaf in by_group.items()}
     fetches: list[Fetch] = []
     messages: dict[tuple[int, int, int], int] = {}
-    for group, device, region in _needs(context, shape, leaves, target.index_map):
+    for group, device, region in needs:
         index_map = _base_map(by_group[group], bases[group])
         turn = bisect_left(target.devices, device)
         parts = []
@@ -365,7 +416,7 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Seen], ta
                 mine[i] = pull
         pulls.append(mine)
     shown = [leaf.layout.index_map if s is None else s.layout.index_map for leaf, s in zip(leaves, seen, strict=True)]
-    offers: dict[tuple[int, int], tuple[list[tuple[bool, int]], _Sequence]] = {}
+    offers: dict[tuple[int, int], tuple[list[tuple[bool, int]], _Held]] = {}
     for k, index_map in enumerate(shown):
         numbers: dict[int, list[tuple[bool, int]]] = {
             d: [(False, c) for c in index_map.chunk_ids(d)] for d in target.devices
@@ -374,10 +425,15 @@ def _build(context: Context, shape: tuple[int, ...], leaves: Sequence[_Seen], ta
             numbers[fetches[i].device].append((True, i))
         for d, own in numbers.items():
             regions = [pulls[k][i].region if fetched else index_map.chunks[i][1] for fetched, i in own]
-            offers[k, d] = own, _Sequence(regions)
-    cells = tuple(_cells(device, region, leaves, offers) for device, region in target.chunks)
+            offers[k, d] = own, _Held(regions)
+    cells = []
+    count = 0
+    for device, region in target.chunks:
+        cells.append(_cells(device, region, leaves, offers))
+        count += len(cells[-1])
+        _limit(operands, count)
     mark = crc32(repr(fetches).encode()) if fetches else 0
-    return Alignment(target, seen, tuple(fetches), tuple(pulls), bases, cells, messages, mark)
+    return Alignment(target, seen, tuple(fetches), tuple(pulls), bases, tuple(cells), messages, mark)
 
 
 # --- how chunks are cut -----------------------------------------------------------------------------------------------
@@ -387,7 +443,7 @@ def _cells(
     device: int,
     region: Region,
     leaves: Sequence[_Seen],
-    everything: dict[tuple[int, int], tuple[list[tuple[bool, int]], _Sequence]],
+    everything: dict[tuple[int, int], tuple[list[tuple[bool, int]], _Held]],
 ) -> tuple[Tile, ...]:
     """Cut one result chunk so that in each cell every leaf is one view of one local chunk or buffer."""
     if not region.size:
@@ -397,6 +453,10 @@ def _cells(
         own = leaf.view.shape
         numbers, offered = everything[k, device]
         same = _drop(region, own)
+        exact = offered.places.get(same)
+        if exact is not None and len(open_cells) == 1:
+            open_cells[0][1].append((*numbers[exact], same))
+            continue
         done: list[tuple[Region, list[tuple[bool, int, Region]]]] = []
         for whole, chosen in open_cells:
             todo = [(whole, offered.meeting(_drop(whole, own)))]

@@ -17,6 +17,7 @@ from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Tile, align
 from distarray.fusion.evaluate import evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible, is_loud
+from distarray.fusion.meeting import brought, meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout, follow
@@ -45,13 +46,15 @@ def demand(node: Node, target: Layout | None = None) -> Version:
                 node.settle(Version(layout, fresh, node.dtype))
                 return node.version  # type: ignore[return-value]
             program, leaves = compile_expression(node)
-            settled = resolve_leaves(context, program, leaves)
+            settled, target = brought(
+                context, program.name, node.shape, resolve_leaves(context, program, leaves), target
+            )
             al = alignment_of(context, program, settled, target)
             label = program.name
             with context.reporting():
                 chunks = allocate(context, al.layout, node.dtype, label=label)
             outs = [None if c is None else c.array for c in chunks]
-            _evaluate(context, program, settled, al, outs, _guard(context, node))
+            _evaluate(context, program, settled, al, outs, _guard(context, node), chunks)
             node.settle(Version(al.layout, chunks, node.dtype))
         assert node.version is not None
         return node.version
@@ -150,11 +153,14 @@ def alignment_of(
     target: Layout | None,
     shape: tuple[int, ...] | None = None,
     layouts: Sequence[Layout] | None = None,
+    views: Sequence[ViewMap | None] | None = None,
 ) -> Alignment:
-    """The alignment of a compiled expression; its leaves must be resolved, or `layouts` say how they will be."""
+    """The alignment of a compiled expression; its leaves must be resolved and brought together, or `layouts` and `views` say
+    how they will be."""
     held = [leaf.version.layout for leaf in leaves] if layouts is None else layouts
     groups = _groups(leaves)
-    described = [(layout, leaf.view, group) for leaf, layout, group in zip(leaves, held, groups, strict=True)]
+    seen = [leaf.view for leaf in leaves] if views is None else views
+    described = list(zip(held, seen, groups, strict=True))
     shape = program.shape if shape is None else shape
     itemsize = 1 if program.dtype is None else program.dtype.itemsize
     return align(context, shape, itemsize * math.prod(shape), described, target)
@@ -178,6 +184,10 @@ def expression_devices(root: Node) -> tuple[int, ...]:
         return everywhere  # every layout that alignment considers names all devices
     program, leaves = compile_expression(root)
     layouts = [context.layout(leaf.version.layout.index_map.completed()) for leaf in leaves]
+    described = [(layout, leaf.view) for layout, leaf in zip(layouts, leaves, strict=True)]
+    place, _ = meeting_place(context, program.shape, described, None)
+    if place is not None:
+        return place.devices
     return alignment_of(context, program, leaves, None, layouts=layouts).layout.devices
 
 
@@ -213,13 +223,23 @@ def _evaluate(
     al: Alignment,
     outs: Sequence[Any],
     guard: AbstractContextManager[None],
+    whole: Sequence[Chunk | None] | None = None,
 ) -> None:
-    """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout."""
+    """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout.
+
+    `whole` are the chunks that `outs` are the arrays of, where they are such.
+    """
     buffers = _fetch(context, program, leaves, al) if al.fetches else []
     jobs: list[tuple[Any, list[tuple[Any, list[Any]]]]] = []
     chunks = al.layout.chunks
     nbytes = 0
+    joined = _joined(context, leaves, al, whole) if al.plain and whole is not None else {}
+    for device_id, cell_of_all in joined.items():
+        jobs.append((context.by_id[device_id], [cell_of_all]))
+        nbytes += cell_of_all[0].nbytes
     for i, cells in enumerate(al.cells):
+        if chunks[i][0] in joined:
+            continue
         device = context.by_id[chunks[i][0]]
         if not cells or device.process != context.process:
             continue
@@ -233,6 +253,26 @@ def _evaluate(
     strict = not al.layout.index_map.is_disjoint
     with guard:
         evaluate_cells(context, program, jobs, nbytes * (1 + len(leaves)), strict)
+
+
+def _joined(
+    context: Context, leaves: Sequence[Leaf], al: Alignment, whole: Sequence[Chunk | None]
+) -> dict[int, tuple[Any, list[Any]]]:
+    """`(out, operands)` for the devices on which the chunks of each array lie in one piece of memory: one cell for all."""
+    found = {}
+    for device in context.local_devices:
+        span = al.layout.index_map.chunk_ids(device.id)
+        if len(span) < 2:
+            continue
+        flat = []
+        for chunks in (whole, *[leaf.version.chunks for leaf in leaves]):
+            array = device.joined(cast("list[Chunk]", chunks[span.start : span.stop]))
+            if array is None:
+                break
+            flat.append(array)
+        else:
+            found[device.id] = (flat[0], flat[1:])
+    return found
 
 
 def operands_of(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Tile) -> list[Any]:
@@ -364,19 +404,21 @@ def write(
         resolve_leaves(context, program, leaves)
         seen = context.layouts.visible(layout, identity)
         assert seen is not None
-        al = alignment_of(context, program, leaves, seen.layout, identity.shape)
-        mine = [leaf for leaf in leaves if leaf.version is version]
+        settled, _ = brought(context, program.name, identity.shape, leaves, seen.layout)
+        al = alignment_of(context, program, settled, seen.layout, identity.shape)
+        mine = [leaf for leaf in settled if leaf.version is version]
         others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
         in_place = not others and not version.pinned(by_writer=private)
         guard = context.guarding("assignment", fallible=(type(value) is Node and fallible(value)) or None)
         if storage.exposed and not in_place:
-            _write_through(context, program, leaves, al, version, seen, guard)
+            _write_through(context, program, settled, al, version, seen, guard)
             return
         chunks = list(version.chunks)
         with context.reporting():
             outs = _targets(seen, layout, version, chunks, fresh=not in_place)
             twins = _twins(seen, chunks, fresh=not in_place)
-        failed = _evaluated(context, program, leaves, al, outs, guard)
+        whole = chunks if view is None and seen.layout is layout else None
+        failed = _evaluated(context, program, settled, al, outs, guard, whole)
         for origin, array, device in twins:
             device.copy(array, outs[origin], device)
         watch = watching.get()

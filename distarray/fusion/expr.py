@@ -43,6 +43,8 @@ SILENT = {"divide": "ignore", "over": "ignore", "under": "ignore", "invalid": "i
 MAX_NODES = 48
 """An expression of more nodes is evaluated when it is recorded: a bound that metadata alone sets."""
 
+_NUMBERS = frozenset((bool, int, float, np.float64))
+
 _EMPTY: dict[Any, Any] = {}
 
 
@@ -195,8 +197,21 @@ def call_site() -> Site:
 
 
 def probe(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What NumPy makes of the operands' dtypes and scalars: empty results, or its own error."""
-    return ufunc(*[empty_of(a.dtype) if type(a) is Leaf or type(a) is Node else a for a in args], **kwargs)
+    """What NumPy makes of the operands' dtypes and scalars: empty results, or its own error.
+
+    A scalar that a dtype has no room for is warned of when the operation is evaluated.
+    """
+    stand = [empty_of(a.dtype) if type(a) is Leaf or type(a) is Node else a for a in args]
+    for a, b in zip(args, stand, strict=True):
+        if a is b and not small(a):
+            with np.errstate(all="ignore"):
+                return ufunc(*stand, **kwargs)
+    return ufunc(*stand, **kwargs)
+
+
+def small(value: Any) -> bool:
+    """Whether every floating dtype surely has room for a scalar."""
+    return type(value) in _NUMBERS and -65504 <= value <= 65504
 
 
 def record(

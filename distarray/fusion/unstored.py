@@ -12,6 +12,7 @@ from distarray.fusion.demand import alignment_of, compile_expression, operands_o
 from distarray.fusion.expr import Node
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.pending import PendingProgram
+from distarray.fusion.meeting import meeting_place
 from distarray.storage import Operand
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ def unstored(context: Context, node: Node) -> Operand | None:
     node.read = True
     program, leaves = compile_expression(node)
     settled = resolve_leaves(context, program, leaves)
+    place, _ = meeting_place(context, node.shape, [(leaf.version.layout, leaf.view) for leaf in settled], None)
+    if place is not None:
+        return None
     al = alignment_of(context, program, settled, None)
     if al.fetches or any(len(cells) != 1 or cells[0].key is not None for cells in al.cells):
         return None

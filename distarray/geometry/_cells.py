@@ -12,14 +12,11 @@ from itertools import product
 
 from distarray.errors import LayoutComplexityError
 from distarray.geometry._keys import shape_size
-from distarray.geometry._spatial import RegionIndex
+from distarray.geometry._spatial import MAX_PIECES, RegionIndex
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
 
 __all__ = ["MAX_BITS", "MAX_PIECES", "first_gap", "refine"]
-
-MAX_PIECES = 200_000
-"""How many pieces the overlapping regions of one map may be split into."""
 
 MAX_BITS = 1 << 24
 """How many elements an array may have for its coverage to be decided by a bitmap."""

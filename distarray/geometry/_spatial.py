@@ -12,10 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from math import gcd
 
+from distarray.errors import LayoutComplexityError
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
 
-__all__ = ["RegionIndex", "remainder", "split_at"]
+__all__ = ["MAX_PIECES", "RegionIndex", "are_apart", "remainder", "split_at"]
+
+MAX_PIECES = 200_000
+"""How many regions a map may have, and how many pieces the regions of maps may be split into where they meet."""
 
 _SCAN = 8  # up to this many entries a plain scan is as fast as any structure
 
@@ -44,6 +48,11 @@ def remainder(region: Region, taken: Sequence[Region], places: Sequence[int]) ->
     """What is in `region` and in none of `taken` at `places`, in disjoint pieces; `places` name at least those that meet it.
 
     O((n + k) log n) for n blocks that leave k pieces.
+
+    Raises
+    ------
+    LayoutComplexityError
+        If strided regions leave more than 200,000 pieces.
     """
     left: list[Region] = []
     todo = [(region, places)]
@@ -52,6 +61,11 @@ def remainder(region: Region, taken: Sequence[Region], places: Sequence[int]) ->
         near = [place for place in near if piece.intersect(taken[place]) is not None]
         if not near:
             left.append(piece)
+            if len(left) + len(todo) > MAX_PIECES:
+                raise LayoutComplexityError(
+                    f"what {len(places)} regions leave of {region} needs more than {MAX_PIECES} pieces; strided regions that "
+                    "overlap must share few steps: use blocks or equal steps, or fewer regions"
+                )
             continue
         rest = piece.difference(taken[near.pop(split_at(near))])
         todo.extend((part, near) for part in reversed(rest))
@@ -62,6 +76,23 @@ def split_at(places: Sequence[int]) -> int:
     """Which of the regions that meet another one is cut off first: of many that in the middle, so that each piece is left
     with half of them."""
     return 0 if len(places) <= _SCAN else len(places) // 2
+
+
+def are_apart(regions: Iterable[Region]) -> bool:
+    """Whether distinct regions are seen to be disjoint axis by axis: along each, their ranges are equal or disjoint.
+
+    True of the blocks of a grid, of cyclic sets and of their products; other disjoint regions may give False.
+    """
+    for ranges in map(set, zip(*regions)):
+        if len({r[1] for r in ranges}) > 1:
+            return False
+        ends: dict[int, int] = {}
+        for start, step, size in sorted(ranges):
+            residue = start % step
+            if ends.get(residue, -1) >= start:
+                return False
+            ends[residue] = start + (size - 1) * step
+    return True
 
 
 class _Scan:

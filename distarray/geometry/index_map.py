@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from distarray.errors import IndexMapError, LayoutError
+from distarray.errors import IndexMapError, LayoutComplexityError, LayoutError
 from distarray.geometry._cells import MAX_BITS, first_gap, refine
 from distarray.geometry._keys import as_int, shape_size
-from distarray.geometry._spatial import RegionIndex, remainder
+from distarray.geometry._spatial import MAX_PIECES, RegionIndex, are_apart, remainder
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
 
@@ -86,6 +86,11 @@ class IndexMap:
         for device, own in self._regions.items():
             self._spans[device] = range(len(chunks), len(chunks) + len(own))
             chunks += [(device, region) for region in own]
+        if len(chunks) > MAX_PIECES:
+            raise LayoutComplexityError(
+                f"an index map of shape {self._shape} has {len(chunks)} regions, and at most {MAX_PIECES} are planned for: "
+                "use larger blocks, or blocks() or cyclic(axis), which need one region for each device"
+            )
         self._chunks = tuple(chunks)
         # Computed when first asked for; threads that race compute the same value.
         self._index: RegionIndex | None = None
@@ -167,9 +172,13 @@ class IndexMap:
         Raises
         ------
         LayoutComplexityError
-            If strided regions overlap in more pieces than ``_cells.MAX_PIECES``.
+            If strided regions overlap in more than 200,000 pieces (``MAX_PIECES``).
         """
-        if self._cells is None:
+        if self._cells is None and self.is_disjoint:
+            self._cells = tuple(
+                sorted([Cell(region, (i,)) for i, (_, region) in enumerate(self._chunks) if region.size])
+            )
+        elif self._cells is None:
             holders: dict[Region, list[int]] = {}
             for i, (_, region) in enumerate(self._chunks):
                 if region.size:
@@ -180,6 +189,7 @@ class IndexMap:
                 ids = [i for k in who for i in holders[distinct[k]]]
                 cells.append(Cell(region, tuple(sorted(ids))))
             self._cells = tuple(sorted(cells))
+        assert self._cells is not None
         return self._cells
 
     def query_cells(self, region: Region) -> Iterator[tuple[int, Region]]:
@@ -205,7 +215,7 @@ class IndexMap:
             return True
         if sum([region.size for region in regions]) > self.size or len(set(regions)) < len(regions):
             return False
-        return all(sum(1 for _ in self.query(region)) == 1 for region in regions)
+        return are_apart(regions) or all(sum(1 for _ in self.query(region)) == 1 for region in regions)
 
     @property
     def covers(self) -> bool:

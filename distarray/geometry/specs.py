@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 
-from distarray.errors import DeviceError, IndexMapError, LayoutError
+from distarray.errors import DeviceError, IndexMapError, LayoutComplexityError, LayoutError
 from distarray.geometry._keys import as_int, shape_size
+from distarray.geometry._spatial import MAX_PIECES
 from distarray.geometry.index_map import IndexMap
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
@@ -121,6 +122,13 @@ class Cyclic(Spec):
         shape, devices = tuple(shape), _checked(devices)
         axis = _axis("cyclic", self.axis, shape)
         n, k, block = shape[axis], len(devices), self.block
+        count = min(len(devices) * block, -(-n // block))
+        if count > MAX_PIECES:
+            raise LayoutComplexityError(
+                f"cyclic(axis={self.axis}, block={block}) of {n} elements on {k} devices has {count} regions, and at most "
+                f"{MAX_PIECES} are planned for: choose a block of at least {-(-n // MAX_PIECES)}, or of at most "
+                f"{max(MAX_PIECES // k, 1)}"
+            )
         mapping: dict[int, list[Region]] = {}
         for turn, device in enumerate(devices):
             mapping[device] = [_along(shape, axis, r) for r in _dealt(n, turn * block, block, k * block)]
@@ -214,7 +222,8 @@ def cyclic(axis: int = 0, block: int = 1) -> Cyclic:
     """Blocks of `block` elements along `axis`, dealt to the devices in turn; with 1, one strided region for each.
 
     A device's share is written by its blocks, or by the places within a block (strided regions), whichever are fewer: at
-    most ``sqrt(n / k) + 1`` regions a device, for an axis of n elements on k devices.
+    most ``sqrt(n / k) + 1`` regions a device, for an axis of n elements on k devices. More than 200,000 regions in all are
+    refused (`LayoutComplexityError`) before they are made.
 
     Examples
     --------

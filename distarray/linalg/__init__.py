@@ -2,9 +2,6 @@
 
 from distarray.errors import absent_from
 from distarray.linalg.decompositions import cholesky, qr, svd, svdvals
-from distarray.linalg.diagonals import _cross as cross
-from distarray.linalg.diagonals import _diagonal as diagonal
-from distarray.linalg.diagonals import _trace as trace
 from distarray.linalg.eigen import eig, eigh, eigvals, eigvalsh
 from distarray.linalg.einsum import multi_dot
 from distarray.linalg.norms import matrix_norm, matrix_transpose, norm, vector_norm
@@ -22,6 +19,9 @@ from distarray.linalg.solving import (
     tensorinv,
     tensorsolve,
 )
+from distarray.ops.diagonals import _cross as cross
+from distarray.ops.diagonals import _diagonal as diagonal
+from distarray.ops.diagonals import _trace as trace
 
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul",

@@ -21,11 +21,15 @@ from distarray.transfer.execute import redistribute
 
 __all__ = ["cholesky", "qr", "svd", "svdvals"]
 
-WHOLE = 512
-"""Matrices of at most so many rows go whole to one device to be factorized by Cholesky or QR: it is done sooner there."""
+WHOLE = 1024
+"""Matrices of at most so many rows go whole to one device for Cholesky: with two cores it is done sooner there."""
+
+WHOLE_QR = 768
+"""The same for QR, of matrices that are not tall."""
 
 WHOLE_SVD = 2048
-"""The same for singular values, of matrices that are not tall."""
+"""The same for singular values, of matrices that are not tall: larger ones are spread for the sake of memory. Jacobi's
+iteration takes about twelve times LAPACK's processor time, and wins where more cores share it."""
 
 TALL = 2048
 """Matrices with more rows, and at least as many rows as columns for each device, are factorized where their rows lie."""
@@ -57,7 +61,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch. A matrix of at most 512 rows goes whole to one device. A
+    Communication: none for stacks that are split over the batch. A matrix of at most 1024 rows goes whole to one device. A
     larger one is dealt to its devices in panels of columns, moves each panel to the devices to its right, n²/2 elements to
     each, in memory of one matrix more, and comes back; see ``distarray.algorithms.cholesky``, also for the source. The
     result is in the default layout, blocks of rows.
@@ -123,7 +127,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch. A matrix of at most 512 rows or columns goes whole to one
+    Communication: none for stacks that are split over the batch. A matrix of at most 768 rows or columns goes whole to one
     device, but for tall ones, of more than 2048 rows and as many rows as columns for each device: these are factorized
     where their rows lie, and each device sends at most n² log₂ p elements up a tree for R, and as many down it for Q, whose
     rows stay with those of `a`; see ``distarray.algorithms.tsqr``. Others are dealt to the devices in panels of columns,
@@ -150,7 +154,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         "reduced": [((m, k), x.dtype), ((k, n), x.dtype)], "complete": [((m, m), x.dtype), ((m, n), x.dtype)],
         "r": [((k, n), x.dtype)], "raw": [((n, m), x.dtype), ((k,), x.dtype)],
     }[mode]  # fmt: skip
-    if x.ndim == 2 and (tall := _is_tall(x)) | is_spread(x, WHOLE):
+    if x.ndim == 2 and (tall := _is_tall(x)) | is_spread(x, WHOLE_QR):
         with x._context.lock:
             return _spread_qr(x, mode, tall=tall and mode in ("reduced", "r"))
     found = each("qr", [x], partial(_qr, mode=mode), outputs, [2])

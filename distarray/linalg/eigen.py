@@ -17,7 +17,8 @@ from distarray.linalg.matrices import Linear, arrays, common, each, is_spread, r
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 
 WHOLE = 2048
-"""Matrices of at most so many rows go whole to one device for their eigenvalues: it is done sooner there."""
+"""Matrices of at most so many rows go whole to one device for their eigenvalues: larger ones are spread for the sake of
+memory. Jacobi's iteration takes about fifteen times LAPACK's processor time, and wins where more cores share it."""
 
 EigResult: Any = type(np.linalg.eig(np.eye(1)))
 EighResult: Any = type(np.linalg.eigh(np.eye(1)))

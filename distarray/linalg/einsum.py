@@ -18,8 +18,8 @@ from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
 from distarray.array.writing import overwrite
 from distarray.context import Context
-from distarray.linalg.diagonals import diagonal
 from distarray.linalg.matrices import Linear
+from distarray.ops.diagonals import diagonal
 
 __all__ = ["einsum", "einsum_path", "multi_dot"]
 

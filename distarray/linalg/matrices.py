@@ -14,24 +14,12 @@ import numpy as np
 from distarray.algorithms import stacks
 from distarray.algorithms.panels import Panels, taking_part, width_for
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_array
-from distarray.array.state import DistributedArray, from_chunks, same_context
-from distarray.context import Context
+from distarray.array.place import arrays
+from distarray.array.state import DistributedArray, from_chunks
 
 __all__ = ["Linear", "arrays", "collected", "common", "dealt", "each", "is_spread", "matrix", "real", "square"]
 
 Linear = np.linalg.LinAlgError
-
-
-def arrays(*items: Any) -> tuple[Context, list[Any]]:
-    """The context, and the items as distributed arrays of it; host arrays are placed in the default layout."""
-    context = same_context([item for item in items if isinstance(item, DistributedArray)])
-    found = []
-    for item in items:
-        if not isinstance(item, DistributedArray):
-            item = as_array(context, item)
-        found.append(item)
-    return context, found
 
 
 def common(*found: DistributedArray) -> list[Any]:

@@ -23,8 +23,8 @@ __all__ = [
     "cond", "det", "inv", "lstsq", "matrix_power", "matrix_rank", "pinv", "slogdet", "solve", "tensorinv", "tensorsolve",
 ]  # fmt: skip
 
-WHOLE = 512
-"""Matrices of at most so many rows go whole to one device to be factorized: it is done sooner there."""
+WHOLE = 1024
+"""Matrices of at most so many rows go whole to one device to be factorized: with two cores it is done sooner there."""
 
 SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
 
@@ -54,7 +54,7 @@ def solve(a: Any, b: Any) -> DistributedArray:
 
     Notes
     -----
-    Communication: none for stacks that are split over the batch. A matrix of at most 512 rows goes whole to one device, or,
+    Communication: none for stacks that are split over the batch. A matrix of at most 1024 rows goes whole to one device, or,
     with more right-hand sides than rows, to each that has some of their columns. A larger one is dealt to its devices in
     panels of columns, and moves each panel to the devices to its right, n²/2 elements to each, and once more to the devices
     with right-hand sides, in memory of one matrix more; see ``distarray.algorithms.lu``, also for the source. The result is

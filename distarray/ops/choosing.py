@@ -16,6 +16,7 @@ from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, as_mask
 from distarray.array.state import DistributedArray
 from distarray.context import Context
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.expr import ASTYPE, Node, record
 from distarray.ops.convert import asarray
 from distarray.ops.recording import arguments_of, context_of, into, plain, recorded, shape_of
@@ -61,7 +62,8 @@ def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
     mask, first, second = arguments_of(context, (condition, x, y))
     # NumPy itself converts Python numbers, or refuses them: versions differ about those that the dtype has no room for
     stand = [v if isinstance(v, PYTHON_SCALARS) else np.zeros((), v.dtype) for v in (first, second)]
-    chosen = [np.where(np.bool_(turn), *stand)[()] for turn in (True, False)]
+    with WarningOnce(context, "cast"):
+        chosen = [np.where(np.bool_(turn), *stand)[()] for turn in (True, False)]
     dtype = chosen[0].dtype
     first, second = (c if isinstance(v, PYTHON_SCALARS) else v for v, c in zip((first, second), chosen, strict=True))
     if not any(isinstance(v, DistributedArray) for v in (mask, first, second)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,14 +20,14 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context, group_ids
-from distarray.devices import Device
+from distarray.devices import Chunk, Device
 from distarray.geometry import Region
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.ops.convert import asarray
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.storage import operand
-from distarray.transfer.execute import allocate
+from distarray.transfer.execute import allocate, fill_all
 
 __all__ = [
     "arange", "empty", "empty_like", "full", "full_like", "linspace", "ones", "ones_like", "zeros", "zeros_like",
@@ -34,7 +35,22 @@ __all__ = [
 
 
 def _filled(context: Context, target: Layout, dtype: Any, value: Any, label: str) -> DistributedArray:
-    return generate(context, target, dtype, lambda device, _, out: device.fill(out, value), label)
+    if target.mode in (Mode.SUM, Mode.PROD) and not target.index_map.is_disjoint:
+        return generate(context, target, dtype, lambda device, _, out: device.fill(out, value), label)
+    chunks = allocate(context, target, dtype, label=label)
+    tasks = []
+    for device in context.local_devices:
+        span = target.index_map.chunk_ids(device.id)
+        own = [chunk for chunk in chunks[span.start : span.stop] if chunk is not None]
+        tasks.append(partial(_fill, device, own, value))
+    with context.reporting():
+        context.workers.run(tasks, sum(c.nbytes for c in chunks if c is not None))
+    return from_chunks(context, target, chunks, dtype)
+
+
+def _fill(device: Device, chunks: Sequence[Chunk], value: Any) -> None:
+    with device.active():
+        fill_all(device, chunks, value)
 
 
 def _uninitialised(context: Context, target: Layout, dtype: Any) -> DistributedArray:

@@ -164,7 +164,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Distribu
         new = _shorter(new, x.ndim)
         new = broadcast_to(new, (*x.shape[:axis], new.shape[axis], *x.shape[axis + 1 :]))
         return concatenate((x[(*head, slice(0, index))], new, x[(*head, slice(index, None))]), axis=axis)  # type: ignore[no-any-return]
-    places = places.astype(np.intp) if not places.size else places
+    places = places.astype(np.intp) if not places.size and not isinstance(obj, np.ndarray) else places
     if places.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     places = np.where(places < 0, places + n, places)
@@ -497,6 +497,10 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Distribut
     -----
     Communication: the extremes of the indices.
     """
+    if isinstance(indices, (list, tuple)) and not np.size(indices):
+        raise TypeError(
+            "indices must be integral: the provided empty sequence was inferred as float. Wrap it with np.array(…, int)"
+        )
     x = asarray(indices)
     lengths = (operator.index(shape),) if np.ndim(shape) == 0 else tuple(operator.index(n) for n in shape)
     if x.dtype.kind not in "iu":
@@ -504,6 +508,12 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Distribut
     if order not in ("C", "F"):
         raise ValueError("only 'C' or 'F' order is permitted")
     size = math.prod(lengths)
+    if size > np.iinfo(np.intp).max:
+        raise ValueError(
+            "dimensions are too large; arrays and shapes with a total size greater than 'intp' are not supported."
+        )
+    if not lengths and x.ndim:
+        raise ValueError("multiple indices are not supported for 0d array")
     if x.size and (int(reductions.min(x)) < 0 or int(reductions.max(x)) >= size):
         raise ValueError(f"index out of bounds for array with size {size}")
     rest, found = x.astype(np.intp), []
@@ -543,6 +553,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
         raise ValueError("only 'C' or 'F' order is permitted")
     arrays = broadcast_arrays(*parts) if parts else ()
     flat: Any = None
+    if 0 in lengths and arrays and arrays[0].size:
+        raise ValueError("cannot unravel if shape has zero entries")
     pairs = list(zip(arrays, lengths, modes, strict=True))
     for x, n, how in pairs if order == "C" else pairs[::-1]:
         if x.dtype.kind not in "iu":
@@ -565,6 +577,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
 
 
 def _check_bits(x: DistributedArray, bitorder: str, unpack: bool) -> None:
+    if not isinstance(bitorder, str):
+        raise TypeError(f"bitorder must be str, not {type(bitorder).__name__}")
     if bitorder not in ("big", "little"):
         raise ValueError("'order' must be either 'little' or 'big'")
     if unpack and x.dtype != np.uint8:

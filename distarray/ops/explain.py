@@ -11,6 +11,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray
 from distarray.context import Context, current
 from distarray.fusion.demand import alignment_of, compile_expression, demand, message_itemsizes
+from distarray.fusion.meeting import meeting_place
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.transfer.cost import predicted_seconds
@@ -84,10 +85,7 @@ def explain(x: Any, layout: Any = None) -> Explanation:
     if layout is not None:
         source = x._operand("explain", partial_ok=True).layout
         target = resolve_layout(context, layout, x.shape, mode=source.mode)
-        legs = [source, target]
-        if (middle := halfway(context, source, target)) is not None:
-            legs.insert(1, middle)
-        rounds = [r for a, b in pairwise(legs) for r in plan(a, b).messages(x.itemsize)]
+        rounds = _legs(context, source, target, x.itemsize)
         return Explanation(f"reshard of {x.shape} {x.dtype}", rounds, target, context.kind)
     if x._node is None or x._node.version is not None:
         found = x._operand("explain", partial_ok=True)
@@ -101,6 +99,14 @@ def explain(x: Any, layout: Any = None) -> Explanation:
     return _expression(context, x)
 
 
+def _legs(context: Context, source: Layout, target: Layout, itemsize: int) -> list[dict[tuple[int, int], int]]:
+    """The rounds of messages of a move, by way of another layout where it goes so."""
+    legs = [source, target]
+    if (middle := halfway(context, source, target)) is not None:
+        legs.insert(1, middle)
+    return [r for a, b in pairwise(legs) for r in plan(a, b).messages(itemsize)]
+
+
 def _expression(context: Context, x: DistributedArray) -> Explanation:
     program, leaves = compile_expression(x._node)
     messages: list[dict[tuple[int, int], int]] = []
@@ -111,7 +117,13 @@ def _expression(context: Context, x: DistributedArray) -> Explanation:
             moves = plan(layout, context.layout(layout.index_map))
             messages.extend(moves.messages(leaf.dtype.itemsize))
         described.append(context.layout(layout.index_map))
-    al = alignment_of(context, program, leaves, None, layouts=described)
+    views = [leaf.view for leaf in leaves]
+    place, away = meeting_place(context, x.shape, list(zip(described, views, strict=True)), None)
+    for k, origin in enumerate(away):
+        if origin is not None and place is not None:
+            messages.extend(_legs(context, origin, place, leaves[k].dtype.itemsize))
+            described[k], views[k] = place, None
+    al = alignment_of(context, program, leaves, place, layouts=described, views=views)
     itemsizes = message_itemsizes(leaves)
     sizes: dict[tuple[int, int], int] = {}
     for (source, target, group), count in al.messages.items():

@@ -60,7 +60,8 @@ def _outer(a: DistributedArray, range: Any) -> tuple[Any, Any]:
 
 
 def _spread(a: DistributedArray) -> Any:
-    return _number(reductions.max(a)) - _number(reductions.min(a))
+    high, low = _number(reductions.max(a)), _number(reductions.min(a))
+    return int(high) - int(low) if a.dtype.kind in "iu" else high - low
 
 
 def _number(x: Any) -> Any:
@@ -172,7 +173,10 @@ def _edges(a: DistributedArray, bins: Any, range: Any, weights: Any) -> tuple[An
 def _sample(a: Any, *others: Any) -> DistributedArray:
     context = same_context([x for x in (a, *others) if isinstance(x, DistributedArray)])
     x: DistributedArray = as_array(context, a)
-    return x.astype(np.uint8) if x.dtype == bool else x
+    if x.dtype != bool:
+        return x
+    warn_at(call_site(), f"Converting input from {x.dtype} to {np.uint8} for compatibility.")
+    return x.astype(np.uint8)
 
 
 @implements(np.histogram_bin_edges)
@@ -501,6 +505,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> DistributedArray:
     edges: DistributedArray = as_array(context, bins)
     if a.dtype.kind == "c":
         raise TypeError("x may not be complex")
+    if edges.dtype.kind == "c":
+        raise TypeError("bins may not be complex: pass real edges")
     if edges.ndim != 1:
         raise ValueError(
             "object of too small depth for desired array" if not edges.ndim else "object too deep for desired array"

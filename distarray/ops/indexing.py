@@ -37,6 +37,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_nested, host_values, is_cupy, nested, place
 from distarray.array.state import DistributedArray, copy_array, from_chunks, same_context
 from distarray.devices import Chunk
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import write
 from distarray.geometry import Region
 from distarray.layout import follow
@@ -261,7 +262,7 @@ def _update(x: DistributedArray, fancy: Fancy, keep: Any, values: Any, apply_to:
         with context.reporting():
             version = writable_chunks(storage, touched)
         failed: FloatingPointError | None = None
-        with context.guarding(operation):
+        with WarningOnce(context, operation.rpartition(".")[2]), context.guarding(operation):
             for turn, (i, found, _) in enumerate(held):
                 chunk = version.chunks[seen.sources[i]]
                 if chunk is None:

@@ -10,6 +10,7 @@ import numpy as np
 from distarray.algorithms.local import mapped
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
+from distarray.array.writing import deliver
 from distarray.ops import reductions
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
@@ -116,8 +117,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     elif not copy:
         result[...] = replaced(array)
     else:
-        return replaced(array)  # type: ignore[no-any-return]
-    return result
+        result = replaced(array)
+    return deliver(result, None) if copy else result
 
 
 @implements(np.real_if_close)

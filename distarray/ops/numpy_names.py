@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.polynomial
-import numpy.testing
 
 from distarray.array.state import DistributedArray
 from distarray.ops import reductions
@@ -27,7 +26,7 @@ size typename
 errstate getbufsize geterr geterrcall setbufsize seterr seterrcall
 array2string array_repr array_str base_repr binary_repr format_float_positional format_float_scientific get_printoptions
 printoptions set_printoptions
-exceptions index_exp ndindex poly1d polynomial s_ testing
+exceptions index_exp ndindex poly1d polynomial s_
 """.split()
 
 ELSEWHERE: dict[str, str] = {

@@ -100,7 +100,7 @@ or callable
     sides = _widths(pad_width, x.ndim)
     if not callable(mode):
         if mode not in _KEYWORDS:
-            raise ValueError(f"mode {mode!r} is not supported")
+            raise ValueError(f"mode '{mode}' is not supported")
         unknown = set(kwargs) - set(_KEYWORDS[mode])
         if unknown:
             raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {unknown}")
@@ -155,6 +155,8 @@ def _writer(mode: str, ndim: int, kwargs: dict[str, Any]) -> Writer:
         return lambda roi, axis, low, high: _write(roi, axis, low, high, *values[axis])
     if mode in ("maximum", "mean", "median", "minimum"):
         lengths = _pairs(kwargs.get("stat_length"), ndim, index=True)
+        if mode in ("maximum", "minimum") and any(0 in pair for pair in lengths):
+            raise ValueError("stat_length of 0 yields no value for padding")
         return lambda roi, axis, low, high: _statistics(roi, axis, low, high, mode, lengths[axis])
     if mode in ("reflect", "symmetric"):
         odd = kwargs.get("reflect_type", "even") == "odd"
@@ -212,8 +214,6 @@ def _statistics(
     found: list[Any] = []
     for i, length in enumerate(lengths):
         length = most if length is None or length > most else length
-        if not length and mode in ("maximum", "minimum"):
-            raise ValueError("stat_length of 0 yields no value for padding")
         part = roi[_at(axis, low, low + length) if not i else _at(axis, stop - length, stop)]
         value = _STATISTICS[mode](part, axis=axis, keepdims=True)
         found.append(

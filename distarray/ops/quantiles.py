@@ -17,6 +17,7 @@ from distarray.algorithms.local import at, mapped, whole_along
 from distarray.algorithms.selection import candidates, selected
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.place import host_values
+from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, deliver
 from distarray.fusion.expr import call_site, warn_at
@@ -198,7 +199,7 @@ class _Lines:
 def _delivered(value: DistributedArray, out: Any) -> Any:
     if out is None:
         return deliver(value, None)
-    if tuple(out.shape) != value.shape:
+    if not fits(value.shape, tuple(out.shape)):
         raise ValueError(f"Wrong shape of argument 'out', shape={value.shape} is required; got shape={out.shape}.")
     if isinstance(out, DistributedArray):
         check_writable(out)
@@ -354,6 +355,8 @@ def _quantile(
     flat = q.reshape(-1)
     if skip and holds_nan(x.dtype):
         value = _of_the_rest(lines, flat, weak, method)
+        if bool(reductions.any(np.isnan(value))):
+            warn_at(call_site(), "All-NaN slice encountered")
     else:
         value = _of_all(lines, flat, weak, method)
     return _delivered(lines.shaped(value, q.shape, keepdims), out)

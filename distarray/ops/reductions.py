@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.reduction import Reduction, computed_in, moments, normalized, place_operand, reduced, small
+from distarray.algorithms.reduction import (
+    Reduction,
+    as_taken,
+    computed_in,
+    moments,
+    normalized,
+    place_operand,
+    reduced,
+    small,
+)
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.shapes import as_mask
@@ -445,7 +454,7 @@ def reduce(
     context = same_context(known) if known else asarray(array)._context
     if isinstance(initial, DistributedArray):
         initial = initial.get()[()]
-    a = array if isinstance(array, DistributedArray) else place_operand(context, array)
+    a = as_taken(ufunc, array if isinstance(array, DistributedArray) else place_operand(context, array), dtype)
     plain = out is None and where is True and initial is NOTHING and (dtype is None or isinstance(dtype, np.dtype))
     if plain and type(keepdims) is bool and (axis is None or type(axis) is int):
         call = _accepted(ufunc, a.shape, a.dtype, axis, dtype, keepdims)

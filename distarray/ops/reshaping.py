@@ -69,7 +69,7 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
     view = _view(x, new)
     if view is not None:
         return copy_array(x._viewed(view)) if copy else x._viewed(view)
-    if copy is False:
+    if copy is False and x.size:
         raise ValueError(
             f"Unable to avoid creating a copy while reshaping shape {x.shape} to {new} in layout {x.layout}: pass copy=None"
         )
@@ -126,6 +126,9 @@ def set_shape(x: DistributedArray, shape: Any) -> None:
     """
     new = _resolved(x, shape)
     view = _view(x, new)
+    if view is None and not x.size:  # nothing is copied
+        x._take(_copied(x, new))
+        return
     if view is None:
         why = (
             f"the layout {x.layout} cuts axes that would merge or split" if _is_view(x, new) else "it is not contiguous"

@@ -15,7 +15,6 @@ import numpy as np
 from distarray.algorithms.folds import (
     UNFOLDED,
     Segment,
-    WarningOnce,
     carry,
     chain,
     item_dtype,
@@ -23,7 +22,7 @@ from distarray.algorithms.folds import (
     run_tasks,
     ufunc_of,
 )
-from distarray.algorithms.reduction import arrays_of, computed_in, in_blocks, normalized, place_operand, small
+from distarray.algorithms.reduction import arrays_of, as_taken, computed_in, in_blocks, normalized, place_operand, small
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -32,6 +31,7 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_out, deliver, single
 from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.kernels import scans as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.convert import asarray
@@ -99,6 +99,7 @@ def accumulate(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, ou
     axis is strided over devices, the array is cut into blocks first.
     """
     context, a, out = _start(array, out)
+    a = as_taken(ufunc, a, dtype)
     call = _checked("accumulate", ufunc, a, axis, dtype, out)
     _fits(f"{ufunc.__name__}.accumulate", out, a.shape)
     return deliver(_accumulated(context, call, a), out)
@@ -166,12 +167,22 @@ def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: s
     with context.reporting():
         chunks = allocate(context, layout, call.dtype, label=name)
     done = dict(zip(layout.chunks, chunks, strict=True))
+    exact = context.kind == "host" and call.ufunc is np.add and call.dtype.kind in "iu" and found.dtype.kind in "biu"
+    later: dict[
+        int, list[Callable[[], None]]
+    ] = {}  # integers add in any order: sums are carried, all scan at once then
 
     def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
         array = found.arrays[segment.chunk][segment.key]
         chunk = done[device.id, regions[id(segment)]]
         assert chunk is not None
         target = chunk.array
+        if exact:
+            total = np.add.reduce(array, axis=axis, dtype=call.dtype, keepdims=True)
+            after[...] = total if before is None else before + total
+            carried = None if before is None else before.copy()
+            later.setdefault(device.id, []).append(partial(_scan_integers, call, carried, array, target))
+            return
         with device.active():
             _scan_here(device, call, shape[axis], before, array, target)
             after[...] = target[(*(slice(None),) * axis, slice(-1, None))]
@@ -179,7 +190,16 @@ def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: s
     moving = (*shape[:axis], 1, *shape[axis + 1 :])
     with WarningOnce(context, "accumulate"):
         carry(context, name, chains, moving, call.dtype, step, fallible=call.ufunc is np.power)
+    nbytes = sum(chunk.array.nbytes for chunk in chunks if chunk is not None)
+    context.run([partial(in_turn, tasks) for tasks in later.values()], nbytes)
     return from_chunks(context, layout, chunks, call.dtype)
+
+
+def _scan_integers(call: _Accumulation, before: Any, array: Any, out: Any) -> None:
+    """Running sums of integers, which wrap alike in any order, from a running slice where there is one."""
+    np.add.accumulate(array, axis=call.axis, dtype=call.dtype, out=out)
+    if before is not None:
+        np.add(out, before, out=out)
 
 
 def _scan_here(device: Device, call: _Accumulation, total: int, before: Any, array: Any, out: Any) -> None:
@@ -321,6 +341,7 @@ def _cumulative(ufunc: np.ufunc, x: Any, axis: Any, dtype: Any, out: Any, includ
         if a.ndim > 1:
             raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
         axis = 0
+    a = as_taken(ufunc, a, dtype)
     call = _checked("accumulate", ufunc, a, axis, dtype, out)
     if not include_initial:
         return accumulate(ufunc, a, axis, dtype, out)
@@ -387,6 +408,7 @@ def reduceat(
     for i in places.tolist():
         if not 0 <= i < n:
             raise IndexError(f"index {i} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+    a = as_taken(ufunc, a, dtype)
     call = _checked("reduceat", ufunc, a, axis, dtype, out, zeros)
     shape = (*a.shape[:at], len(places), *a.shape[at + 1 :])
     _fits(f"{ufunc.__name__}.reduceat", out, shape)

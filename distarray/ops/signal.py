@@ -14,6 +14,7 @@ from distarray.algorithms.local import at, everywhere, mapped
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, same_context
+from distarray.array.writing import deliver
 from distarray.context import Context
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
@@ -410,4 +411,4 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
             at_ = part if period is None else part.astype(float) % period
             return lib.interp(at_, lib.asarray(xp), lib.asarray(fp), left, right)
 
-        return mapped(context, [source.arrays], source.layout, model.dtype, local, "interp")
+        return deliver(mapped(context, [source.arrays], source.layout, model.dtype, local, "interp"), None)  # type: ignore[no-any-return]

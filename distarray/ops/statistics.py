@@ -11,10 +11,10 @@ from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
 from distarray.fusion.expr import call_site, warn_at
-from distarray.linalg.diagonals import diagonal
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros
+from distarray.ops.diagonals import diagonal
 from distarray.ops.joining import concatenate
 from distarray.ops.manipulation import atleast_2d, broadcast_to, squeeze
 

@@ -12,11 +12,11 @@ from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, same_context
 from distarray.array.writing import check_writable
-from distarray.linalg.diagonals import diagonal
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
 from distarray.ops.coordinates import eye
 from distarray.ops.creation import arange, empty, zeros
+from distarray.ops.diagonals import diagonal
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
 from distarray.ops.scans import accumulate

@@ -119,7 +119,7 @@ class vectorize:
     --------
     >>> import distarray as da
     >>> with da.init(devices=2, kind="host"):
-    ...     da.vectorize(lambda a, b: a if a > b else b)(da.arange(4.0), 2)
+    ...     da.vectorize(lambda a, b: a if a > b else b)(da.arange(4.0), 2.0)
     DistributedArray([2., 2., 2., 3.])
     """
 

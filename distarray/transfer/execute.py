@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.devices import Chunk, Device
+from distarray.geometry._spatial import remainder
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from distarray.geometry import ViewMap
 
 __all__ = [
-    "allocate", "copy_into", "fold_into", "gather_to_host", "halfway", "quiet", "redistribute", "resolve", "resolved_operand",
+    "allocate", "copy_into", "fill_all", "fold_into", "gather_to_host", "halfway",
+    "quiet", "redistribute", "resolve", "resolved_operand",
 ]  # fmt: skip
 
 
@@ -37,7 +39,8 @@ def planned(context: Context, source: Layout, target: Layout) -> Plan:
     found = context.layouts.remembered(key)
     if found is None:
         own = None if whole else [device.id for device in context.local_devices]
-        found = context.layouts.remember(key, plan(source, target, own))
+        with context.reporting():
+            found = context.layouts.remember(key, plan(source, target, own))
     return found  # type: ignore[no-any-return]
 
 
@@ -58,15 +61,24 @@ def allocate(
     mode's identity."""
     chunks: list[Chunk | None] = []
     with context.reporting():
-        for device_id, region in layout.chunks:
+        for device_id in layout.devices:
             device = context.by_id[device_id]
+            regions = layout.index_map.regions(device_id)
             if device.process != context.process:
-                chunks.append(None)
-            elif fill is None:
-                chunks.append(device.empty(region.shape, dtype, label))
-            else:
-                chunks.append(device.full(region.shape, dtype, fill.identity(dtype), label))
+                chunks += [None] * len(regions)
+                continue
+            own = device.empties([region.shape for region in regions], dtype, label)
+            if fill is not None:
+                fill_all(device, own, fill.identity(dtype))
+            chunks += own
     return chunks
+
+
+def fill_all(device: Device, chunks: Sequence[Chunk], value: Any) -> None:
+    """Set every element of chunks of one device to a scalar."""
+    joined = device.joined(chunks) if chunks else None
+    for array in [chunk.array for chunk in chunks] if joined is None else [joined]:
+        device.fill(array, value)
 
 
 def redistribute(
@@ -101,6 +113,25 @@ def redistribute(
     moves = planned(context, source.layout, target)
     itemsize = source.dtype.itemsize
     _enter(moves, itemsize, operation, explicit)
+    if moves.fill is None and (chunks is None or not moves.alias):
+        fresh_chunks = allocate(context, target, source.dtype, label=operation)
+    else:
+        fresh_chunks = _beside(context, moves, source, chunks, operation)
+    targets = [None if c is None else c.array for c in fresh_chunks]
+    _run(context, moves, source, targets, operation, aliased=chunks is not None)
+    if moves.moving and first.mode is target.mode is Mode.SUM and not first.index_map.covers:
+        for i, key in _unheld(context, first, target):  # a value, which the sum's identity is not
+            chunk = fresh_chunks[i]
+            if chunk is not None:
+                chunk.device.fill(chunk.array[key], Mode.SUM.unheld(source.dtype))
+    return fresh_chunks
+
+
+def _beside(
+    context: Context, moves: Plan, source: Operand, chunks: Sequence[Chunk | None] | None, operation: str
+) -> list[Chunk | None]:
+    """Chunks of a plan's target, of which some are filled, or are the source's own."""
+    target = moves.target
     fresh_chunks: list[Chunk | None] = []
     with context.reporting():
         for i, (device_id, region) in enumerate(target.chunks):
@@ -114,13 +145,6 @@ def redistribute(
                 fresh_chunks.append(device.full(region.shape, source.dtype, stands(source.dtype), operation))
             else:
                 fresh_chunks.append(device.empty(region.shape, source.dtype, operation))
-    targets = [None if c is None else c.array for c in fresh_chunks]
-    _run(context, moves, source, targets, operation, aliased=chunks is not None)
-    if moves.moving and first.mode is target.mode is Mode.SUM and not first.index_map.covers:
-        for i, key in _unheld(context, first, target):  # a value, which the sum's identity is not
-            chunk = fresh_chunks[i]
-            if chunk is not None:
-                chunk.device.fill(chunk.array[key], Mode.SUM.unheld(source.dtype))
     return fresh_chunks
 
 
@@ -132,9 +156,8 @@ def _unheld(context: Context, source: Layout, target: Layout) -> list[tuple[int,
         found = []
         for device in target.devices:
             for i, part in target.index_map.first_owned(device):
-                rest = [part]
-                for _, held in source.index_map.query(part):
-                    rest = [piece for region in rest for piece in region.difference(held)]
+                held = [region for _, region in source.index_map.query(part)]
+                rest = remainder(part, held, range(len(held)))
                 found += [(i, target.chunks[i][1].locate(piece).key) for piece in rest if piece.size]
         context.layouts.remember(key, found)
     return found

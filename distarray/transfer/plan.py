@@ -15,8 +15,9 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from distarray.errors import LayoutError
+from distarray.errors import LayoutComplexityError, LayoutError
 from distarray.geometry import IndexMap, Range, Region, blocks
+from distarray.geometry._spatial import MAX_PIECES
 from distarray.layout import Layout
 from distarray.modes import Mode
 
@@ -123,6 +124,8 @@ def plan(source: Layout, target: Layout, devices: Collection[int] | None = None)
     ------
     LayoutError
         The shapes differ.
+    LayoutComplexityError
+        More than 200,000 moves would be needed, and more than there are pairs of devices.
     """
     if source.shape != target.shape:
         raise LayoutError(
@@ -141,8 +144,9 @@ def plan(source: Layout, target: Layout, devices: Collection[int] | None = None)
     return _resolve(source, target, wanted)
 
 
-def waypoint(source: IndexMap, target: IndexMap) -> IndexMap | None:
-    """Blocks to move by way of, where two maps meet in far more pieces than each of them meets blocks in.
+def waypoint(source: IndexMap, target: IndexMap, least: int = MEETINGS, factor: int = 4) -> IndexMap | None:
+    """Blocks to move by way of, where two maps meet in far more pieces than each of them meets blocks in: in more than
+    `least`, and than `factor` times as many.
 
     That is so for block-cyclic maps of unlike blocks: of `a` and `b` strided regions a device, on k devices, up to
     ``k*k*a*b`` pairs meet, and ``k*k*(a + b)`` by way of blocks.
@@ -150,9 +154,9 @@ def waypoint(source: IndexMap, target: IndexMap) -> IndexMap | None:
     most = max((len(source.regions(d)) for d in source.devices), default=0)
     most *= max((len(target.regions(d)) for d in target.devices), default=0)
     strided = any(r[1] > 1 for index_map in (source, target) for _, region in index_map.chunks for r in region)
-    if most < MEETINGS // 16 or not strided:
+    if most < least // 16 or not strided:
         return None
-    few = max(MEETINGS, 4 * len(target.devices) * (len(source.chunks) + len(target.chunks)))
+    few = max(least, factor * len(target.devices) * (len(source.chunks) + len(target.chunks)))
     for _, region in source.chunks:
         few -= sum(1 for _ in target.query(region))
         if few < 0:
@@ -184,12 +188,21 @@ def _resolve(source: Layout, target: Layout, wanted: frozenset[int] | None) -> P
                     continue
                 keys = ((giver, src[giver][1].locate(part).key),)
                 steps.append(Step(taker, whole.locate(part).key, keys, False, part.size))
+        _limit(source, target, len(steps) + len(forwards))
     fill: Mode | None = None
     if target.mode in (Mode.SUM, Mode.PROD) and not target.index_map.is_disjoint:
         fill = target.mode
     elif source.is_partial and not source.index_map.covers:
         fill = source.mode
     return Plan(source, target, fill, alias, tuple(steps), tuple(forwards), moving=True)
+
+
+def _limit(source: Layout, target: Layout, count: int) -> None:
+    if count > MAX_PIECES and count > len(source.devices) * len(target.devices):
+        raise LayoutComplexityError(
+            f"a move from {len(source.chunks)} regions to {len(target.chunks)} needs more than {MAX_PIECES} pieces: go by way of "
+            "blocks, with x.reshard(distarray.blocks(0)).reshard(layout), or use larger or fewer regions"
+        )
 
 
 def _targets(
@@ -298,6 +311,7 @@ def _spread(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Pl
             own = target.index_map.chunk_ids(device)
             for taker in [chunk for chunk, _ in target.index_map.query(held) if chunk in own]:
                 rest = _take(rest, dst[taker][1], taker, placed)
+                _limit(source, target, len(rest) + len(placed))
         for region in rest:
             for cell_id, part in target.index_map.query_cells(region):
                 placed.append((target.index_map.cells[cell_id].holders[0], part))
@@ -306,6 +320,7 @@ def _spread(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Pl
                 if wanted is None or device in wanted or dst[taker][0] in wanted:
                     keys = ((giver, held.locate(piece).key),)
                     steps.append(Step(taker, dst[taker][1].locate(piece).key, keys, accumulate, piece.size))
+        _limit(source, target, len(steps))
     return Plan(source, target, target.mode, {}, tuple(steps), (), moving=True)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import distarray as da
 from conformance.checking import assert_same, both
 from conformance.contexts import context, examples
+from conformance.ranks import SHARES, on_ranks
 from conformance.strategies import NUMPY, arrays, device_counts, dtypes, operands
 
 
@@ -164,3 +165,39 @@ def test_broadcast(four: Any) -> None:
     assert [*got] == [*expected]
     with pytest.raises(ValueError, match="broadcast"):
         da.broadcast(da.zeros(2), da.zeros(3))
+
+
+@pytest.mark.parametrize("shares", SHARES)
+def test_on_several_processes(shares: Any) -> None:
+    a = np.arange(24.0).reshape(6, 4)
+
+    def program(*_: Any) -> list[Any]:
+        results: list[Any] = []
+        for layout in (da.blocks(0), da.blocks(1), da.cyclic(0, 1)):
+            x = da.asarray(a, layout=layout)
+            half, thirds = np.frompyfunc(lambda v: v / 2, 1, 1), da.vectorize(lambda v, w: v // 3 + w)
+            results += [half(x).get(), thirds(x, x[0]).get(), da.r_[x[:, 0], 5, 0:3].get(), da.mgrid[0:3, 0:2].get()]
+            results += [x.byteswap().byteswap().get(), x.view(np.int64).get(), [*x.flat], x.flat[3:9].get()]
+            x.flat[[1, 2]] = 7
+            x.flat[4:20:3] = [1, 2]
+            y = x.copy()
+            y.resize((5, 3))
+            results += [x.get(), y.get(), da.add.outer(x[0], x[1]).get()]
+        return results
+
+    x = a.copy()
+    x.flat[[1, 2]] = 7
+    x.flat[4:20:3] = [1, 2]
+    expected: list[Any] = [
+        a / 2,
+        a // 3 + a[0],
+        np.r_[a[:, 0], 5, 0:3],
+        np.mgrid[0:3, 0:2],
+        a,
+        a.view(np.int64),
+        [*a.flat],
+    ]
+    expected += [a.flat[3:9], x, np.resize(x, (5, 3)), np.add.outer(x[0], x[1])]
+    for results in on_ranks(shares, program):
+        for got, want in zip(results, expected * 3, strict=True):
+            np.testing.assert_array_equal(got, want)

@@ -33,7 +33,9 @@ def test_what_is_missing_is_known():
     missing = {
         f"{f.__module__}.{f.__name__}"
         for f in overrides.get_overridable_numpy_array_functions()
-        if f not in FUNCTIONS and f.__name__ not in elsewhere  # like= stands for these under another object
+        if f not in FUNCTIONS
+        and f.__name__ not in elsewhere  # like= stands for these under another object
+        and not f.__module__.startswith("numpy.polynomial")  # arithmetic alone, and overridable only where imported
     }
     assert not {name for name in missing if name.rpartition(".")[2] not in SAVING}, missing
 

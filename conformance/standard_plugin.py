@@ -1,5 +1,6 @@
-"""distarray's namespace as the public suite of the array API standard gets it, and the suite's plugin: what
-``conformance/standard.py`` has pytest load. It exists apart from it, since it runs inside the suite's processes.
+"""The plugin with which the public suite of the array API standard runs here: it makes the set-up, and the namespace that
+the suite tests (``conformance/standard_namespace.py``). Apart from ``conformance/standard.py``, which starts the suite's
+processes, since it runs inside them.
 
 The environment variable ``STANDARD_SETUP`` names the set-up: a number of devices; ``scattered``, four devices with every
 array that is created in another layout and mode; or ``mpi``.
@@ -10,7 +11,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from random import Random
+from random import Random, seed
 from typing import Any
 from zlib import crc32
 
@@ -74,9 +75,14 @@ def _set_up() -> None:
         da.context._Default.context = session.context(session.shares(DEVICES))
     else:
         da.init(devices=DEVICES if SETUP == "scattered" else int(SETUP), kind="host")
-    globals().update({name: getattr(da, name) for name in dir(da) if not name.startswith("__") or "array" in name})
+
+
+def namespace() -> dict[str, Any]:
+    """What the suite gets."""
+    names = {name: getattr(da, name) for name in dir(da) if not name.startswith("__") or "array" in name}
     if SETUP == "scattered":
-        globals().update({name: _scattering(getattr(da, name)) for name in CREATION})
+        names |= {name: _scattering(getattr(da, name)) for name in CREATION}
+    return names
 
 
 _set_up()
@@ -93,6 +99,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Under MPI: what one rank finds in a test, all of them find."""
+    seed(pyfuncitem.nodeid)  # some tests draw by the random module, and all ranks must draw the same
     if mpi.session() is None:
         return None
     mpi.run_item(pyfuncitem)

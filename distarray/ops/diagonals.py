@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from distarray.array.functions import implements
+from distarray.array.place import arrays
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
-from distarray.linalg.matrices import arrays
 
 __all__ = ["cross", "diagonal", "trace"]
 

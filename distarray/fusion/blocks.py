@@ -1,0 +1,324 @@
+"""A program over host arrays in one pass: block by block, each step into memory that the thread has touched before.
+
+A step that allocates its result pays page faults on every block, which cost more than the arithmetic. So the steps'
+results are given registers, as a compiler gives them: as few as live at once, each of a fixed number of bytes, kept by
+the thread from one evaluation to the next. What is the same for all blocks is computed once, the last step writes the
+result itself. NumPy's own ufuncs do the work: its bits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.devices.pool import ALIGNMENT
+from distarray.fusion.expr import ASTYPE, real_part
+from distarray.fusion.notes import Notes, call_numpy, is_same
+from distarray.fusion.program import Instruction, Program
+
+__all__ = ["CUT_FREE", "REGISTER_BYTES", "Schedule", "run_blocks", "schedule", "worth_blocks"]
+
+REGISTER_BYTES = 1 << 18
+"""Of a register. Its blocks are 2¹⁵ float64: smaller ones lose to the interpreter lock where two threads work."""
+
+KEPT = 12
+"""The most registers that a thread keeps: 3 MiB."""
+
+CUT_FREE = frozenset(
+    """add subtract multiply divide true_divide negative positive absolute fabs sqrt square reciprocal floor ceil trunc rint
+    conjugate sign maximum minimum fmax fmin equal not_equal less less_equal greater greater_equal logical_and logical_or
+    logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert left_shift right_shift isnan isinf isfinite signbit
+    copysign astype floor_divide remainder fmod divmod modf nextafter spacing gcd lcm bitwise_count""".split()
+)
+"""Ufuncs whose result for an element is the same bits however the array is strided; the others (exp, sin, …) may take
+another code path for strided data, so that overlapping chunks feed them contiguous data."""
+
+
+def _register() -> Any:
+    memory = np.empty(REGISTER_BYTES + ALIGNMENT, np.uint8)
+    start = -memory.__array_interface__["data"][0] % ALIGNMENT
+    return memory[start : start + REGISTER_BYTES]
+
+
+class _Registers(threading.local):
+    """Memory of one thread. Taken and given back, since a handler of floating-point conditions may evaluate too."""
+
+    def __init__(self) -> None:
+        self.free: list[Any] = []
+
+    def take(self, count: int) -> list[Any]:
+        taken: list[Any] = []
+        while len(taken) < count:
+            taken.append(self.free.pop() if self.free else _register())
+        return taken
+
+    def give(self, taken: Sequence[Any]) -> None:
+        self.free.extend(taken[: max(0, KEPT - len(self.free))])
+
+
+_REGISTERS = _Registers()
+
+
+class Schedule(NamedTuple):
+    """A program's steps as `run_blocks` calls them.
+
+    Attributes
+    ----------
+    picks : tuple of tuple of int
+        For each step, where its arguments stand: leaves first, then constants, then steps' results.
+    constants : tuple
+    registers : tuple of int
+        For each step, the number of its register; -1 where it writes the result.
+    needed : int
+        How many registers.
+    itemsize : int
+        Of the largest element that a register holds.
+    """
+
+    program: Program
+    leaves: int
+    picks: tuple[tuple[int, ...], ...]
+    constants: tuple[Any, ...]
+    registers: tuple[int, ...]
+    needed: int
+    itemsize: int
+
+
+def schedule(program: Program, leaves: int, dtype: Any) -> Schedule:
+    """Give every step a register that is free while its value lives. `dtype`: of the array that is written."""
+    steps = program.steps
+    direct = steps[-1].dtype == dtype
+    constants = [v for step in steps for k, v in step.args if k == "const"]
+    first = leaves + len(constants)
+    picks: list[tuple[int, ...]] = []
+    ends = list(range(len(steps)))
+    number = leaves
+    for i, step in enumerate(steps):
+        mine = []
+        for kind, value in step.args:
+            if kind == "leaf":
+                mine.append(value)
+            elif kind == "const":
+                mine.append(number)
+                number += 1
+            else:
+                mine.append(first + value)
+                ends[value] = i
+        picks.append(tuple(mine))
+    ends[-1] = len(steps)  # where the result is of another dtype, it is read once more
+    registers: list[int] = []
+    free: list[int] = []
+    count = 0
+    for i, step in enumerate(steps):
+        inputs = {v for k, v in step.args if k == "step" and ends[v] == i and registers[v] >= 0}
+        same = [v for v in inputs if steps[v].dtype == step.dtype]
+        if direct and i == len(steps) - 1:
+            registers.append(-1)
+        elif same and not step.masked and step.ufunc.__name__ in CUT_FREE and step.ufunc.__name__ != "astype":
+            registers.append(registers[same[0]])
+            inputs.remove(same[0])
+        elif free:
+            registers.append(free.pop())
+        else:
+            registers.append(count)
+            count += 1
+        free.extend([registers[v] for v in inputs])
+    itemsize = max(step.dtype.itemsize for step in steps)
+    return Schedule(program, leaves, tuple(picks), tuple(constants), tuple(registers), count, itemsize)
+
+
+def worth_blocks(program: Program, out: Any) -> bool:
+    """Whether blocks gain anything: there are temporaries, and they are large."""
+    steps = program.steps
+    if program.result[0] != "step" or not out.ndim or out.nbytes <= REGISTER_BYTES:
+        return False
+    return len(steps) > 1 or steps[0].masked or steps[0].dtype != out.dtype
+
+
+def _flat(arrays: Sequence[Any]) -> list[Any] | None:
+    """The arrays in one axis, where all of more than one element lie in C order in one shape."""
+    shape = arrays[0].shape
+    for array in arrays:
+        if array.ndim and (array.shape != shape or not array.flags.c_contiguous):
+            return None
+    return [array.reshape(-1) if array.ndim else array for array in arrays]
+
+
+def _cut(out: Any, most: int) -> Iterator[tuple[slice, ...]]:
+    """Blocks of at most `most` elements, cut along the axes of the largest strides."""
+    key = [slice(None)] * out.ndim
+    order = sorted([a for a in range(out.ndim) if out.shape[a] > 1], key=lambda a: -abs(out.strides[a]))
+    size = out.size
+
+    def cut(depth: int, size: int) -> Iterator[tuple[slice, ...]]:
+        if size <= most or depth == len(order):
+            yield tuple(key)
+            return
+        axis = order[depth]
+        line = size // out.shape[axis]
+        rows = max(1, most // line)
+        for low in range(0, out.shape[axis], rows):
+            key[axis] = slice(low, min(low + rows, out.shape[axis]))
+            yield from cut(depth + 1, line * min(rows, out.shape[axis] - low)) if rows == 1 else (tuple(key),)
+        key[axis] = slice(None)
+
+    return cut(0, size)
+
+
+def _part(array: Any, key: tuple[slice, ...], moving: Sequence[int]) -> Any:
+    """What of an operand meets a block of the result; `moving` are the operand's axes that are not broadcast."""
+    lead = len(key) - array.ndim
+    return array[tuple([key[lead + a] if a in moving else slice(None) for a in range(array.ndim)])]
+
+
+def _like(args: Sequence[Any], shape: tuple[int, ...], dtype: Any, buffer: Any) -> Any:
+    """An array in a register, in the order of axes in which NumPy itself would allocate the result."""
+    arrays = [a for a in args if isinstance(a, np.ndarray) and a.ndim]
+    if len(shape) < 2 or all(a.flags.c_contiguous and a.shape == shape for a in arrays):
+        return np.ndarray(shape, dtype, buffer)
+    flags: Any = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
+    dtypes: Any = [None] * len(arrays) + [dtype]
+    model = np.nditer([*arrays, None], order="K", op_flags=flags, op_dtypes=dtypes)
+    strides = model.operands[-1].strides
+    order = sorted(range(len(shape)), key=lambda a: -abs(strides[a]))
+    found = np.ndarray([shape[a] for a in order], dtype, buffer)
+    return found.transpose([order.index(a) for a in range(len(order))])
+
+
+_WORDS = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+
+
+def _selected(args: Sequence[Any], into: Any) -> bool:
+    """Choose between two arrays or scalars of one dtype by a mask: ``y ^ ((x ^ y) & -mask)`` on their bits, which costs a
+    quarter of a masked copy. False where it does not serve."""
+    x, mask, y = args
+    word = _WORDS.get(into.dtype.itemsize)
+    if word is None or np.shape(mask) != into.shape:
+        return False
+    for value in (x, y):
+        if not isinstance(value, (np.ndarray, np.generic)) or value.dtype != into.dtype:
+            return False
+        if value.ndim and value.shape != into.shape:
+            return False
+    if isinstance(y, np.ndarray) and np.may_share_memory(y, into) and not is_same(y, into):
+        return False
+    taken = _REGISTERS.take(2)
+    try:
+        holds = np.ndarray(into.shape, bool, taken[1])
+        bits, differ = (_like((into,), into.shape, word, register) for register in taken)
+        np.not_equal(mask.view(np.uint8), 0, out=holds)
+        np.negative(holds.view(np.uint8), out=bits, dtype=word, casting="unsafe")
+        first, second = x.view(word), y.view(word)
+        np.bitwise_xor(first, second, out=differ)
+        np.bitwise_and(differ, bits, out=differ)
+        np.bitwise_xor(differ, second, out=into.view(word))
+    finally:
+        _REGISTERS.give(taken)
+    return True
+
+
+def run_blocks(plan: Schedule, operands: Sequence[Any], out: Any, strict: bool, notes: Notes) -> None:
+    """Compute a program into `out`."""
+    taken = _REGISTERS.take(plan.needed)
+    try:
+        _Pass(plan, operands, out, strict, notes, taken).run()
+    finally:
+        _REGISTERS.give(taken)
+
+
+class _Pass:
+    """One program over one cell."""
+
+    def __init__(
+        self,
+        plan: Schedule,
+        operands: Sequence[Any],
+        out: Any,
+        strict: bool,
+        notes: Notes,
+        registers: Sequence[Any],
+    ) -> None:
+        self.plan, self.strict, self.notes, self.registers = plan, strict, notes, registers
+        arrays = [out, *operands]
+        self.out, *self.operands = _flat(arrays) or arrays
+        self.direct = out.dtype == plan.program.steps[-1].dtype
+        self.first = plan.leaves + len(plan.constants)
+        self.values: list[Any] = [None] * (self.first + len(plan.program.steps))
+        self.values[plan.leaves : self.first] = plan.constants
+
+    def run(self) -> None:
+        plan, out, values = self.plan, self.out, self.values
+        steps = plan.program.steps
+        most = max(1, REGISTER_BYTES // plan.itemsize)
+        moving: dict[int, list[int]] = {}
+        for k, array in enumerate(self.operands):
+            axes = [a for a in range(array.ndim) if array.shape[a] > 1]
+            if axes:
+                moving[k] = axes
+            else:
+                values[k] = array
+        varying = self._hoisted(moving)
+        shape = None
+        for key in _cut(out, most):
+            block = out[key]
+            for k, axes in moving.items():
+                values[k] = _part(self.operands[k], key, axes)
+            if self.direct:
+                values[self.first + len(steps) - 1] = block
+            if block.shape != shape:
+                shape = block.shape
+                self._furnish(varying)
+            self._block(varying)
+            if not self.direct:
+                self.notes.cast(block, real_part(values[-1], block.dtype))
+
+    def _hoisted(self, moving: dict[int, list[int]]) -> list[int]:
+        """The steps that differ from block to block. The others are computed, once."""
+        plan = self.plan
+        steps = plan.program.steps
+        changing = set(moving)
+        varying = []
+        for i, step in enumerate(steps):
+            last = i == len(steps) - 1
+            if last or not changing.isdisjoint(plan.picks[i]):
+                changing.add(self.first + i)
+                varying.append(i)
+            else:
+                self.notes.step = step
+                self.values[self.first + i] = call_numpy(step, self._args(i, step), None)
+        return varying
+
+    def _args(self, i: int, step: Instruction) -> list[Any]:
+        args = [self.values[p] for p in self.plan.picks[i]]
+        if self.strict and step.ufunc.__name__ not in CUT_FREE:
+            args = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) and a.ndim else a for a in args]
+        return args
+
+    def _furnish(self, varying: Sequence[int]) -> None:
+        """Views of the registers for blocks of a new shape."""
+        plan = self.plan
+        steps = plan.program.steps
+        for i in varying:
+            if self.direct and i == len(steps) - 1:
+                continue
+            args = self._args(i, steps[i])
+            shape = np.broadcast_shapes(*[np.shape(a) for a in args])
+            self.values[self.first + i] = _like(args, shape, steps[i].dtype, self.registers[plan.registers[i]])
+
+    def _block(self, varying: Sequence[int]) -> None:
+        plan, values, first, notes = self.plan, self.values, self.first, self.notes
+        steps, picks, strict = plan.program.steps, plan.picks, self.strict
+        for i in varying:
+            step = notes.step = steps[i]
+            into = values[first + i]
+            if step.masked or step.loud or strict:
+                args = self._args(i, step)
+                if step.loud:
+                    notes.loudly(step, args, into)
+                elif step.ufunc is not ASTYPE or not step.masked or not _selected(args, into):
+                    call_numpy(step, args, into)
+            else:
+                step.ufunc(*[values[p] for p in picks[i]], out=into, **step.kwargs)

@@ -1,0 +1,143 @@
+"""Floating-point conditions on host devices: heard while devices work, and given once, in the caller's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from distarray.fusion.expr import Conversion, call_site, is_loud, warn_at
+from distarray.fusion.program import Instruction, Program
+
+__all__ = ["Notes", "call_numpy", "is_same"]
+
+
+def call_numpy(step: Instruction, args: Sequence[Any], into: Any) -> Any:
+    """One step on the host, into an array where there is one; only where its mask holds, if it has one."""
+    if not step.masked:
+        if into is None:
+            return step.ufunc(*args, **step.kwargs)
+        return step.ufunc(*args, out=into, **step.kwargs)
+    *inputs, mask, initial = args
+    if into is not None and is_same(initial, into) and not _meet(mask, into):
+        step.ufunc(*inputs, out=into, where=mask, **step.kwargs)  # what stands elsewhere is there
+        return into
+    if into is None or any(_meet(a, into) for a in args):
+        fresh = np.empty(np.broadcast_shapes(*[np.shape(a) for a in args]), step.dtype)
+    else:
+        fresh = into
+    np.copyto(fresh, initial, casting="unsafe")
+    try:
+        step.ufunc(*inputs, out=fresh, where=mask, **step.kwargs)
+    except FloatingPointError:  # raised behind NumPy's loop: what is written in place is then written
+        _hand_over(fresh, into)
+        raise
+    return _hand_over(fresh, into)
+
+
+def _meet(array: Any, into: Any) -> bool:
+    return isinstance(array, np.ndarray) and np.may_share_memory(into, array)
+
+
+def is_same(array: Any, into: Any) -> bool:
+    """Whether two arrays are the same elements of the same memory."""
+    return isinstance(array, np.ndarray) and (
+        array is into
+        or (
+            array.shape == into.shape
+            and array.strides == into.strides
+            and array.dtype == into.dtype
+            and array.__array_interface__["data"] == into.__array_interface__["data"]
+        )
+    )
+
+
+def _hand_over(fresh: Any, into: Any) -> Any:
+    if into is None or fresh is into:
+        return fresh
+    np.copyto(into, fresh)
+    return into
+
+
+class Notes:
+    """Floating-point conditions met during an evaluation: (condition, step), each given as one warning afterwards."""
+
+    _KINDS = ("divide", "over", "under", "invalid")
+    _WORDS: ClassVar[dict[str, str]] = {
+        "divide by zero": "divide",
+        "overflow": "over",
+        "underflow": "under",
+        "invalid value": "invalid",
+    }
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[str, int], Instruction] = {}
+        self.step: Any = None
+        self.handler: Any = np.geterrcall()
+        self.now: dict[str, Any] = dict(np.geterr())
+        self.failed: FloatingPointError | None = None
+
+    def as_numpy(self, step: Instruction) -> Any:
+        """A context in which NumPy does about conditions what the user asked for."""
+        return np.errstate(call=self.handler, **step.errors)
+
+    def loudly(self, step: Instruction, args: Sequence[Any], into: Any) -> Any:
+        """Call a step so, to its end in every chunk: an array that is written in place is then written whole, as NumPy
+        does, which looks for errors behind its loops."""
+        if into is None:
+            into = np.empty(np.broadcast_shapes(*[np.shape(a) for a in args]), step.dtype)
+        try:
+            with self.as_numpy(step):
+                return call_numpy(step, args, into)
+        except FloatingPointError as error:
+            self.failed = self.failed or error
+            return into
+
+    def cast(self, out: Any, source: Any) -> None:
+        """The last conversion, into the array that is written: in the state of the write, and also to its end."""
+        self.step = None
+        if is_loud(self.now):
+            state = np.errstate(call=self.handler, **self.now)
+        else:
+            state = np.errstate(call=self, **{kind: "call" if how == "warn" else how for kind, how in self.now.items()})
+        try:
+            with state:
+                np.copyto(out, source, casting="unsafe")
+        except FloatingPointError as error:
+            self.failed = self.failed or error
+
+    def listening_to(self, errors: dict[str, Any]) -> Any:
+        """A context in which NumPy reports here what one operation's `errors` warn of."""
+        wanted: dict[str, Any] = {kind: "call" if how == "warn" else how for kind, how in errors.items()}
+        if "call" not in wanted.values():
+            return np.errstate(**wanted)
+        if any(how not in ("call", "ignore") for how in wanted.values()) or "call" in errors.values():
+            return np.errstate(**errors)
+        return np.errstate(call=self, **wanted)
+
+    def listening(self, program: Program) -> Any:
+        """A context in which NumPy reports here what the quiet steps warn of."""
+        quiet = [step.errors for step in program.steps if not step.loud]
+        wanted: dict[str, Any] = {
+            kind: "call" if any(errors[kind] == "warn" for errors in quiet) else "ignore" for kind in self._KINDS
+        }
+        return np.errstate(call=self, **wanted)
+
+    def __call__(self, condition: str, flag: int) -> None:
+        step = self.step
+        if step is None:
+            self.seen.setdefault((condition, 0), _CAST)
+        elif step.errors[self._WORDS.get(condition, "invalid")] == "warn":
+            self.seen.setdefault((condition, id(step)), step)
+
+    def finish(self) -> None:
+        """Raise what a loud step met; else warn, once for each condition and step."""
+        if self.failed is not None:
+            raise self.failed
+        for (condition, _), step in self.seen.items():
+            name = "cast" if step is _CAST or isinstance(step.ufunc, Conversion) else step.ufunc.__name__
+            warn_at(call_site() if step is _CAST else step.site, f"{condition} encountered in {name}")
+
+
+_CAST = Instruction(np.positive, (), {}, None, {}, ("", 0, {}), False, False)
