@@ -28,6 +28,7 @@ class State(Protocol):
 
     _context: Context
     _fresh: Any
+    _home: int
     _kin: Layout | None
     _reach: tuple[Any, ...] | None
     _storage: Storage | None
