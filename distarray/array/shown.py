@@ -28,6 +28,7 @@ class State(Protocol):
 
     _context: Context
     _fresh: Any
+    _home: int
     _kin: Layout | None
     _reach: tuple[Any, ...] | None
     _storage: Storage | None
@@ -46,7 +47,7 @@ def seen(x: State) -> Any:
     fresh = x._fresh
     if fresh is not None:
         return fresh.array if type(fresh) is Chunk else fresh
-    array = x._storage.version.chunks[layout.home].array  # type: ignore[union-attr]
+    array = x._storage.version.chunks[x._home].array  # type: ignore[union-attr]
     for step in x._reach:  # type: ignore[union-attr]
         array = step(array)
     return array
@@ -71,6 +72,7 @@ def _found(x: State) -> Layout | None:
             if shown is None or shown.twins or home not in shown.sources:
                 return None
             x._reach = (partial(follow, shown.paths[shown.sources.index(home)], xp=np),)
+    x._home = home
     x._kin = layout
     return layout
 

@@ -52,8 +52,8 @@ class DistributedArray:
     """
 
     __slots__ = (
-        "__weakref__", "_context", "_detached", "_dtype", "_fresh", "_kin", "_map", "_node", "_reach", "_shape", "_storage",
-        "_writable",
+        "__weakref__", "_context", "_detached", "_dtype", "_fresh", "_home", "_kin", "_map", "_node", "_reach", "_shape",
+        "_storage", "_writable",
     )  # fmt: skip
 
     __array_priority__ = 100.0
@@ -70,7 +70,8 @@ class DistributedArray:
         tuple[Callable[[Any], Any], ...] | None
     )  # the steps from a chunk that holds all to what the view shows, if known
     _fresh: Any  # of a whole array that is in no storage yet: its one chunk here, or a NumPy scalar
-    _kin: Layout | None  # where all of the storage has a home in this process, if that is known
+    _kin: Layout | None  # how it lies where one chunk of this process shows all of it, if that is known
+    _home: int  # and the number of that chunk
     _writable: bool | None  # None: made read-only by the user
     _detached: bool
 
@@ -101,6 +102,7 @@ class DistributedArray:
         self._reach = () if view is None else None
         self._fresh = None
         self._kin = None
+        self._home = -1
         self._writable = writable
         self._detached = detached
         return self
@@ -134,6 +136,7 @@ class DistributedArray:
                         assert self._node is not None
                         version = demand(self._node)
                     self._storage = Storage(self._context, version)
+                    self._home = version.layout.home
                     self._node = self._fresh = None
                 storage = self._storage
         return storage
@@ -164,7 +167,7 @@ class DistributedArray:
     def _take(self, other: DistributedArray) -> None:
         """Become what another array is, as an in-place change of shape does."""
         self._shape, self._storage, self._node, self._fresh = other._shape, other._own(), None, None
-        self._map, self._reach, self._kin = other._map, other._reach, other._kin
+        self._map, self._reach, self._kin, self._home = other._map, other._reach, other._kin, other._home
 
     @property
     def _view(self) -> ViewMap | None:

@@ -15,7 +15,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from operator import add, itemgetter, mul, setitem, sub
+from operator import add, and_, itemgetter, mul, or_, setitem, sub, xor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +26,10 @@ from distarray.array.shown import chunk_of, seen
 from distarray.array.state import DistributedArray
 from distarray.fusion.expr import call_site
 from distarray.storage import Storage, writable_chunks
+from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
+    from distarray.context import Context
     from distarray.layout import Layout
 
 __all__ = ["apply", "assign", "binary", "call", "cast", "function", "in_place", "item", "update"]
@@ -39,6 +41,7 @@ _NUMBERS = _PYTHON | {
 """Types of scalars that NumPy takes as they are."""
 
 _COMPLEX = frozenset((complex, np.complex64, np.complex128))
+_ALONE = _NUMBERS - _COMPLEX
 _REAL = frozenset("biuf")
 _TAKEN: dict[Any, frozenset[type]] = {
     np.dtype(np.float64): _NUMBERS - _COMPLEX,
@@ -47,7 +50,9 @@ _TAKEN: dict[Any, frozenset[type]] = {
     np.dtype(np.bool): _NUMBERS,
 }
 """Scalars that go into an element of a dtype without a floating-point condition."""
-_SCALAR: dict[Any, Any] = {np.add: add, np.subtract: sub, np.multiply: mul}
+_SCALAR: dict[Any, Any] = {
+    np.add: add, np.subtract: sub, np.multiply: mul, np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor
+}  # fmt: skip
 """What NumPy's numbers do themselves, with the bits of its ufuncs, faster."""
 _KINDS = frozenset("biufc")
 _array = np.ndarray
@@ -107,6 +112,7 @@ def _wrapped(like: DistributedArray, layout: Layout, result: Any, plain: bool = 
         found._detached = True
     found._dtype = dtype
     found._node = found._storage = found._map = None
+    found._home = -1
     found._reach = ()
     found._writable = True
     return found
@@ -116,6 +122,7 @@ def _values(inputs: Sequence[Any], limit: int) -> tuple[list[Any], DistributedAr
     """The operands as NumPy takes them, where they lie alike and are small, and the first array among them."""
     values = []
     first: DistributedArray | None = None
+    largest = 0
     for item in inputs:
         kind = type(item)
         if kind is DistributedArray:
@@ -124,8 +131,12 @@ def _values(inputs: Sequence[Any], limit: int) -> tuple[list[Any], DistributedAr
                 return None
             if first is None:
                 first = item
-            elif item._kin.kin is not first._kin.kin:  # type: ignore[union-attr]
-                return None
+            elif item._kin is not first._kin:
+                if not _meet(item, first._context, first._kin):
+                    return None
+                if value.size > largest:
+                    first = item
+            largest = max(largest, value.size)
         elif kind in _NUMBERS:
             value = item
         elif kind is _array and item.dtype.kind in _KINDS and item.size <= limit:
@@ -173,9 +184,13 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
             return calls.binary(ufunc, left, right, array)
         kin = other._kin
         fits = kin is layout or kin.kin is layout.kin
+        if not fits and _meet(other, context, layout):
+            fits = True
+            if b.size > a.size:
+                layout = kin
         if array._shape == other._shape:
             if not array._shape:
-                if type(a) is type(b) is np.float64:
+                if type(a) in _ALONE and type(b) in _ALONE:
                     function = _SCALAR.get(ufunc, ufunc)
             elif not layout.small and not kin.small:
                 fits = fits and a.size <= context.small
@@ -185,6 +200,8 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
     elif kind in _NUMBERS:
         b = other
         fits = layout.small or a.size <= context.small
+        if type(a) in _ALONE and kind in _ALONE:
+            function = _SCALAR.get(ufunc, ufunc)
     elif kind is _array:
         b = other
         plain = False
@@ -284,7 +301,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     if storage is not None:
         if storage.exposed:
             return False
-        if _unshared(storage):  # what shows the old chunk, shows the copy now
+        if _unshared(storage, target._home):  # what shows the old chunk, shows the copy now
             found = _values((*inputs, target), context.small)
             assert found is not None
     try:
@@ -297,10 +314,9 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     return True
 
 
-def _unshared(storage: Storage) -> bool:
-    """Make the one chunk of a storage safe to write to in part; whether it is another one now."""
+def _unshared(storage: Storage, home: int) -> bool:
+    """Make one chunk of a storage safe to write to in part; whether it is another one now."""
     version = storage.version
-    home = version.layout.home
     if not version.pinned() and not version.chunks[home].shared:  # type: ignore[union-attr]
         return False
     with storage.context.lock:
@@ -384,70 +400,184 @@ def _basic(key: Any) -> bool:
 
 
 def item(x: DistributedArray, key: Any) -> Any:
-    """``x[key]`` of a whole array for a basic key: a view, or a detached scalar; NotImplemented where it isn't so."""
-    if x._detached or not _basic(key):
+    """``x[key]`` for a basic key that one chunk here shows all of: a view, or a detached scalar; else NotImplemented."""
+    if x._detached:
         return NotImplemented
+    if not _basic(key):
+        key = _plain(key)
+        if key is None:
+            return NotImplemented
+        if type(key) is _array:
+            return _chosen(x, key)
     array = seen(x)
+    layout, home, reach, inner = x._kin, x._home, x._reach, key
     if array is None:
-        return _element(x, key)
+        found = _within(x, key)
+        if found is None:
+            return NotImplemented
+        layout, home, inner = found
+        array = x._storage.version.chunks[home].array  # type: ignore[union-attr]
+        reach = ()
     try:
-        shown = array[key]
+        shown = array[inner]
     except IndexError:
         return NotImplemented
     if type(shown) is not _array:
-        return _wrapped(x, x._kin, shown)  # type: ignore[arg-type]
+        return _wrapped(x, layout, shown)  # type: ignore[arg-type]
     storage = x._storage
     if storage is None:
         storage = x._own()
-    reach = x._reach
-    found: DistributedArray = _new(DistributedArray)
-    found._context = x._context
-    found._shape = shown.shape
-    found._dtype = x._dtype
-    found._node = found._fresh = None
-    found._storage = storage
-    found._kin = x._kin
-    found._map = (x._map, x._shape, key, storage.version.layout.shape)
-    found._reach = (*reach, itemgetter(key))  # type: ignore[misc]
-    found._writable = x._writable
-    found._detached = False
+        home = layout.home  # type: ignore[union-attr]
+    view: DistributedArray = _new(DistributedArray)
+    view._context = x._context
+    view._shape = shown.shape
+    view._dtype = x._dtype
+    view._node = view._fresh = None
+    view._storage = storage
+    view._kin = layout
+    view._home = home
+    view._map = (x._map, x._shape, key, storage.version.layout.shape)
+    view._reach = (*reach, itemgetter(inner))  # type: ignore[misc]
+    view._writable = x._writable
+    view._detached = False
     if len(reach) >= DEEP:  # type: ignore[arg-type]
-        found._kin = found._reach = None
-    return found
+        view._kin = view._reach = None
+    return view
+
+
+def _plain(key: Any) -> Any:
+    """A key of integers that are values here (NumPy's, or detached ones of ours) as Python's, an array that is an index or a
+    mask as NumPy's; None for what the general way has to read."""
+    if watching.get() is not None:  # what goes to Python is counted
+        return None
+    if type(key) is DistributedArray and not key._detached:
+        return seen(key) if key._dtype.kind in "iub" else None
+    parts: list[Any] = []
+    for part in key if type(key) is tuple else (key,):
+        if type(part) is slice:
+            bounds = [_number(bound) for bound in (part.start, part.stop, part.step)]
+            if _ABSENT in bounds:
+                return None
+            parts.append(slice(*bounds))
+        elif part is None or part is Ellipsis:
+            parts.append(part)
+        else:
+            number = _number(part)
+            if number is _ABSENT:
+                return None
+            parts.append(number)
+    return tuple(parts)
+
+
+_ABSENT = object()
+
+
+def _number(bound: Any) -> Any:
+    """A bound or position as a Python integer, None as it is; `_ABSENT` for others."""
+    if bound is None or type(bound) is int:
+        return bound
+    number = bound._fresh if type(bound) is DistributedArray else bound
+    return int(number) if isinstance(number, np.integer) else _ABSENT
+
+
+def _chosen(x: DistributedArray, key: Any) -> Any:
+    """``x[key]`` of a small whole array for an index array or a mask."""
+    array = seen(x)
+    limit = x._context.small
+    if array is None or not array.ndim or not array.size or array.size > limit:
+        return NotImplemented
+    if key.size * (array.size // array.shape[0] if key.dtype.kind != "b" else 1) > limit:
+        return NotImplemented
+    try:
+        return _wrapped(x, x._kin, array[key])  # type: ignore[arg-type]
+    except IndexError:
+        return NotImplemented
+
+
+def _within(x: DistributedArray, key: Any) -> tuple[Layout, int, Any] | None:
+    """Of an array that is cut into few boxes, all in this process: the chunk that holds all that a key shows, the key in it,
+    and the layout of a value on its device; None where there is no such chunk."""
+    storage = x._storage
+    context = x._context
+    if storage is None or x._map is not None or context.process_count > 1:
+        return None
+    layout = storage.version.layout
+    boxes = None if layout.is_partial else context.layouts.boxes(layout)
+    if boxes is None:
+        return None
+    parts = key if type(key) is tuple else (key,)
+    shape = x._shape
+    if len(parts) > len(shape):
+        return None
+    bounds = []
+    for part, n in zip(parts, shape, strict=False):
+        if type(part) is int:
+            low = part + n if part < 0 else part
+            if not 0 <= low < n:
+                return None
+            bounds.append((low, low + 1, 0))
+        elif type(part) is slice:
+            low, high, step = part.indices(n)
+            if step < 1 or high <= low:
+                return None
+            bounds.append((low, high, step))
+        else:
+            return None
+    bounds.extend((0, n, 1) for n in shape[len(parts) :])
+    for chunk, box in boxes:
+        inside: list[Any] = []
+        for (low, high, step), (start, stop) in zip(bounds, box, strict=True):
+            if low < start or high > stop:
+                break
+            inside.append(slice(low - start, high - start, step) if step else low - start)
+        else:
+            home = context.layouts.scalar_on(layout, layout.chunks[chunk][0])
+            return None if home.home < 0 else (home, chunk, tuple(inside))
+    return None
 
 
 def assign(x: DistributedArray, key: Any, value: Any) -> bool:
-    """``x[key] = value`` of a whole array for a basic key; False where nothing was done."""
-    if x._detached or not x._writable or not _basic(key):
+    """``x[key] = value`` for a basic key that one chunk here shows all of; False where nothing was done."""
+    if x._detached or not x._writable:
         return False
-    array = seen(x)
-    if array is None:
-        return _assign_element(x, key, value)
-    storage = x._storage
-    if storage is not None:
-        if storage.exposed:
+    if not _basic(key):
+        key = _plain(key)
+        if type(key) is not tuple:
             return False
-        if _unshared(storage):
-            array = seen(x)
+    array = seen(x)
+    home, layout = x._home, x._kin
+    storage = x._storage
+    inner = key
+    if array is None:
+        found = _within(x, key)
+        if found is None:
+            return False
+        layout, home, inner = found
     given = value
     kind = type(value)
     if kind is DistributedArray:
         given = seen(value)
-        if given is None or value._kin.kin is not x._kin.kin:  # type: ignore[union-attr]
+        if given is None or not _meet(value, x._context, layout):
             return False
         kind = type(given)
+    if storage is not None:
+        if storage.exposed:
+            return False
+        if _unshared(storage, home) and kind is _array and value is not given:
+            given = seen(value)
+        array = storage.version.chunks[home].array if array is None else seen(x)  # type: ignore[union-attr]
     try:
         if kind in _TAKEN.get(x._dtype, ()):  # whatever the number, or with an exception
-            array[key] = given
+            array[inner] = given
             return True
         if kind in _NUMBERS:
             if kind in _COMPLEX and x._dtype.kind != "c":
                 return False
         elif kind is not _array or (given.dtype.kind not in (_KINDS if x._dtype.kind == "c" else _REAL)):
             return False
-        elif given.ndim and type(array[key]) is not _array:
+        elif given.ndim and type(array[inner]) is not _array:
             return False
-        _, met = x._context.quiet(setitem, array, key, given)
+        _, met = x._context.quiet(setitem, array, inner, given)
     except Exception:  # of positions, shapes and numbers that do not fit, before the first element
         return False
     if met:
@@ -455,69 +585,8 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     return True
 
 
-# --- elements of arrays that are cut ----------------------------------------------------------------------------------
-
-
-def _place(x: DistributedArray, key: Any) -> tuple[int, tuple[int, ...]] | None:
-    """The first chunk that holds the element of a key, and its index there, where this process has all chunks of disjoint
-    parts; None for other keys and arrays, and out of bounds."""
-    storage = x._storage
-    if storage is None or x._map is not None or x._context.process_count > 1 or x._context.kind != "host":
-        return None
-    index = key if type(key) is tuple else (key,)
-    shape = x._shape
-    layout = storage.version.layout
-    if len(index) != len(shape) or layout.is_partial or not all(type(i) is int for i in index):
-        return None
-    found = []
-    for i, n in zip(index, shape, strict=True):
-        if i < 0:
-            i += n
-        if not 0 <= i < n:
-            return None
-        found.append(i)
-    boxes = x._context.layouts.boxes(layout)
-    if boxes is None:
-        return None
-    for chunk, box in boxes:
-        inside = []
-        for i, (start, stop) in zip(found, box, strict=True):
-            if not start <= i < stop:
-                break
-            inside.append(i - start)
-        else:
-            return chunk, tuple(inside)
-    return None
-
-
-def _element(x: DistributedArray, key: Any) -> Any:
-    """``x[key]`` for one element of an array in few boxes, as a detached scalar."""
-    found = _place(x, key)
-    if found is None:
-        return NotImplemented
-    chunk, index = found
-    version = x._storage.version  # type: ignore[union-attr]
-    held: Any = version.chunks[chunk]
-    return _wrapped(x, x._context.layouts.scalar_on(version.layout, held.device.id), held.array[index])
-
-
-def _assign_element(x: DistributedArray, key: Any, value: Any) -> bool:
-    """``x[key] = number`` for one element of an array in few boxes; False where nothing was done."""
-    if type(value) is DistributedArray and value._detached and value._kin is not None:
-        value = seen(value)
-    storage = x._storage
-    if type(value) not in _TAKEN.get(x._dtype, ()) or storage is None or storage.exposed:
-        return False
-    found = _place(x, key)
-    if found is None:
-        return False
-    chunk, index = found
-    version = storage.version
-    if version.pinned() or version.chunks[chunk].shared:  # type: ignore[union-attr]
-        with x._context.lock:
-            version = writable_chunks(storage, (chunk,))
-    try:
-        version.chunks[chunk].array[index] = value  # type: ignore[union-attr]
-    except (OverflowError, ValueError, TypeError):
-        return False
-    return True
+def _meet(item: DistributedArray, context: Context, layout: Any) -> bool:
+    """Whether an operand lies as `layout` does, or where nobody counts what goes from one device of the host to another."""
+    if item._kin.kin is layout.kin:  # type: ignore[union-attr]
+        return True
+    return item._context is context and context.process_count == 1 and watching.get() is None
