@@ -233,13 +233,21 @@ def _general(a: Any) -> tuple[DistributedArray, Any]:
     return x, np.result_type(x.dtype, np.complex64)
 
 
+def _finite(device: Any, a: Any) -> None:
+    """NumPy's refusal, which CuPy's library does not make."""
+    if not bool(device.lib.isfinite(a).all()):
+        raise Linear("Array must not contain infs or NaNs")
+
+
 def _eig(device: Any, a: Any) -> Any:
+    _finite(device, a)
     with device.lapack.raising():
         values, vectors = device.lib.linalg.eig(a)
     return values, vectors, (values.imag != 0).any(axis=-1)
 
 
 def _eigvals(device: Any, a: Any) -> Any:
+    _finite(device, a)
     with device.lapack.raising():
         values = device.lib.linalg.eigvals(a)
     return values, (values.imag != 0).any(axis=-1)
