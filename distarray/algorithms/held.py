@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -36,10 +37,15 @@ class Held(NamedTuple):
         return self.of(target, chunks, found.dtype)
 
 
-def run_by_device(context: Context, tasks: Sequence[tuple[int, Callable[[], None]]], nbytes: int) -> None:
-    """Run tasks that are each a device's, those of one device in order."""
+def run_by_device(
+    context: Context, tasks: Sequence[tuple[int, Callable[[], None]]], nbytes: int, *, guarded: bool = False
+) -> None:
+    """Run tasks that are each a device's, those of one device in order.
+
+    `guarded`: the caller sees to it that the processes agree on what fails; else a failure here reaches the others.
+    """
     work: dict[int, list[Callable[[], None]]] = {}
     for device_id, task in tasks:
         work.setdefault(device_id, []).append(task)
-    with context.reporting(), np.errstate(all="ignore"):
+    with nullcontext() if guarded else context.reporting(), np.errstate(all="ignore"):
         context.workers.run([partial(in_turn, own) for own in work.values()], nbytes)

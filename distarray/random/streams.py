@@ -88,7 +88,7 @@ def fill(
         if device.process == context.process:
             tasks.append((device_id, partial(_fill, device, chunks, i, region, stream, places[i], tail, dtype, draw)))
             nbytes += 8 * region.size * np.dtype(dtype).itemsize  # a value costs more than a copy
-    run_by_device(context, tasks, nbytes)
+    run_by_device(context, tasks, nbytes, guarded=True)
     return chunks
 
 

@@ -21,16 +21,13 @@ from conformance.mpi import SINGLE_PROCESS
 
 ROOT = Path(__file__).resolve().parents[2]
 DEEP = os.environ.get("DISTARRAY_DEEP", "") not in ("", "0")
-SAME_ON_ANY_NUMBER = [
-    "conformance/test_mode_table.py::test_every_claim_holds",
-    "conformance/test_mode_table.py::test_count",
-]
-"""A quarter of the time, and of algebra: with two ranks only, unless all is asked for."""
+ON_MORE = [f"conformance/test_{part}.py" for part in ("operators", "reductions", "indexing", "ranks", "state_machine")]
+"""What runs on three and four ranks too, unless all is asked for."""
 
 pytestmark = [
     pytest.mark.skipif(MPIEXEC is None, reason="no mpiexec: pip install mpich mpi4py"),
     pytest.mark.skipif(os.environ.get("DISTARRAY_TEST_KIND", "host") != "host", reason="host data moves through MPI"),
-    pytest.mark.timeout(1500 if DEEP else 300),
+    pytest.mark.timeout(1500 if DEEP else 900),
 ]
 
 
@@ -66,12 +63,16 @@ def session(size: int, *arguments: str, examples: int, limit: float, **env: str)
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_the_suite_passes(size: int) -> None:
-    left_out = [] if DEEP or size == 2 else [f"--deselect={test}" for test in SAME_ON_ANY_NUMBER]
-    code, output = session(size, "conformance", *left_out, examples=6 if DEEP else 1, limit=1200 if DEEP else 280)
+    whole = DEEP or size == 2
+    chosen = ["conformance"] if whole else ON_MORE
+    code, output = session(size, *chosen, examples=6 if DEEP else 1, limit=1200 if DEEP else 800)
     assert code == 0, output
-    said = re.search(r"(\d+) passed, (\d+) skipped", output)
+    said = re.search(r"(\d+) passed(?:, (\d+) skipped)?", output)
     assert said is not None, output
-    assert int(said[1]) > 500 and int(said[2]) == 1 + len(SINGLE_PROCESS), output  # and one that needs a GPU
+    if whole:
+        assert int(said[1]) > 500 and int(said[2]) == 1 + len(SINGLE_PROCESS), output  # and one that needs a GPU
+    else:
+        assert int(said[1]) > 100, output
     assert output.count(" passed, ") == 1, f"rank 0 alone speaks:\n{output}"
 
 
