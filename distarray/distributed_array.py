@@ -140,6 +140,8 @@ class Methods(DistributedArray):
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
         if not _is_basic(key):
+            if _names_fields(key):
+                return memory.field(self, key)
             return indexing.getitem(self, key)
         view = self._view_map().index(key)
         found = self._viewed(view)
@@ -159,6 +161,9 @@ class Methods(DistributedArray):
         if whole.assign(self, key, value):
             return
         if not _is_basic(key):
+            if _names_fields(key):
+                memory.field(self, key)[...] = value
+                return
             indexing.setitem(self, key, value)
             return
         view = self._view_map().index(key)
@@ -390,7 +395,9 @@ class Methods(DistributedArray):
     # --- memory -------------------------------------------------------------------------------------------------------
 
     def view(self, dtype: Any = None, type: Any = None) -> DistributedArray:
-        """Another view of the array; with another dtype a read-only copy of its bytes, where NumPy has a view.
+        """Another view of the array, with another dtype one of the same bytes.
+
+        Where the size of an element differs, and the array is a view of a reshaped one, it is a read-only copy.
 
         Raises
         ------
@@ -480,7 +487,7 @@ class Methods(DistributedArray):
 
     @property
     def real(self) -> DistributedArray:
-        """The real part; of complex arrays a read-only copy where NumPy has a view: write it by ``x.real = value``."""
+        """The real part; of complex arrays a view."""
         return complex_numbers.real(self)
 
     @real.setter
@@ -489,7 +496,7 @@ class Methods(DistributedArray):
 
     @property
     def imag(self) -> DistributedArray:
-        """The imaginary part, a read-only copy: write it by ``x.imag = value``."""
+        """The imaginary part: a view, or read-only zeros where the array is real."""
         return complex_numbers.imag(self)
 
     @imag.setter
@@ -671,6 +678,11 @@ def _is_basic(key: Any) -> bool:
     if type(key) is tuple:
         return all(_is_basic_item(k) for k in key)
     return _is_basic_item(key)
+
+
+def _names_fields(key: Any) -> bool:
+    """Whether an index is the name of a field, or a list of such."""
+    return type(key) is str or (type(key) is list and bool(key) and all(type(name) is str for name in key))
 
 
 def _is_basic_item(item: Any) -> bool:

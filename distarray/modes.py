@@ -182,10 +182,10 @@ _COUNTED = frozenset({SUM, PROD})  # a copy folded twice counts twice
 
 
 def _kind(dtype: np.dtype[Any]) -> str:
-    """Return b, i, u, f or c, or "" for what cannot be folded. bfloat16 says that its kind is V."""
+    """Return b, i, u, f, c, m or M, or "" for what cannot be folded. bfloat16 says that its kind is V."""
     if dtype.name == "bfloat16":
         return "f"
-    return dtype.kind if dtype.kind in "biufc" else ""
+    return dtype.kind if dtype.kind in "biufcmM" else ""
 
 
 def is_half(dtype: np.dtype[Any]) -> bool:
@@ -214,6 +214,8 @@ def _checked_kind(dtype: np.dtype[Any]) -> str:
 def _identity(mode: Mode, dtype: np.dtype[Any]) -> np.generic:
     kind = _checked_kind(dtype)
     value: Any
+    if kind in "mM":
+        return _identity_of_times(mode, dtype)
     if mode is PROD:
         value = 1
     elif mode is SUM:
@@ -227,6 +229,18 @@ def _identity(mode: Mode, dtype: np.dtype[Any]) -> np.generic:
         top = np.inf if mode is MIN else -np.inf
         value = complex(top, top) if kind == "c" else top
     scalar: np.generic = dtype.type(value)
+    return scalar
+
+
+def _identity_of_times(mode: Mode, dtype: np.dtype[Any]) -> np.generic:
+    """The identity among times: NaT, the least integer, is none, for as NaN it is what every fold with it returns."""
+    if mode is PROD or (mode is SUM and dtype.kind == "M"):
+        raise UnsupportedError(
+            f"dtype {dtype} has no {mode.name.lower()}; convert the array first, as with x.astype('int64')."
+        )
+    limits = np.iinfo(np.int64)
+    value = {MIN: limits.max, MAX: limits.min + 1, SUM: 0}[mode]
+    scalar: np.generic = np.array([value], np.int64).view(dtype.newbyteorder("="))[0]
     return scalar
 
 

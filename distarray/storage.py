@@ -5,22 +5,26 @@ read, not the storage. A writer that finds its version held by others gives the 
 the chunks that it writes in part; so a pending expression keeps its values, and no communication depends on it.
 
 Resolving a partial mode replaces a version's layout and chunks once, for everyone who holds it: the value is the same.
+
+A :class:`Part` shows the chunks of another storage as arrays of another kind: the real parts of complex numbers, a field of
+structured elements, the same bytes as another dtype. It holds no memory: its version is always made from the other's.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakSet
 
-from distarray.devices import Chunk
+from distarray.devices import Alias, Chunk
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Operand", "Storage", "Version", "writable_chunks"]
+__all__ = ["Operand", "Part", "Storage", "Version", "writable_chunks"]
 
 
 class Version:
@@ -29,18 +33,43 @@ class Version:
     Whoever reads the version later holds its `token` too; :meth:`pinned` counts them.
     """
 
-    __slots__ = ("chunks", "dtype", "layout", "token")
+    __slots__ = ("__weakref__", "chunks", "dtype", "layout", "parts", "token")
 
     def __init__(self, layout: Layout, chunks: list[Chunk | None], dtype: Any) -> None:
         self.layout = layout
         self.chunks = chunks
         self.dtype = dtype
         self.token = _Token()
+        self.parts: WeakSet[_PartVersion] | None = None  # what shows parts of these chunks
 
     def pinned(self, *, by_writer: int = 0) -> bool:
         """Whether anyone reads this version later: holds its token, besides the version itself, the storage that it is the
         current value of, and the leaves that a write itself made (`by_writer`). Never decides communication."""
-        return sys.getrefcount(self.token) - _ALONE > 1 + by_writer
+        readers = sys.getrefcount(self.token) - _ALONE - 1
+        if self.parts:
+            readers += sum([sys.getrefcount(part.token) - _ALONE for part in self.parts])
+        return readers > by_writer
+
+
+class _PartVersion(Version):
+    """A version of parts of another version's chunks. Whoever reads it later reads the other too."""
+
+    __slots__ = ("held", "origin")
+
+    def __init__(self, origin: Version, layout: Layout, show: Callable[[Any], Any], dtype: Any) -> None:
+        super().__init__(layout, [None if c is None else Alias(c, show(c.array)) for c in origin.chunks], dtype)
+        self.origin = origin
+        self.held = list(origin.chunks)
+        if origin.parts is None:
+            origin.parts = WeakSet()
+        origin.parts.add(self)
+
+    def is_current(self, origin: Version) -> bool:
+        """Whether `origin` is what this was made from, and its chunks are those of then."""
+        return self.origin is origin and all(a is b for a, b in zip(self.held, origin.chunks, strict=True))
+
+    def pinned(self, *, by_writer: int = 0) -> bool:
+        return self.origin.pinned(by_writer=by_writer)
 
 
 class _Token:
@@ -77,6 +106,25 @@ class Storage:
         self.token = version.token
         self.exposed = exposed
 
+    @property
+    def volatile(self) -> bool:
+        """Whether others may write to the buffers unseen."""
+        return self.exposed
+
+    @property
+    def root(self) -> Storage:
+        """The storage whose memory this is."""
+        return self
+
+    def prepare(self, by_writer: int) -> None:
+        """Called before a write, whose own leaves are `by_writer` of those that read the current version."""
+
+    def expose(self) -> None:
+        """Give the storage chunks that no other version holds, since the buffers are handed out."""
+        if not self.exposed:
+            self.unshare()
+            self.exposed = True
+
     def replace(self, version: Version) -> None:
         """Make `version` the current value."""
         self.version = version
@@ -94,12 +142,72 @@ class Storage:
         self.replace(version)
 
 
+class Part(Storage):
+    """What steps such as ``attrgetter("real")`` show of the chunks of another storage, of which no value is partial.
+
+    A write is one to the other storage's buffers, made safe first (`prepare`), and goes through them: so `exposed` is set.
+
+    Attributes
+    ----------
+    parent : Storage
+        No part itself.
+    steps : tuple of functions
+        Applied to a chunk's array one after the other; each returns a view.
+    """
+
+    __slots__ = ("_dtype", "_last", "_layout", "parent", "steps")
+
+    def __init__(self, parent: Storage, steps: tuple[Callable[[Any], Any], ...], layout: Layout, dtype: Any) -> None:
+        self.context = parent.context
+        self.parent = parent
+        self.steps = steps
+        self.exposed = True
+        self._layout = layout
+        self._dtype = dtype
+        self._last: _PartVersion | None = None
+
+    @property
+    def version(self) -> Version:  # type: ignore[override]
+        origin = self.parent.version
+        if self._last is None or not self._last.is_current(origin):
+            self._last = _PartVersion(origin, self._layout, self.show, self._dtype)
+        return self._last
+
+    def show(self, array: Any) -> Any:
+        """The part of a chunk's array."""
+        for step in self.steps:
+            array = step(array)
+        return array
+
+    @property
+    def volatile(self) -> bool:
+        return self.parent.exposed
+
+    @property
+    def root(self) -> Storage:
+        return self.parent
+
+    def prepare(self, by_writer: int) -> None:
+        parent = self.parent
+        if not parent.exposed:
+            version = parent.version
+            if version.pinned(by_writer=by_writer) or any(c is not None and c.shared for c in version.chunks):
+                parent.unshare()
+
+    def expose(self) -> None:
+        self.parent.expose()
+
+    def unshare(self) -> None:
+        """Nothing else holds these chunks."""
+
+
 def writable_chunks(storage: Storage, chunk_ids: Iterable[int]) -> Version:
     """Make chunks of a storage safe to write to in part, and return the version that they are in: the current one.
 
     Chunks that another version holds, or that a pending expression still reads, are replaced by copies, all allocated
     before any of them is written. A storage whose buffers were handed out keeps them: nothing else reads it later.
     """
+    storage.prepare(0)
     version = storage.version
     if storage.exposed:
         return version

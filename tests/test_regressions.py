@@ -62,8 +62,8 @@ def test_results_of_dtypes_that_cannot_be_distributed_are_refused() -> None:
     x = da.asarray([1, 2])
     for call in (
         lambda: np.add(x, 1, dtype=object),
-        lambda: x + np.timedelta64(1, "s"),
-        lambda: x * np.timedelta64(1, "s"),
+        lambda: x.astype("U3"),
+        lambda: x.astype(object),
     ):
         with pytest.raises(UnsupportedError, match="can't be distributed"):
             call()
@@ -286,9 +286,12 @@ def test_reductions_that_numpys_own_loops_get_wrong() -> None:
 def test_the_parts_of_complex_numbers_are_written_or_refuse_it() -> None:
     h = np.arange(3) * (1 + 1j)
     x = da.asarray(h, layout=da.cyclic(0))
-    for part in (x.real, x.imag, np.real(x), da.zeros(3).imag):
-        with pytest.raises(da.ReadOnlyError, match="copy"):
-            part[0] = 9
+    with pytest.raises(da.ReadOnlyError, match="copy"):
+        da.zeros(3).imag[0] = 9
+    for part, mine in ((x.real, h.real), (x.imag, h.imag), (np.real(x), np.real(h))):
+        part[0] += 9
+        mine[0] += 9
+        np.testing.assert_array_equal(x.get(), h)
     x.real, h.real = 9, 9
     x.imag, h.imag = [1, 2, 3], [1, 2, 3]
     np.testing.assert_array_equal(x.get(), h)

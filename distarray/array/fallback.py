@@ -88,7 +88,7 @@ def on_host(context: Context, name: str, function: Callable[..., Any], args: Any
 
 
 def _spread(context: Context, result: Any) -> Any:
-    if isinstance(result, np.ndarray) and type(result) is np.ndarray and result.dtype.kind in "biufc":
+    if isinstance(result, np.ndarray) and type(result) is np.ndarray and result.dtype.kind in "biufcmM":
         layout = resolve_layout(context, None, result.shape, itemsize=result.dtype.itemsize)
         return place(context, result, layout)
     if type(result) in (list, tuple):

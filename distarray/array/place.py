@@ -155,4 +155,6 @@ def host_nested(item: Any) -> Any:
 
 def nested(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     """Nested lists that are assigned to elements of `dtype`: each number is converted as NumPy does, or refused."""
+    if dtype.names is not None:  # a tuple is one element
+        return np.asarray(value, dtype)
     return np.asarray(host_nested(value), dtype)

@@ -147,7 +147,7 @@ class DistributedArray:
         if node is not None and node.version is None:
             return node
         storage = self._own()
-        return Leaf(storage.version, self._view, self._shape, storage.exposed)
+        return Leaf(storage.version, self._view, self._shape, storage.volatile)
 
     def _operand(self, operation: str, *, partial_ok: bool = False) -> Operand:
         """The chunks in this array's own coordinates, resolved unless the caller can use partial values."""
@@ -316,9 +316,7 @@ class DistributedArray:
         storage = self._own()
         with self._context.lock:
             self._context.check()
-            if not storage.exposed:
-                storage.unshare()
-                storage.exposed = True
+            storage.expose()
             found = operand(self._context, storage.version, self._view)
             if found is None:
                 resolve(self._context, storage.version, "all_chunks")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -90,6 +91,8 @@ def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
     storage = x._own()
     if not x._writable:
         write(storage, view, None, writable=False)
+    if x._dtype.kind in "mM" and isinstance(value, (str, datetime.date, datetime.timedelta)):
+        value = np.array([value], x._dtype)[0]
     if isinstance(value, (list, tuple)):
         value = nested(value, x._dtype)
         if value.ndim > len(view.shape):

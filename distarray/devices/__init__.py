@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import DeviceError
-from .base import Chunk, Device, as_int
+from .base import Alias, Chunk, Device, as_int
 from .cuda import CudaDevice, CudaRuntime
 from .gpus import cupy_available, from_dlpack, gpu_count, gpu_report, no_gpu
 from .host import HostDevice
@@ -17,6 +17,7 @@ from .workers import INLINE_BYTES, Workers, cpu_count, cpu_set, in_turn
 __all__ = [
     "as_int",
     "INLINE_BYTES",
+    "Alias",
     "Chunk",
     "CudaDevice",
     "CudaRuntime",

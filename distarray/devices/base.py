@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from ..errors import DeviceError, DeviceMemoryError
 
-__all__ = ["Chunk", "Device", "as_int", "bytes_text"]
+__all__ = ["Alias", "Chunk", "Device", "as_int", "bytes_text"]
 
 
 def bytes_text(nbytes: int) -> str:
@@ -112,6 +112,19 @@ class Chunk:
     def __repr__(self) -> str:
         shared = ", shared" if self.shared else ""
         return f"Chunk({self.device.name}, shape={tuple(self.array.shape)}, dtype={self.array.dtype}{shared})"
+
+
+class Alias(Chunk):
+    """Another chunk's memory, or a part of it, as an array of its own shape and dtype. The other counts the bytes."""
+
+    __slots__ = ("origin",)
+
+    def __init__(self, origin: Chunk, array: Any) -> None:
+        self.device, self.origin, self.array = origin.device, origin, array
+        self.place, self.nbytes, self.shared = -1, 0, False
+
+    def __del__(self) -> None:
+        pass
 
 
 class Device(abc.ABC):

@@ -342,6 +342,10 @@ class CudaDevice(Device):
         if dtype.char in "gG" and dtype.itemsize > 8 * (1 + (dtype.kind == "c")):
             narrow = "complex128" if dtype.kind == "c" else "float64"
             raise TypeError(f"GPUs have no {dtype.name}: use x.astype({narrow!r}), or devices of kind 'host'")
+        if dtype.kind in "mM" or dtype.names is not None:
+            raise TypeError(
+                f"GPUs have no {dtype}: use devices of kind 'host', or one array for each field, and x.view('int64')"
+            )
         shape = tuple(shape)
         nbytes = prod(shape) * dtype.itemsize
         if self.memory_limit is not None:

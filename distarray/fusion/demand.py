@@ -397,6 +397,7 @@ def write(
     with context.lock:
         context.check()
         resolve(context, storage.version, "assignment")
+        storage.prepare(private)
         version = storage.version
         layout = version.layout
         identity = ViewMap.identity(layout.shape) if view is None else view

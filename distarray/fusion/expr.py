@@ -227,10 +227,10 @@ def record(
     `mask` is a boolean operand and what the result holds where it is False.
     """
     dtype = probe(ufunc, args, kwargs).dtype
-    if dtype.kind not in "biufc" and dtype.name != "bfloat16":
+    if dtype.kind not in "biufcmM" and dtype.name != "bfloat16" and dtype.names is None:
         raise UnsupportedError(
             f"{ufunc.__name__} gives dtype {dtype} here, which can't be distributed: call it on x.get(), or on operands "
-            f"and with a dtype= that are bool, integer, floating or complex"
+            f"and with a dtype= that are bool, integer, floating, complex or of times"
         )
     if mask is not None:
         args = (*args, *mask)

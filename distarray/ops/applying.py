@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from distarray.algorithms.local import at, mapped, whole_along
+from distarray.array import parts
 from distarray.array.agreement import agreed
 from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.functions import implements
@@ -145,8 +147,7 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedA
 def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> DistributedArray:
-    """All windows of an array, along new last axes: a read-only copy, since no view of a spread array shows an element twice
-    along axes that overlap.
+    """All windows of an array, along new last axes: a view where each chunk holds the axes whole, else a read-only copy.
 
     Parameters
     ----------
@@ -154,21 +155,24 @@ def sliding_window_view(
     window_shape : int or tuple of int
     axis : int or tuple of int, optional
         The axes that the windows slide along. Default: all.
-    subok, writeable : bool
-        Only False.
+    subok : bool
+        There are no subclasses.
+    writeable : bool
+        Whether the view may be written to.
 
     Raises
     ------
     ValueError
         A window is larger than the array, or negative, or their number is not that of the axes.
     UnsupportedError
-        With ``writeable=True``.
+        With ``writeable=True`` where the result is a copy.
 
     Notes
     -----
-    Communication: halos of the window's length less one.
+    Communication: none for a view; else halos of the window's length less one.
 
-    Memory on each device: its part of `x` times the size of a window; where that is too much, reduce shifted views instead.
+    Memory on each device: none for a view; else its part of `x` times the size of a window; where that is too much, reduce
+    shifted views instead.
 
     Examples
     --------
@@ -177,8 +181,6 @@ def sliding_window_view(
     ...     np.lib.stride_tricks.sliding_window_view(da.arange(4), 2).get().tolist()
     [[0, 1], [1, 2], [2, 3]]
     """
-    if writeable:
-        raise UnsupportedError("windows of a distributed array are a copy: pass writeable=False, and write to x itself")
     result = asarray(x)
     window = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
     if any(n < 0 for n in window):
@@ -197,6 +199,19 @@ def sliding_window_view(
                 f"Must provide matching length window_shape and axis; got {len(window)} window_shape elements and "
                 f"{len(axes)} axes elements."
             )
+    step = partial(np.lib.stride_tricks.sliding_window_view, window_shape=window, axis=axes, writeable=True)
+    if len(set(axes)) == len(axes) and result._context.kind == "host":
+        if any(n > result.shape[number] for number, n in zip(axes, window, strict=True)):
+            raise ValueError("window shape cannot be larger than input array shape")
+        shown = parts.windows(result, step, list(zip(axes, window, strict=True)), "sliding_window_view")
+        if shown is not None:
+            shown._writable = bool(writeable) and shown._writable
+            return shown
+    if writeable:
+        raise UnsupportedError(
+            "windows of an array whose windowed axes are cut are a copy, which a write would not leave: bring the axes together, "
+            "as with x.reshard(distarray.blocks(0)) for windows along axis 1, or pass writeable=False"
+        )
     for number, n in zip(axes, window, strict=True):
         length = result.shape[number] - n + 1
         if length < 1:

@@ -3,71 +3,57 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
 
+from distarray.array import parts
 from distarray.array.functions import implements
-from distarray.array.state import DistributedArray, from_chunks
-from distarray.modes import Mode
+from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros_like
 from distarray.ops.recording import into
-from distarray.storage import Operand
-from distarray.transfer.execute import allocate, resolved_operand
+from distarray.storage import Part
 
 __all__ = ["angle", "imag", "real"]
 
 
 def _part(x: DistributedArray, name: str) -> DistributedArray:
-    """A part of each chunk; partial sums keep their mode, for the part of a sum is the sum of the parts."""
-    context, storage = x._context, x._own()
-    with context.lock:
-        keeps = storage.version.layout.mode is Mode.SUM
-        source: Operand = resolved_operand(context, storage.version, x._view, name, partial_ok=keeps)
-    dtype = np.empty(0, x.dtype).real.dtype
-    chunks = allocate(context, source.layout, dtype, label=name)
-    for chunk, array in zip(chunks, source.arrays, strict=True):
-        if chunk is not None:
-            with chunk.device.active():
-                chunk.array[...] = getattr(array, name)
-    part = from_chunks(context, source.layout, chunks, dtype)
-    part._writable = False  # a write would be lost, where NumPy's reaches the complex array
-    part._detached = x._detached
-    return part
+    """The view of one part of complex numbers."""
+    return parts.same_shape(x, attrgetter(name), np.empty(0, x.dtype).real.dtype, name)
 
 
 def set_part(x: DistributedArray, name: str, value: Any) -> None:
     """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
-    value = value if isinstance(value, DistributedArray) else np.asarray(value)  # a Python number is not weak here
-    if x.dtype.kind != "c":
-        x[...] = value
-        return
-    x._operand(name)  # partial values are folded first: both parts are then where the array is
-    parts = {"real": _part(x, "real"), "imag": _part(x, "imag")}
-    parts[name]._writable = True
-    parts[name][...] = value
-    halves = {part: array._operand(name) for part, array in parts.items()}
-    layout = halves[name].layout
-    chunks = allocate(x._context, layout, x.dtype, label=name)
-    for i, chunk in enumerate(chunks):
-        if chunk is not None:
-            with chunk.device.active():
-                chunk.array.real[...] = halves["real"].arrays[i]
-                chunk.array.imag[...] = halves["imag"].arrays[i]
-    x[...] = from_chunks(x._context, layout, chunks, x.dtype)
+    part = _part(x, name) if x.dtype.kind == "c" else x
+    if isinstance(value, DistributedArray) and _shows(value, part):
+        return  # ``x.real += 1`` has been written
+    part[...] = value if isinstance(value, DistributedArray) else np.asarray(value)  # a Python number is not weak here
+
+
+def _shows(a: DistributedArray, b: DistributedArray) -> bool:
+    """Whether both are the same part of the same elements."""
+    one, two = a._storage, b._storage
+    if not isinstance(one, Part) or not isinstance(two, Part) or one.parent is not two.parent or a._view != b._view:
+        return False
+    return len(one.steps) == len(two.steps) and all(map(_same_step, one.steps, two.steps))
+
+
+def _same_step(one: Any, two: Any) -> bool:
+    return one is two or (type(one) is type(two) and one.__reduce__() == two.__reduce__())
 
 
 @implements(np.real)
 def real(val: Any) -> DistributedArray:
-    """The real part: the array itself where it is real, else a read-only copy (NumPy has a view). Communication: none."""
+    """The real part: the array itself where it is real, else a view of it. Communication: partial values are folded first."""
     x = asarray(val)
     return _part(x, "real") if x.dtype.kind == "c" else x
 
 
 @implements(np.imag)
 def imag(val: Any) -> DistributedArray:
-    """The imaginary part, a read-only copy (NumPy has a view); zeros for real arrays. Communication: none."""
+    """The imaginary part, a view; read-only zeros for real arrays. Communication: partial values are folded first."""
     x = asarray(val)
     if x.dtype.kind == "c":
         return _part(x, "imag")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import ArrayLike, DTypeLike, LayoutLike, ShapeLike
-from distarray.array.dtypes import check_dtype
+from distarray.array.dtypes import check_dtype, filler
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
@@ -56,7 +56,7 @@ def _fill(device: Device, chunks: Sequence[Chunk], value: Any) -> None:
 def _uninitialised(context: Context, target: Layout, dtype: Any) -> DistributedArray:
     """Memory as it is, except where copies of an element overlap: those have to be equal."""
     if not target.index_map.is_disjoint:
-        return _filled(context, target, dtype, dtype.type(0), "empty")
+        return _filled(context, target, dtype, filler(dtype, 0), "empty")
     return from_chunks(context, target, allocate(context, target, dtype, label="empty"), dtype)
 
 
@@ -107,7 +107,7 @@ def zeros(
     Layout(REPLICA, {0: [0:2, 0:2]; 1: [2:4, 0:2]})
     """
     shape, dtype = as_shape(shape), check_dtype(dtype)
-    return _filled(*placement(shape, dtype, layout, device), dtype, dtype.type(0), "zeros")
+    return _filled(*placement(shape, dtype, layout, device), dtype, filler(dtype, 0), "zeros")
 
 
 @implements(np.ones)
@@ -121,7 +121,7 @@ def ones(
     Communication: none.
     """
     shape, dtype = as_shape(shape), check_dtype(dtype)
-    return _filled(*placement(shape, dtype, layout, device), dtype, dtype.type(1), "ones")
+    return _filled(*placement(shape, dtype, layout, device), dtype, filler(dtype, 1), "ones")
 
 
 @implements(np.full)
@@ -221,7 +221,7 @@ def zeros_like(
 ) -> DistributedArray:
     """An array of zeros like `a`; see :func:`empty_like`."""
     context, target, kind = _like(a, dtype, shape, layout, device)
-    return _filled(context, target, kind, kind.type(0), "zeros_like")
+    return _filled(context, target, kind, filler(kind, 0), "zeros_like")
 
 
 @implements(np.ones_like)
@@ -237,7 +237,7 @@ def ones_like(
 ) -> DistributedArray:
     """An array of ones like `a`; see :func:`empty_like`."""
     context, target, kind = _like(a, dtype, shape, layout, device)
-    return _filled(context, target, kind, kind.type(1), "ones_like")
+    return _filled(context, target, kind, filler(kind, 1), "ones_like")
 
 
 @implements(np.full_like)
@@ -307,6 +307,10 @@ def arange(
     if stop is None:
         start, stop = 0, start
     start, step = 0 if start is None else start, 1 if step is None else step
+    if any(np.asarray(v).dtype.kind in "mMU" for v in (start, stop, step)) or (
+        dtype is not None and np.dtype(dtype).kind in "mM"
+    ):
+        return _times(start, stop, step, dtype, layout, device)
     if dtype is None:
         for value in (start, stop, step):
             if isinstance(value, np.ndarray):
@@ -327,6 +331,35 @@ def arange(
     context, target = placement((n,), dtype, layout, device)
     context.traced("arange", n, firsts)
     return generate(context, target, dtype, partial(_arithmetic, firsts), "arange")
+
+
+def _times(start: Any, stop: Any, step: Any, dtype: Any, layout: Any, device: Any) -> DistributedArray:
+    """``arange`` of dates or of time spans, by the integers that they are in the unit that NumPy gives the result."""
+    numpy_arange: Any = np.arange
+    given = numpy_arange(start, start, step, dtype)  # NumPy's errors and dtype, of as good as nothing
+    first = np.array([start], given.dtype.type if given.dtype.kind == "M" else None)
+    last = (
+        np.array([stop])
+        if np.asarray(stop).dtype.kind in "miu"
+        else np.array([stop], given.dtype.type if given.dtype.kind == "M" else None)
+    )
+    span = np.array([step])
+    unit = given.dtype if dtype is not None and np.datetime_data(given.dtype)[0] != "generic" else None
+    if unit is None:
+        timed = [v.dtype for v in (first, last, span) if v.dtype.kind in "mM"]
+        finest = np.datetime_data(
+            np.result_type(*[np.dtype(f"m8[{np.datetime_data(t)[1]}{np.datetime_data(t)[0]}]") for t in timed])
+        )
+        unit = np.dtype(f"{'M' if given.dtype.kind == 'M' else 'm'}8[{finest[1]}{finest[0]}]")
+    apart = np.dtype(f"m8{unit.str[3:]}")
+
+    def number(value: Any) -> int:
+        kind = apart if value.dtype.kind in "miu" else unit
+        return int(value.astype(kind).view(np.int64)[0])
+
+    low = number(first)
+    high = number(last) + (low if unit.kind == "M" and last.dtype.kind != "M" else 0)
+    return arange(low, high, number(span), np.int64, layout=layout, device=device).view(unit)
 
 
 def _length(start: Any, stop: Any, step: Any) -> tuple[int, Any]:

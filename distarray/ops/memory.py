@@ -8,15 +8,16 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Callable
+from operator import itemgetter, methodcaller
 from typing import Any
 
 import numpy as np
 
+from distarray.array import parts
 from distarray.array.dtypes import check_dtype
 from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.errors import UnsupportedError
-from distarray.geometry import IndexMap, Range, Region, ViewMap
+from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.creation import zeros
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
@@ -28,6 +29,8 @@ __all__ = ["Flags"]
 def strides(x: DistributedArray) -> tuple[int, ...]:
     """Bytes from one element to the next along each axis, in one array in C order. Nothing is evaluated."""
     view = x._view
+    if (found := parts.byte_strides(x)) is not None:
+        return found
     if x._storage is None or view is None:
         steps, jump = [], x.itemsize
         for n in reversed(x.shape):
@@ -39,9 +42,15 @@ def strides(x: DistributedArray) -> tuple[int, ...]:
 
 def base(x: DistributedArray) -> DistributedArray | None:
     """The whole array that `x` is a view of; None where it is one itself. Communication: none."""
-    if x._storage is None or x._view is None:
+    if not _is_view(x):
         return None
-    return x._viewed(ViewMap.identity(x._storage.version.layout.shape))
+    storage = x._own().root
+    version = storage.version
+    return x._make(x._context, version.layout.shape, version.dtype, None, storage, None, x._writable)
+
+
+def _is_view(x: DistributedArray) -> bool:
+    return x._storage is not None and (x._view is not None or x._storage.root is not x._storage)
 
 
 class Flags:
@@ -58,11 +67,10 @@ class Flags:
     def __init__(self, array: DistributedArray) -> None:
         self._array = array
         steps = strides(array)
-        unit = np.empty(1, np.int8)  # no memory of that size: never read
-        by = max(array.itemsize, 1)
-        model = np.lib.stride_tricks.as_strided(unit, array.shape, tuple(s // by for s in steps), writeable=False)
+        unit = np.empty(1, np.dtype((np.void, max(array.itemsize, 1))))  # one element, and nothing of it is read
+        model = np.lib.stride_tricks.as_strided(unit, array.shape, steps, writeable=False)
         self.c_contiguous, self.f_contiguous = bool(model.flags.c_contiguous), bool(model.flags.f_contiguous)
-        self.owndata = array._view is None
+        self.owndata = not _is_view(array)
         self.aligned, self.writebackifcopy = True, False
         self.fnc = self.f_contiguous and not self.c_contiguous
         self.forc = self.f_contiguous or self.c_contiguous
@@ -151,7 +159,7 @@ def resize(x: DistributedArray, *new_shape: Any, refcheck: bool = True) -> None:
         raise ValueError("negative dimensions not allowed")
     if shape == x.shape:
         return
-    if x._view is not None:
+    if _is_view(x):
         raise ValueError("cannot resize this array: it does not own its data")
     if not x._writable:
         raise ValueError("cannot resize this array: it is read-only")
@@ -184,7 +192,7 @@ def byteswap(x: DistributedArray, inplace: bool = False) -> DistributedArray:
 
 
 def view(x: DistributedArray, dtype: Any = None, type: Any = None) -> DistributedArray:
-    """``x.view(dtype)``: a view, or for another dtype a read-only copy of the bytes."""
+    """``x.view(dtype)``: a view; where a chunk would cut elements of another size, refused with the call that helps."""
     if inspect.isclass(dtype) and issubclass(dtype, (DistributedArray, np.ndarray)):
         dtype, type = None, dtype
     if type is not None and type is not DistributedArray:
@@ -193,8 +201,9 @@ def view(x: DistributedArray, dtype: Any = None, type: Any = None) -> Distribute
     if target == x.dtype:
         return x._viewed(x._view_map())
     old, new = x.itemsize, target.itemsize
+    step = methodcaller("view", target)
     if old == new:
-        return _reinterpreted(x, target, lambda index_map: index_map)
+        return parts.same_shape(x, step, target, "view")
     if not x.ndim:
         raise ValueError("Changing the dtype of a 0d array is only supported if the itemsize is unchanged")
     if strides(x)[-1] != old and x.shape[-1] != 1 and x.size:
@@ -206,28 +215,25 @@ def view(x: DistributedArray, dtype: Any = None, type: Any = None) -> Distribute
         )
     if old % new and new < old:
         raise ValueError("When changing to a smaller dtype, its size must be a divisor of the size of original dtype")
-
-    def scaled(index_map: IndexMap) -> IndexMap:
-        """The chunks in units of the new dtype."""
-        regions: dict[int, list[Region]] = {device: [] for device in index_map.devices}
-        for device, region in index_map.chunks:
-            last = region[-1]
-            start, size = last.start * old, last.size * old
-            if last.step != 1 or start % new or size % new:
-                raise ValueError(
-                    f"view can't make elements of {new} bytes of those of {old} in the chunk {region}, which cuts them or has "
-                    f"gaps: bring the last axis together, as with x.reshard(distarray.blocks(0))"
-                )
-            regions[device].append(Region((*region[:-1], Range.of(start // new, 1, size // new))))
-        return IndexMap((*x.shape[:-1], x.shape[-1] * old // new), regions)
-
-    return _reinterpreted(x, target, scaled)
+    shown = parts.rescaled(x, step, target, "view")
+    return _copied(x, target) if shown is None else shown
 
 
-def _reinterpreted(x: DistributedArray, target: Any, scaled: Callable[[IndexMap], IndexMap]) -> DistributedArray:
-    """The bytes of each chunk as another dtype, in a copy that can't be written to."""
+def _copied(x: DistributedArray, target: Any) -> DistributedArray:
+    """The bytes of each chunk as elements of another size, in a copy that can't be written to."""
+    old, new = x.itemsize, target.itemsize
     source = x._operand("view")
-    layout = x._context.layout(scaled(source.layout.index_map))  # chunks keep their order
+    regions: dict[int, list[Region]] = {device: [] for device in source.layout.devices}
+    for device, region in source.layout.chunks:
+        last = region[-1]
+        start, size = last.start * old, last.size * old
+        if last.step != 1 or start % new or size % new:
+            raise ValueError(
+                f"view can't make elements of {new} bytes of those of {old} in the chunk {region}, which cuts them or has "
+                f"gaps: bring the last axis together, as with x.reshard(distarray.blocks(0))"
+            )
+        regions[device].append(Region((*region[:-1], Range.of(start // new, 1, size // new))))
+    layout = x._context.layout(IndexMap((*x.shape[:-1], x.shape[-1] * old // new), regions))  # chunks keep their order
     chunks = allocate(x._context, layout, target, label="view")
     for chunk, array in zip(chunks, source.arrays, strict=True):
         if chunk is not None and array.size:
@@ -237,3 +243,20 @@ def _reinterpreted(x: DistributedArray, target: Any, scaled: Callable[[IndexMap]
     result._writable = False  # a write would be lost, where NumPy's reaches the array
     result._detached = x._detached
     return result
+
+
+def field(x: DistributedArray, key: str | list[str]) -> DistributedArray:
+    """``x["f"]`` and ``x[["f", "g"]]``: the view of one field or several of structured elements.
+
+    Raises
+    ------
+    IndexError
+        The elements have no fields.
+    ValueError, KeyError
+        None of this name, as NumPy raises them.
+    """
+    shown = np.empty(0, x.dtype)[key]
+    step = itemgetter(key)
+    if shown.ndim > 1:
+        return parts.with_axes(x, step, shown.dtype, shown.shape[1:], "a field")
+    return parts.same_shape(x, step, shown.dtype, "a field")

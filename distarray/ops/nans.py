@@ -13,6 +13,7 @@ from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
 from distarray.fusion.expr import call_site, warn_at
+from distarray.modes import Mode
 from distarray.ops import reductions
 from distarray.ops.choosing import copyto, where
 from distarray.ops.convert import asarray
@@ -28,6 +29,11 @@ __all__ = [
 def holds_nan(dtype: Any) -> bool:
     """Whether elements of a dtype can be NaN."""
     return dtype.kind in "fc" or dtype.name == "bfloat16"
+
+
+def can_miss(dtype: Any) -> bool:
+    """Whether elements of a dtype can be NaN or NaT, both of which sort last."""
+    return dtype.kind in "mM" or holds_nan(dtype)
 
 
 def without_nan(x: DistributedArray, value: Any) -> DistributedArray:
@@ -84,16 +90,19 @@ def nanprod(
     return reductions.prod(without_nan(x, 1) if holds_nan(x.dtype) else x, axis, dtype, out, keepdims, initial, where)
 
 
-def _least(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+def _least(function: Any, bound: Any, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
     """``nanmin`` and ``nanmax``, by the function and the value that never wins."""
     x = asarray(a)
-    if not holds_nan(x.dtype):
+    if not can_miss(x.dtype):
         return function(x, axis, out, keepdims, initial, where)
+    none: Any = x.dtype.type(np.nan) if holds_nan(x.dtype) else x.dtype.type("NaT")
+    if x.dtype.kind in "mM":
+        bound = Mode.of("min" if function is reductions.min else "max").identity(x.dtype)
     if out is None:  # where nothing is NaN, the ordinary extreme tells, in one pass without an array of its own
         result = function(x, axis, None, keepdims, initial, where)
         if not bool(reductions.any(np.isnan(result))):
             return result
-    result = function(without_nan(x, bound), axis, out, keepdims, initial, where)
+    result = function(_where(np.isnan(x), x.dtype.type(bound), x), axis, out, keepdims, initial, where)
     if initial is not NOTHING and initial is not None:
         return result
     if not bool(reductions.any(asarray(np.isnan(result) | (result == bound)))):
@@ -103,9 +112,9 @@ def _least(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: A
         return result
     warn_at(call_site(), "All-NaN slice encountered")
     if out is not None:
-        copyto(out, x.dtype.type(np.nan), where=nothing if isinstance(out, DistributedArray) else nothing.get())
+        copyto(out, none, where=nothing if isinstance(out, DistributedArray) else nothing.get())
         return out
-    return deliver(_where(nothing, x.dtype.type(np.nan), result), None)
+    return deliver(_where(nothing, none, result), None)
 
 
 _where = where

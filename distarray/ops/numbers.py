@@ -17,6 +17,7 @@ from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros_like
 from distarray.ops.manipulation import broadcast_to
 from distarray.ops.recording import into
+from distarray.storage import Part, Storage
 
 __all__ = [
     "fix", "i0", "iscomplex", "isneginf", "isposinf", "isreal", "may_share_memory", "nan_to_num", "real_if_close",
@@ -175,12 +176,24 @@ def i0(x: Any) -> DistributedArray:
         return mapped(context, [source.arrays], source.layout, array.dtype, lambda lib, part: lib.i0(part), "i0")
 
 
+def _parts_meet(one: Storage, two: Storage) -> bool:
+    """Whether two parts of the same storage have bytes of an element in common."""
+    whole = one.root.version.layout.shape
+    if any(storage.version.layout.shape[: len(whole)] != whole for storage in (one, two)):
+        return True  # windows, and elements of another size: where they might
+    sample = np.empty((1,) * len(one.root.version.layout.shape), one.root.version.dtype)
+    first, second = [storage.show(sample) if isinstance(storage, Part) else sample for storage in (one, two)]
+    return bool(np.shares_memory(first, second))
+
+
 def _share(a: Any, b: Any) -> bool:
-    if not isinstance(a, DistributedArray) or not isinstance(b, DistributedArray) or a._own() is not b._own():
+    if not isinstance(a, DistributedArray) or not isinstance(b, DistributedArray) or a._own().root is not b._own().root:
         return False
     one, two = a._view_map(), b._view_map()
     if not a.size or not b.size:
         return False
+    if a._own() is not b._own():  # parts of elements
+        return _parts_meet(a._own(), b._own())
     if one.inner is not None or two.inner is not None or one.base != two.base:
         return True
     from distarray.geometry import Region

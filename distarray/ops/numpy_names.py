@@ -21,7 +21,8 @@ ScalarType byte cdouble character clongdouble complexfloating csingle datetime64
 half inexact int_ intc integer intp long longdouble longlong number object_ sctypeDict short signedinteger single str_
 timedelta64 typecodes ubyte uint uintc uintp ulong ulonglong unsignedinteger ushort void bool_ bytes_
 False_ True_ euler_gamma little_endian
-common_type iscomplexobj isfortran isrealobj isscalar issubdtype iterable min_scalar_type mintypecode ndim promote_types shape
+common_type datetime_data iscomplexobj
+isfortran isrealobj isscalar issubdtype iterable min_scalar_type mintypecode ndim promote_types shape
 size typename
 errstate getbufsize geterr geterrcall setbufsize seterr seterrcall
 array2string array_repr array_str base_repr binary_repr format_float_positional format_float_scientific get_printoptions
@@ -44,11 +45,9 @@ ELSEWHERE: dict[str, str] = {
             "busday_offset",
             "busdaycalendar",
             "datetime_as_string",
-            "datetime_data",
             "is_busday",
-            "isnat",
         ],
-        "it is about dates, and arrays here hold numbers",
+        "it is about calendars and their text",
     ),
     **dict.fromkeys(
         ["asmatrix", "bmat", "matrix"], "a matrix is a class of host arrays: use arrays of two axes, and @"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.dtypes import filler
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray
@@ -130,7 +131,7 @@ def _framed(x: DistributedArray, sides: list[tuple[int, int]]) -> DistributedArr
     axis = next((i for i, (low, high) in enumerate(sides) if low or high), 0)
     context = x._context
     target = _target(context, shape, [x], x.dtype, axis) if x.ndim else resolve_layout(context, None, shape)
-    zero = x.dtype.type(0)
+    zero = filler(x.dtype, 0)
     result = generate(context, target, x.dtype, lambda device, _, out: device.fill(out, zero), "pad")
     inner = tuple(slice(low, low + n) for n, (low, _) in zip(x.shape, sides, strict=True))
     return assemble(result, [(inner, x)])

@@ -27,7 +27,7 @@ from distarray.ops import reductions
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
 from distarray.ops.manipulation import broadcast_to
-from distarray.ops.nans import holds_nan, nanmean
+from distarray.ops.nans import can_miss, holds_nan, nanmean
 from distarray.ops.reshaping import reshape
 from distarray.ops.scans import cumsum
 from distarray.ops.sorting import argsort
@@ -260,7 +260,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
         layout = x._operand("median").layout
         found = lines.ranked(middle, layout)
     value = reductions.mean(found[:-1], axis=0)
-    if holds_nan(x.dtype):
+    if can_miss(x.dtype):
         last = found[-1]
         value = where(np.isnan(last), last, value)
     return _delivered(lines.shaped(value[None], (), bool(keepdims)), out)
@@ -377,7 +377,7 @@ def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
     if t is not None:
         t = float(t[0]) if weak else t.reshape(-1, *(1,) * len(lines.shape))
         value = _between(value, picked(following), t, where) if not weak else _weakly(value, picked(following), t)
-    if holds_nan(x.dtype):
+    if can_miss(x.dtype):
         last = found[-1:]
         value = where(np.isnan(last), last, value)
     return value
@@ -446,7 +446,7 @@ def _weighted(x: DistributedArray, q: Any, axis: Any, keepdims: bool, weights: A
         place = np.minimum(place, lines.n - 1)
         rows.append(take_along_axis(flat, place, axis=0))
     value = rows[0] if len(rows) == 1 else _joined(rows)
-    if holds_nan(x.dtype) and not skip:
+    if can_miss(x.dtype) and not skip:
         last = flat[-1:]
         value = where(np.isnan(last), last, value)
     return lines.shaped(value, q.shape, keepdims)

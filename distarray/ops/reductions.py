@@ -185,7 +185,9 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) ->
     -----
     Communication: none. Where an axis is split over devices, the result stays in SUM mode.
     """
-    return reduce(np.add, asarray(a) != 0, axis, np.intp, None, keepdims)
+    x = asarray(a)
+    x = x.view(np.int64) if x.dtype.kind in "mM" else x  # NaT is not zero
+    return reduce(np.add, x != 0, axis, np.intp, None, keepdims)
 
 
 @implements(np.ptp)

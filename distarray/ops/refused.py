@@ -13,9 +13,9 @@ from distarray.errors import UnsupportedError
 
 __all__ = ["REFUSED"]
 
-_DATES = "it counts business days, and distributed arrays hold numbers"
-_TEXT = "it writes dates as text, and distributed arrays hold numbers"
-_FIELDS = "it works on fields of structured arrays, and distributed arrays hold numbers"
+_DATES = "it counts the days of a calendar, which is one host's"
+_TEXT = "it writes dates as text, which distributed arrays do not hold"
+_FIELDS = "it builds other structures of host arrays; distributed arrays give their fields by x['f']"
 
 _FIELD_FUNCTIONS = (
     "append_fields", "apply_along_fields", "assign_fields_by_name", "drop_fields", "find_duplicates", "join_by", "merge_arrays",

@@ -163,7 +163,7 @@ def savez_compressed(file: Any, *args: Any, allow_pickle: bool = True, **kwds: A
 
 
 def _header(x: DistributedArray) -> bytes:
-    if x.dtype.kind == "V":
+    if x.dtype.kind == "V" and x.dtype.names is None:
         raise UnsupportedError(f"the .npy format has no name for {x.dtype}: save x.astype(numpy.float32)")
     text = io.BytesIO()
     described = {"descr": np.lib.format.dtype_to_descr(x.dtype), "fortran_order": False, "shape": x.shape}

@@ -24,6 +24,7 @@ from distarray.algorithms.folds import (
 )
 from distarray.algorithms.reduction import arrays_of, as_taken, computed_in, in_blocks, normalized, place_operand, small
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.dtypes import loop_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
@@ -178,7 +179,7 @@ def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: s
         assert chunk is not None
         target = chunk.array
         if exact:
-            total = np.add.reduce(array, axis=axis, dtype=call.dtype, keepdims=True)
+            total = np.add.reduce(array, axis=axis, dtype=loop_dtype(call.dtype), keepdims=True)
             after[...] = total if before is None else before + total
             carried = None if before is None else before.copy()
             later.setdefault(device.id, []).append(partial(_scan_integers, call, carried, array, target))
@@ -197,7 +198,7 @@ def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: s
 
 def _scan_integers(call: _Accumulation, before: Any, array: Any, out: Any) -> None:
     """Running sums of integers, which wrap alike in any order, from a running slice where there is one."""
-    np.add.accumulate(array, axis=call.axis, dtype=call.dtype, out=out)
+    np.add.accumulate(array, axis=call.axis, dtype=loop_dtype(call.dtype), out=out)
     if before is not None:
         np.add(out, before, out=out)
 
@@ -226,7 +227,7 @@ def _scan_here(device: Device, call: _Accumulation, total: int, before: Any, arr
             mine = (*head, slice(rows - array.shape[axis], rows))
             joined[mine] = array.astype(call.dtype)
             if device.kind == "host":
-                joined = ufunc.accumulate(joined, axis=axis, dtype=call.dtype)
+                joined = ufunc.accumulate(joined, axis=axis, dtype=loop_dtype(call.dtype))
             else:
                 joined = getattr(lib, scans[call.ufunc.__name__])(joined, axis=axis)
             out[...] = joined[mine]

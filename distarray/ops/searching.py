@@ -229,7 +229,8 @@ class _Hits:
     def __init__(self, context: Context, a: DistributedArray, name: str) -> None:
         self.context = context
         self.shape = a.shape
-        flags: Any = np.not_equal(a, 0) if a.dtype.kind != "b" else a
+        counted = a.view(np.int64) if a.dtype.kind in "mM" else a  # NaT is not zero
+        flags: Any = np.not_equal(counted, 0) if a.dtype.kind != "b" else a
         found = flags._operand(name)
         if found.layout.is_replicated:
             owners = [(device, (slice(None),) * a.ndim, i) for i, (device, _) in enumerate(found.layout.chunks)]

@@ -245,7 +245,9 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     steps = _spacings(x, axes, varargs)
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    if x.dtype.kind not in "fc":
+    if x.dtype.kind == "M":
+        x = x.view(f"m8{x.dtype.str[3:]}")  # times differ as time spans do
+    elif x.dtype.kind not in "fcm":
         x = x.astype(np.float64)
     found = []
     for number, step in zip(axes, steps, strict=True):

@@ -73,7 +73,7 @@ def test_types_are_numpys_own(four: Any) -> None:
 
 
 def test_dtypes_that_are_no_numbers_are_refused(four: Any) -> None:
-    for values in (["a"], [object()], np.array(["2020-01-01"], "M8[D]"), np.zeros(2, "i4,f8")):
+    for values in (["a"], [object()], np.zeros(2, "i4,O"), np.zeros(2, "V3")):
         with pytest.raises(TypeError):
             da.asarray(values)
 
