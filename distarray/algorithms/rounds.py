@@ -182,7 +182,7 @@ def _label(problem: Problem, tasks: Sequence[Task], first: bool, second: bool, c
     moving = set(problem.a if first else problem.b) & set(problem.b if second else problem.a)
     m, k, n = problem.bounds
     size = {label: min([box[label].size for _, box in tasks]) for label in sorted(moving)}
-    outer = [label for label in size if label < m or label in (m, n) and not k <= label < n]
+    outer = [label for label in size if label < m or (label in (m, n) and not k <= label < n)]
     wide = [label for label in outer if size[label] >= count * (1 if label < m else NARROW)]
     summed = [label for label in size if k <= label < n]
     return max(wide or summed or outer, key=lambda label: (size[label], -label), default=None)

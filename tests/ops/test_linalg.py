@@ -310,7 +310,8 @@ def test_products_of_any_layouts_are_bounded_in_memory_and_traffic(first, second
 @pytest.mark.parametrize("dtype", ["float64", "int32", "complex64", "float16"])
 @pytest.mark.parametrize(("subscripts", "shapes"), [
     ("bij,bjk->bik", ((6, 9, 12), (6, 12, 5))), ("bij,jk->bik", ((6, 9, 12), (12, 40))), ("ijk,kjl->il", ((9, 6, 8), (8, 6, 7))),
-    ("i,j->ij", ((30,), (40,))), ("ij,j->i", ((30, 50), (50,))), ("abi,ibc->ac", ((4, 6, 30), (30, 6, 33))), ("ijk,ljk->il", ((9, 6, 8), (90, 6, 8))),
+    ("i,j->ij", ((30,), (40,))), ("ij,j->i", ((30, 50), (50,))), ("abi,ibc->ac", ((4, 6, 30), (30, 6, 33))),
+    ("ijk,ljk->il", ((9, 6, 8), (90, 6, 8))),
 ])  # fmt: skip
 def test_products_in_rounds_of_any_axes(subscripts, shapes, dtype):
     rng = np.random.default_rng(5)
@@ -438,7 +439,7 @@ def test_a_loop_of_products_keeps_constant_memory(ctx):
 def tasks(todo: Contraction, problem: Problem, maps: tuple[Any, Any]) -> list[tuple[int, Region, Region, Region]]:
     """(device, region of the first operand, of the second, of the result) of every job."""
     rows = []
-    for step, device, job in [(step, device, job) for step in todo.steps for device, jobs in step.jobs for job in jobs]:
+    for step, device, job in [(s, d, job) for s in todo.steps for d, jobs in s.jobs for job in jobs]:
         read = []
         for piece, own, brought in zip((job.a, job.b), maps, step.bring, strict=True):
             where = brought if piece.brought else own
