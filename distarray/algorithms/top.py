@@ -50,17 +50,17 @@ def top(context: Context, source: Operand, axis: int, k: int, largest: bool) -> 
     start = 0
     whole = all(layout.chunks[i][1][axis].size == shape[axis] for i in order)
     for i in order:
-        device, region = layout.chunks[i]
+        owner, region = layout.chunks[i]
         count = min(k, region[axis].size)
         part = Region((*region[:axis], Range.of(0 if whole else start, 1, count), *region[axis + 1 :]))
         start += count
-        homes[device].append(part)
-        numbers[device, part] = i
+        homes[owner].append(part)
+        numbers[owner, part] = i
     length = k if whole else start
     few = context.layout(IndexMap((*shape[:axis], length, *shape[axis + 1 :]), homes))
     with context.reporting():
         values, places = (allocate(context, few, dtype, label="top_k") for dtype in (source.dtype, INDEX))
-    tasks = []
+    tasks: list[Callable[[], None]] = []
     for number, chunk in enumerate(few.chunks):
         device = context.by_id[chunk[0]]
         if device.process == context.process:
@@ -121,7 +121,7 @@ def _best(context: Context, values: Found, places: Found, axis: int, k: int, lar
     kept = context.layout(target)
     with context.reporting():
         outs = [allocate(context, kept, dtype, label="top_k") for dtype in (values[2], INDEX)]
-    tasks = []
+    tasks: list[Callable[[], None]] = []
     for i, chunk in enumerate(kept.chunks):
         device = context.by_id[chunk[0]]
         if device.process == context.process and chunk[1].size:

@@ -239,11 +239,13 @@ def _checked_kth(kth: Any, n: int | None) -> list[int]:
         raise TypeError("Partition index must be integer")
     if places.ndim > 1:
         raise ValueError(f"object too deep for desired array: kth has {places.ndim} axes, and may have one")
+    if n is None:
+        return []
     found = places.reshape(-1).tolist()
-    for place_ in found if n is not None else ():
+    for place_ in found:
         if not -n <= place_ < n:
             raise ValueError(f"kth(={place_ + n if place_ < 0 else place_}) out of bounds ({n})")
-    return [] if n is None else sorted({place_ % n for place_ in found})
+    return sorted({place_ % n for place_ in found})
 
 
 def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order: Any) -> DistributedArray:
