@@ -43,6 +43,52 @@ def _binary(
 _SIGNATURES = {1: inspect.signature(_unary), 2: inspect.signature(_binary)}
 
 
+def _described(numpys: np.ufunc) -> str:
+    """The docstring of a ufunc: NumPy's summary, and what is said of all."""
+    name, inputs = numpys.__name__, ["x"] if numpys.nin == 1 else [f"x{i + 1}" for i in range(numpys.nin)]
+    paragraphs = (numpys.__doc__ or "").split("\n\n")
+    first = (
+        " ".join(paragraphs[1].split()).split(". ")[0].rstrip(".")
+        if len(paragraphs) > 2
+        else f"Element-wise ``{name}``"
+    )
+    same = f"As ``numpy.{name}``, with the same dtypes and errors: recorded" if hasattr(np, name) else "Recorded"
+    results = ", ".join([f"y{i + 1}" for i in range(numpys.nout)]) + " : " if numpys.nout > 1 else ""
+    return inspect.cleandoc(f"""{first}.
+
+    {same}, and evaluated when its value is needed.
+
+    Parameters
+    ----------
+    {", ".join(inputs)} : array_like
+        {"Of any shape." if numpys.nin == 1 else "They are broadcast to one shape."}
+    out : DistributedArray, numpy.ndarray, or tuple of them, optional
+        Where to put the result.
+    where : array_like of bool, optional
+        Where to compute; elsewhere stands what `out` holds, or zero.
+    dtype : dtype, optional
+        That of the computation. Default: as NumPy's promotion says.
+    casting : str, optional
+        The rule for casts. Default: ``"same_kind"``.
+
+    Returns
+    -------
+    {results}DistributedArray
+        Of the broadcast shape; a 0-d one that behaves as a number where NumPy returns a scalar.
+
+    Raises
+    ------
+    TypeError
+        There is no loop for the dtypes, or the rule forbids a cast.
+    ValueError
+        The shapes do not fit.
+
+    Notes
+    -----
+    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
+    """)
+
+
 class ufunc:
     """An element-wise function of distributed arrays, with the attributes and methods of ``numpy.ufunc``.
 
@@ -63,15 +109,7 @@ class ufunc:
         self.__name__ = self.__qualname__ = numpys.__name__
         if numpys.nin in _SIGNATURES:
             self.__signature__ = _SIGNATURES[numpys.nin]
-        arguments = "x" if numpys.nin == 1 else ", ".join(f"x{i + 1}" for i in range(numpys.nin))
-        self.__doc__ = f"""Element-wise ``numpy.{numpys.__name__}({arguments})``, recorded and evaluated when its value is needed.
-
-    Takes and returns what NumPy's ufunc does: same dtypes, broadcasting, ``out=``, ``where=``, ``dtype=``, ``casting=``.
-
-    Notes
-    -----
-    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
-    """
+        self.__doc__ = _described(numpys)
 
     def __call__(self, *inputs: Any, out: Any = None, where: Any = True, **kwargs: Any) -> Any:
         numpys = self._numpys

@@ -395,7 +395,32 @@ def sort_in_place(
     stable: bool | None = None,
     descending: bool = False,
 ) -> None:
-    """Sort the array in place; arguments as for :func:`sort`."""
+    """Sort the array in place; arguments as for :func:`sort`.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    axis : int
+    kind : {"quicksort", "mergesort", "heapsort", "stable"}, optional
+        For NumPy's sake: every sort is stable.
+    order : None
+        Nothing else: there are no fields.
+    stable : bool, optional
+        For NumPy's sake, as `kind`.
+    descending : bool
+        The largest first.
+
+    Raises
+    ------
+    ReadOnlyError
+        The array is read-only: it stands where NumPy would have a view.
+    AxisError
+        There is no such axis.
+
+    Notes
+    -----
+    Communication: as for :func:`sort`, and what brings the result back into the array's layout.
+    """
     if axis is None:
         raise TypeError("'NoneType' object cannot be interpreted as an integer: x.sort needs an axis")
     _in_place(x, "sort", lambda y: sort(y, axis, kind, order, stable=stable, descending=descending))
@@ -404,7 +429,28 @@ def sort_in_place(
 def partition_in_place(
     x: DistributedArray, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
 ) -> None:
-    """Partition the array in place; arguments as for :func:`partition`."""
+    """Partition the array in place; arguments as for :func:`partition`.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    kth : int or sequence of int
+    axis : int
+    kind : {"introselect"}, optional
+    order : None
+        Nothing else: there are no fields.
+
+    Raises
+    ------
+    ReadOnlyError
+        The array is read-only: it stands where NumPy would have a view.
+    ValueError, TypeError
+        `kth` is out of bounds, or no integer.
+
+    Notes
+    -----
+    Communication: as for :func:`sort`, and what brings the result back into the array's layout.
+    """
     if axis is None:
         raise TypeError("'NoneType' object cannot be interpreted as an integer: x.partition needs an axis")
     _in_place(x, "partition", lambda y: partition(y, kth, axis, kind, order))
