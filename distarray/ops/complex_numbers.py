@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, cast
 
 import numpy as np
@@ -39,7 +40,12 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
 
 def set_part(x: DistributedArray, name: str, value: Any) -> None:
     """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
-    value = value if isinstance(value, DistributedArray) else np.asarray(value)  # a Python number is not weak here
+    if not isinstance(value, DistributedArray):
+        if isinstance(value, (int, float, complex, np.generic)):
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                setattr(np.zeros(1, x.dtype), name, value)  # from NumPy 2.5 on it refuses numbers that do not fit
+        value = np.asarray(value)  # a Python number is not weak here
     if x.dtype.kind != "c":
         x[...] = value
         return
