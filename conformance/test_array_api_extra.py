@@ -94,7 +94,8 @@ CALLS: dict[str, list[Callable[[Any, Any, Any], Any]]] = {
     "nan_to_num": [
         lambda f, a, xp: f(a(A)),
         lambda f, a, xp: f(a(np.array([np.inf, -np.inf, np.nan, 1])), fill_value=3.0),
-        lambda f, a, xp: f(a(I)),
+        # not of integers, which the library itself makes floating for every namespace but those that it knows
+        lambda f, a, xp: f(a(Z)),
     ],
     "nanmax": [lambda f, a, xp: f(a(A)), lambda f, a, xp: f(a(A), axis=0), lambda f, a, xp: f(a(A), axis=(0, 1))],
     "nanmin": [lambda f, a, xp: f(a(A)), lambda f, a, xp: f(a(A), axis=1)],
