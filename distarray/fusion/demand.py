@@ -21,8 +21,8 @@ from distarray.fusion.meeting import brought, meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout, follow
-from distarray.storage import Storage, Version, duplicate, share
-from distarray.transfer.execute import allocate, resolve
+from distarray.storage import Operand, Storage, Version, duplicate, share
+from distarray.transfer.execute import allocate, redistribute, resolve
 from distarray.transfer.ledger import note, watching
 from distarray.transfer.round import Round
 
@@ -46,18 +46,42 @@ def demand(node: Node, target: Layout | None = None) -> Version:
                 node.settle(Version(layout, fresh, node.dtype))
                 return node.version  # type: ignore[return-value]
             program, leaves = compile_expression(node)
-            settled, target = brought(
-                context, program.name, node.shape, resolve_leaves(context, program, leaves), target
-            )
-            al = alignment_of(context, program, settled, target)
-            label = program.name
-            with context.reporting():
-                chunks = allocate(context, al.layout, node.dtype, label=label)
-            outs = [None if c is None else c.array for c in chunks]
-            _evaluate(context, program, settled, al, outs, _guard(context, node), chunks)
-            node.settle(Version(al.layout, chunks, node.dtype))
+            resolve_leaves(context, program, leaves)
+            settled, place = brought(context, program.name, node.shape, leaves, target)
+            version, failed = _computed(context, program, settled, place, node.dtype, _guard(context, node))
+            if failed is not None:
+                raise failed
+            if target is not None and version.layout is not target:
+                version = _moved(context, version, target, program.name)
+            node.settle(version)
         assert node.version is not None
         return node.version
+
+
+def _computed(
+    context: Context,
+    program: Program,
+    leaves: Sequence[Leaf],
+    place: Layout | None,
+    dtype: Any,
+    guard: AbstractContextManager[None],
+) -> tuple[Version, Exception | None]:
+    """The value of a compiled expression in new chunks, and the floating-point error that it met."""
+    al = alignment_of(context, program, leaves, place)
+    with context.reporting():
+        chunks = allocate(context, al.layout, dtype, label=program.name)
+    outs = [None if c is None else c.array for c in chunks]
+    failed = _evaluated(context, program, leaves, al, outs, guard, chunks)
+    return Version(al.layout, chunks, dtype), failed
+
+
+def _moved(context: Context, version: Version, target: Layout, operation: str) -> Version:
+    """A value that nobody else holds, in another layout."""
+    arrays = [None if c is None else c.array for c in version.chunks]
+    fresh = redistribute(
+        context, Operand(version.layout, arrays, version.dtype), target, operation=operation, chunks=version.chunks
+    )
+    return Version(target, fresh, version.dtype)
 
 
 def _guard(context: Context, node: Node) -> AbstractContextManager[None]:
@@ -185,9 +209,10 @@ def expression_devices(root: Node) -> tuple[int, ...]:
     program, leaves = compile_expression(root)
     layouts = [context.layout(leaf.version.layout.index_map.completed()) for leaf in leaves]
     described = [(layout, leaf.view) for layout, leaf in zip(layouts, leaves, strict=True)]
-    place, _ = meeting_place(context, program.shape, described, None)
+    place, _, stores = meeting_place(context, program.shape, described, None)
     if place is not None:
         return place.devices
+    layouts = [layout if store is None else store for layout, store in zip(layouts, stores, strict=True)]
     return alignment_of(context, program, leaves, None, layouts=layouts).layout.devices
 
 
@@ -404,21 +429,29 @@ def write(
         resolve_leaves(context, program, leaves)
         seen = context.layouts.visible(layout, identity)
         assert seen is not None
-        settled, _ = brought(context, program.name, identity.shape, leaves, seen.layout)
+        settled, place = brought(context, program.name, identity.shape, leaves, seen.layout)
+        guard = context.guarding("assignment", fallible=(type(value) is Node and fallible(value)) or None)
+        early = None
+        if place is None:  # cut for the target's many chunks the value would be computed in far more pieces than it has
+            fresh, early = _computed(context, program, settled, None, value.dtype, guard)
+            fresh = _moved(context, fresh, seen.layout, program.name)
+            program, settled = compile_expression(Leaf(fresh, None, identity.shape))
+            guard = context.reporting()
         al = alignment_of(context, program, settled, seen.layout, identity.shape)
         mine = [leaf for leaf in settled if leaf.version is version]
         others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
         in_place = not others and not version.pinned(by_writer=private)
-        guard = context.guarding("assignment", fallible=(type(value) is Node and fallible(value)) or None)
         if storage.exposed and not in_place:
             _write_through(context, program, settled, al, version, seen, guard)
+            if early is not None:
+                raise early
             return
         chunks = list(version.chunks)
         with context.reporting():
             outs = _targets(seen, layout, version, chunks, fresh=not in_place)
             twins = _twins(seen, chunks, fresh=not in_place)
         whole = chunks if view is None and seen.layout is layout else None
-        failed = _evaluated(context, program, settled, al, outs, guard, whole)
+        failed = _evaluated(context, program, settled, al, outs, guard, whole) or early
         for origin, array, device in twins:
             device.copy(array, outs[origin], device)
         watch = watching.get()

@@ -19,7 +19,7 @@ from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host, watching
-from distarray.transfer.plan import Plan, plan, waypoint
+from distarray.transfer.plan import Plan, Step, plan, waypoint
 from distarray.transfer.round import Round
 
 if TYPE_CHECKING:
@@ -214,11 +214,15 @@ def _run(
                 task = partial(device.copy, targets[taker], source.arrays[giver], device)
                 work.setdefault(device.id, []).append(task)
                 total += dst[taker][1].size * itemsize
+    plain = not source.layout.is_partial
+    copies: dict[int, list[tuple[int, Step]]] = {}
     for number, step in enumerate(moves.steps):
         device = devices[dst[step.target][0]]
-        if device.process != me:
+        if device.process != me or arrived.get((number, 0)) is _IN_PLACE:
             continue
-        if arrived.get((number, 0)) is _IN_PLACE:
+        total += step.size * itemsize * len(step.sources)
+        if plain:
+            copies.setdefault(device.id, []).append((number, step))
             continue
         view = targets[step.target][step.key]
         parts = []
@@ -229,13 +233,32 @@ def _run(
                 parts.append((devices[src[chunk][0]], source.arrays[chunk][key]))
         task = partial(fold_into, device, view, parts, source.layout.mode, step.accumulate)
         work.setdefault(device.id, []).append(task)
-        total += step.size * itemsize * len(parts)
-    plain = all(len(step.sources) == 1 and not step.accumulate for step in moves.steps)
+    for device_id, steps in copies.items():
+        task = partial(_copy_steps, context, devices[device_id], steps, source, targets, arrived)
+        work.setdefault(device_id, []).append(task)
     folding = between and moves.moving and source.layout.is_partial
     with context.guarding(operation) if folding else context.reporting(), np.errstate(**quiet()):
         context.run([partial(_all, tasks) for tasks in work.values()], total, independent=plain)
     if moves.forwards or (between and moves.forwarding):
         _run_forwards(context, moves, source.dtype, targets, operation)
+
+
+def _copy_steps(
+    context: Context,
+    device: Device,
+    steps: Sequence[tuple[int, Step]],
+    source: Operand,
+    targets: Sequence[Any],
+    arrived: dict[tuple[int, int], Any],
+) -> None:
+    """The steps of a plan that only copy, of one receiving device: there may be very many, so that none makes an object."""
+    src, devices = source.layout.chunks, context.by_id
+    for number, (target, key, ((chunk, source_key),), _, _) in steps:
+        if (number, 0) in arrived:
+            part, origin = arrived[number, 0], context.local_devices[0]
+        else:
+            part, origin = source.arrays[chunk][source_key], devices[src[chunk][0]]
+        device.copy(targets[target][key], part, origin)
 
 
 def _run_forwards(context: Context, moves: Plan, dtype: Any, targets: Sequence[Any], operation: str) -> None:

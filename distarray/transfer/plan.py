@@ -32,6 +32,9 @@ SPLIT_ELEMENTS = 4096
 MEETINGS = 1 << 14
 """A move of fewer pieces is never made by way of another map, which would cost a second copy of the data."""
 
+SAMPLE = 32
+"""So many regions of a map are asked first in how many pieces they meet another map."""
+
 
 class Step(NamedTuple):
     """Round one: `target[key] = fold(sources)`, or with `accumulate`, `target[key] = fold(target[key], sources)`."""
@@ -157,12 +160,21 @@ def waypoint(source: IndexMap, target: IndexMap, least: int = MEETINGS, factor: 
     if most < least // 16 or not strided:
         return None
     few = max(least, factor * len(target.devices) * (len(source.chunks) + len(target.chunks)))
-    for _, region in source.chunks:
+    sample = source.chunks[:: max(1, len(source.chunks) // SAMPLE)]
+    # of regular maps some regions tell of all; of others, which meet seldom where these do, all are counted
+    if not (_more(sample, target, few * len(sample) // len(source.chunks)) or _more(source.chunks, target, few)):
+        return None
+    axis = max(range(source.ndim), key=lambda a: source.shape[a])
+    return blocks(axis).resolve(source.shape, target.devices)
+
+
+def _more(chunks: Sequence[tuple[int, Region]], target: IndexMap, few: int) -> bool:
+    """Whether chunks meet `target` in more than `few` pieces; looks at little more than so many."""
+    for _, region in chunks:
         few -= sum(1 for _ in target.query(region))
         if few < 0:
-            axis = max(range(source.ndim), key=lambda a: source.shape[a])
-            return blocks(axis).resolve(source.shape, target.devices)
-    return None
+            return True
+    return False
 
 
 def _resolve(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Plan:
