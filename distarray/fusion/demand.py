@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from distarray.devices import Chunk, in_turn
 from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Tile, align
+from distarray.fusion.assembled import write_assembled
 from distarray.fusion.evaluate import evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible, is_loud
 from distarray.fusion.meeting import brought, meeting_place
@@ -427,6 +428,12 @@ def write(
         identity = ViewMap.identity(layout.shape) if view is None else view
         program, leaves = compile_expression(value)
         resolve_leaves(context, program, leaves)
+        if context.kind == "host" and context.communicator is None and not storage.exposed and watching.get() is None:
+            done, failed = write_assembled(context, storage, view, program, leaves, private)
+            if failed is not None:
+                raise failed
+            if done:
+                return
         seen = context.layouts.visible(layout, identity)
         assert seen is not None
         settled, place = brought(context, program.name, identity.shape, leaves, seen.layout)
