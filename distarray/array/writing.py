@@ -90,9 +90,8 @@ def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
     storage = x._own()
     if not x._writable:
         write(storage, view, None, writable=False)
-    if type(value) is DistributedArray and value._storage is storage and value._dtype is x._dtype:
-        if value._view_map() == view:  # as in ``x[key] += y``, which has written there
-            return
+    if type(value) is DistributedArray and value._storage is storage and value._view_map() == view:
+        return  # as in ``x[key] += y``, which has written there
     if isinstance(value, (list, tuple)):
         value = nested(value, x._dtype)
         if value.ndim > len(view.shape):

@@ -95,7 +95,7 @@ def write_assembled(
     out = np.empty(shape, version.dtype)
     failed: Exception | None = None
     try:
-        evaluate_cells(context, program, [(context.local_devices[0], [(out, operands)])], out.nbytes, False)
+        evaluate_cells(context, program, [(context.local_devices[0], [(out, operands, ())])], out.nbytes, False)
     except (FloatingPointError, RuntimeWarning) as error:  # raised when all is written, as by NumPy
         failed = error
     if version.pinned(by_writer=private):

@@ -155,9 +155,13 @@ def _eigvalsh(device: Any, a: Any, *, UPLO: str) -> Any:
         return device.lib.linalg.eigvalsh(a, UPLO=UPLO)
 
 
+#: Up to NumPy 2.4 ``eig`` and ``eigvals`` return real arrays where all eigenvalues are; from 2.5 on always complex ones.
+_REAL_WHERE_POSSIBLE = np.linalg.eigvals(np.eye(1)).dtype.kind != "c"
+
+
 def eig(a: Any) -> Any:
-    """Eigenvalues and right eigenvectors of square matrices, always complex; ``numpy.linalg.eig`` gives real ones of real
-    matrices that have no others.
+    """Eigenvalues and right eigenvectors of square matrices, always complex; ``numpy.linalg.eig`` before NumPy 2.5 gives
+    real ones of real matrices that have no others.
 
     Parameters
     ----------
@@ -167,8 +171,8 @@ def eig(a: Any) -> Any:
     Returns
     -------
     EigResult
-        Eigenvalues (..., n) and eigenvectors (..., n, n), one a column. Of ``numpy.linalg.eig`` they are real where `a` is
-        real and so are all eigenvalues of all matrices.
+        Eigenvalues (..., n) and eigenvectors (..., n, n), one a column. Of ``numpy.linalg.eig`` before NumPy 2.5
+        they are real where `a` is real and so are all eigenvalues of all matrices.
 
     Raises
     ------
@@ -187,9 +191,9 @@ def eig(a: Any) -> Any:
 
 @implements(np.linalg.eig)
 def _numpy_eig(a: Any) -> Any:
-    """``numpy.linalg.eig``, whose dtype depends on the values."""
+    """``numpy.linalg.eig``, whose dtype depends on the values before NumPy 2.5."""
     x, found, parts = _eigenpairs(a)
-    if x.dtype.kind != "c" and not bool(np.any(parts)):
+    if x.dtype.kind != "c" and _REAL_WHERE_POSSIBLE and not bool(np.any(parts)):
         return EigResult(found.eigenvalues.real.copy(), found.eigenvectors.real.copy())
     return found
 
@@ -212,9 +216,9 @@ def eigvals(a: Any) -> Any:
 
 @implements(np.linalg.eigvals)
 def _numpy_eigvals(a: Any) -> Any:
-    """``numpy.linalg.eigvals``, whose dtype depends on the values."""
+    """``numpy.linalg.eigvals``, whose dtype depends on the values before NumPy 2.5."""
     x, values, parts = _eigenvalues(a)
-    if x.dtype.kind != "c" and not bool(np.any(parts)):
+    if x.dtype.kind != "c" and _REAL_WHERE_POSSIBLE and not bool(np.any(parts)):
         return values.real.copy()
     return values
 

@@ -218,10 +218,12 @@ def clip(
     Parameters
     ----------
     a : array_like
-    min, max, a_min, a_max : array_like or None
-        The bounds, by one name or the other; None for none.
+    min, max : array_like or None
+        The bounds; None for none.
     out : DistributedArray or numpy.ndarray, optional
         Where to put the result.
+    a_min, a_max : array_like or None
+        Other names of the bounds.
     where : array_like of bool
         Where to clip; elsewhere stands what `out` holds, or zero.
     casting : str

@@ -61,6 +61,10 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> DistributedArray:
     axis : int, optional
         Default: of the flattened array.
 
+    Returns
+    -------
+    DistributedArray
+
     Raises
     ------
     IndexError
@@ -70,6 +74,13 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> DistributedArray:
     -----
     Communication: what makes the result's blocks even, as of :func:`concatenate` for one slice or a row of them, and of
     :func:`take` otherwise. A distributed `obj` is fetched.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.delete(da.arange(5), [0, 3]).tolist()
+    [1, 2, 4]
     """
     x, axis = _along(arr, axis)
     n = x.shape[axis]
@@ -127,6 +138,11 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Distribu
     axis : int, optional
         Default: of the flattened array.
 
+    Returns
+    -------
+    DistributedArray
+        Of the dtype of `arr`.
+
     Raises
     ------
     IndexError
@@ -135,6 +151,13 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Distribu
     Notes
     -----
     Communication: as of :func:`concatenate` for one place; for more, also of :func:`take`. A distributed `obj` is fetched.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.insert(da.arange(4), 2, 9).tolist()
+    [0, 1, 9, 2, 3]
     """
     x, axis = _along(arr, axis)
     n = x.shape[axis]
@@ -179,11 +202,35 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Distribu
 
 @implements(np.trim_zeros)
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> DistributedArray:
-    """The array without leading ("f") and trailing ("b") zeros, along each axis: a view.
+    """The array without leading and trailing zeros along each axis: a view.
+
+    Parameters
+    ----------
+    filt : array_like
+    trim : {"fb", "f", "b"}
+        Whether leading ("f") zeros go, trailing ones ("b"), or both.
+    axis : int or tuple of int, optional
+        Default: all.
+
+    Returns
+    -------
+    DistributedArray
+
+    Raises
+    ------
+    ValueError
+        An unknown `trim`.
 
     Notes
     -----
     Communication: where along each axis there is something, an array of bools of its length.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.trim_zeros(da.asarray([0, 1, 0, 2, 0])).tolist()
+    [1, 0, 2]
     """
     x = asarray(filt)
     trim = trim.lower()
@@ -207,9 +254,31 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> DistributedArra
 def resize(a: Any, new_shape: Any) -> DistributedArray:
     """A copy in another shape, with the elements repeated, in C order, to fill it.
 
+    Parameters
+    ----------
+    a : array_like
+    new_shape : int or sequence of int
+
+    Returns
+    -------
+    DistributedArray
+        Zeros where `a` has no elements.
+
+    Raises
+    ------
+    ValueError
+        A length is negative.
+
     Notes
     -----
     Communication: as of :func:`concatenate` of the repeated array, and what the new shape needs.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.resize(da.arange(3), (2, 4)).tolist()
+    [[0, 1, 2, 0], [1, 2, 0, 1]]
     """
     x = ravel(asarray(a))
     shape = (operator.index(new_shape),) if np.ndim(new_shape) == 0 else tuple(operator.index(n) for n in new_shape)
@@ -233,10 +302,16 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     ----------
     a : array_like of int
     choices : sequence of array_like, or array_like
-        They and `a` broadcast. Of an array, the choices are along its first axis.
-    out : DistributedArray, optional
+        They and `a` are broadcast. Of an array, the choices are along its first axis.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
     mode : {"raise", "wrap", "clip"}
         What becomes of numbers without a choice.
+
+    Returns
+    -------
+    DistributedArray
+        Of the broadcast shape, in the choices' common dtype.
 
     Raises
     ------
@@ -246,6 +321,13 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     Notes
     -----
     Communication: what aligns the choices with `a`; with ``mode="raise"`` the extremes of `a`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.choose(da.asarray([0, 1, 0]), [10, [1, 2, 3]]).tolist()
+    [10, 2, 10]
     """
     found = list(choices)
     context = same_context([x for x in (a, *found, out) if isinstance(x, DistributedArray)])
@@ -283,8 +365,16 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> DistributedArray
     Parameters
     ----------
     condlist : list of array_like of bool
+        The conditions, which are broadcast with all choices.
     choicelist : list of array_like
+        As many choices.
     default : scalar or array_like
+        What stands where no condition holds.
+
+    Returns
+    -------
+    DistributedArray
+        Of the broadcast shape, in the choices' common dtype.
 
     Raises
     ------
@@ -294,6 +384,14 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> DistributedArray
     Notes
     -----
     Communication: none where the arrays have one layout; otherwise what aligns them, when the value is needed.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(5)
+    ...     da.select([x < 2, x > 3], [-x, x * 10], 7).tolist()
+    [0, -1, 7, 7, 40]
     """
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
@@ -324,14 +422,33 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     ----------
     x : array_like
     condlist : list of array_like of bool, or one
+        Each of the shape of `x`.
     funclist : list of callable or scalar
         One for each condition, and one more where none holds.
     *args, **kw
         Passed to the functions, which get a DistributedArray of one axis.
 
+    Returns
+    -------
+    DistributedArray
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    ValueError
+        There are neither as many functions as conditions, nor one more.
+
     Notes
     -----
     Communication: that of ``x[condition]`` and of writing there.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(5)
+    ...     da.piecewise(x, [x < 2], [0, lambda part: part * 10]).tolist()
+    [0, 0, 20, 30, 40]
     """
     a = asarray(x)
     context = a._context
@@ -384,6 +501,15 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     them there, and back. With one axis only, indices and values are fetched.
 
     Memory on each device: its part of the array, once more.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.zeros((2, 3), int)
+    ...     da.put_along_axis(x, [[0], [2]], 5, axis=1)
+    ...     x.tolist()
+    [[5, 0, 0], [0, 0, 5]]
     """
     x = _target("put_along_axis", arr)
     context = x._context
@@ -465,9 +591,31 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
 def ix_(*args: Any) -> tuple[DistributedArray, ...]:
     """Indices of one axis each, shaped so that together they index an open mesh.
 
+    Parameters
+    ----------
+    *args : array_like of int or bool
+        Of one axis each.
+
+    Returns
+    -------
+    tuple of DistributedArray
+        Integers, each of as many axes as there are arguments.
+
+    Raises
+    ------
+    ValueError
+        An argument has not one axis.
+
     Notes
     -----
     Communication: none; that of :func:`nonzero` for bools.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [i.shape for i in da.ix_([0, 2], [1, 3, 4])]
+    [(2, 1), (1, 3)]
     """
     context = same_context([x for x in args if isinstance(x, DistributedArray)])
     found = []
@@ -488,14 +636,37 @@ def ix_(*args: Any) -> tuple[DistributedArray, ...]:
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[DistributedArray, ...]:
     """Flat indices as one array of indices for each axis.
 
+    Parameters
+    ----------
+    indices : array_like of int
+        Positions in the flat array.
+    shape : int or sequence of int
+        The array's.
+    order : {"C", "F"}
+        The order in which elements are counted.
+
+    Returns
+    -------
+    tuple of DistributedArray
+        Of ``int64``, each of the shape of `indices`.
+
     Raises
     ------
     ValueError
         An index is out of range.
+    TypeError
+        Indices are no integers.
 
     Notes
     -----
     Communication: the extremes of the indices.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [i.tolist() for i in da.unravel_index(da.asarray([1, 5]), (2, 3))]
+    [[0, 1], [1, 2]]
     """
     if isinstance(indices, (list, tuple)) and not np.size(indices):
         raise TypeError(
@@ -530,10 +701,18 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     Parameters
     ----------
     multi_index : tuple of array_like of int, or array_like
+        The indices along each axis, which are broadcast.
     dims : tuple of int
+        The array's shape.
     mode : {"raise", "wrap", "clip"}, or a tuple of them
         What becomes of indices out of range.
     order : {"C", "F"}
+        The order in which elements are counted.
+
+    Returns
+    -------
+    DistributedArray
+        Of ``int64``, in the broadcast shape.
 
     Raises
     ------
@@ -543,6 +722,13 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     Notes
     -----
     Communication: what aligns the indices; with ``mode="raise"`` their extremes.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.ravel_multi_index((da.asarray([0, 1]), [1, 2]), (2, 3)).tolist()
+    [1, 5]
     """
     parts = list(multi_index)
     lengths = (operator.index(dims),) if np.ndim(dims) == 0 else tuple(operator.index(n) for n in dims)
@@ -597,10 +783,28 @@ def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Distr
     axis : int, optional
         Default: of the flattened array.
     bitorder : {"big", "little"}
+        Which of eight comes first.
+
+    Returns
+    -------
+    DistributedArray
+        Of ``uint8``, an eighth as long along the axis.
+
+    Raises
+    ------
+    TypeError
+        `a` has neither integers nor bools.
 
     Notes
     -----
     Communication: what brings each byte's bits to one device.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.packbits(da.asarray([1, 0, 0, 0, 0, 0, 1, 1])).tolist()
+    [131]
     """
     x = asarray(a)
     _check_bits(x, bitorder, False)
@@ -628,10 +832,28 @@ def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bit
     count : int, optional
         How many bits of each line: cut, or filled with zeros; a negative number is left out at the end.
     bitorder : {"big", "little"}
+        Which bit of a byte comes first.
+
+    Returns
+    -------
+    DistributedArray
+        Of ``uint8``, eight times as long along the axis, or `count`.
+
+    Raises
+    ------
+    TypeError
+        `a` has another dtype than ``uint8``.
 
     Notes
     -----
     Communication: none where bytes stay in their layout; as of :func:`concatenate` where zeros are added.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.unpackbits(da.asarray([3], dtype=da.uint8)).tolist()
+    [0, 0, 0, 0, 0, 0, 1, 1]
     """
     x = asarray(a)
     _check_bits(x, bitorder, True)

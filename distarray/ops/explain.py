@@ -25,6 +25,17 @@ __all__ = ["Explanation", "explain", "ledger", "no_implicit_communication", "syn
 class Explanation:
     """What would move: print it.
 
+    Parameters
+    ----------
+    title : str
+        What is explained.
+    messages : list of dict
+        For each round, ``(source, target) → bytes``.
+    layout : Layout
+        Of the result.
+    kind : str
+        The kind of devices: ``"host"`` or ``"cuda"``.
+
     Attributes
     ----------
     title : str
@@ -71,6 +82,15 @@ def explain(x: Any, layout: Any = None) -> Explanation:
         An array; a recorded expression is explained as it would be evaluated.
     layout : specification, dict or Layout, optional
         Explain ``x.reshard(layout)`` instead. A recorded expression is evaluated first.
+
+    Returns
+    -------
+    Explanation
+        Print it; it has the numbers as attributes.
+
+    Notes
+    -----
+    Communication: none, but with `layout` what a recorded expression needs.
 
     Examples
     --------
@@ -149,6 +169,11 @@ def synchronize() -> None:
 def ledger() -> Iterator[Ledger]:
     """Count what moves between devices inside the block, including what was recorded there and not yet evaluated.
 
+    Yields
+    ------
+    Ledger
+        It grows while the block runs.
+
     Examples
     --------
     >>> import distarray as da
@@ -172,10 +197,24 @@ def no_implicit_communication() -> Iterator[None]:
     ``reshard`` and ``change_mode`` are explicit and stay allowed, as does reading values into Python. What was recorded
     inside is evaluated before the block closes.
 
+    Yields
+    ------
+    None
+
     Raises
     ------
     ImplicitCommunicationError
         Naming the operation, the bytes and the cure; nothing was moved.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.ones(4, layout=da.blocks(0))
+    ...     with da.no_implicit_communication():
+    ...         y = x + 1
+    ...     y.tolist()
+    [2.0, 2.0, 2.0, 2.0]
     """
     outer = watching.get() or Watch()
     with _watch(Watch(outer.ledgers, True, outer)):

@@ -183,9 +183,20 @@ def set_flat(x: DistributedArray, value: Any) -> None:
 class ndenumerate:
     """Pairs of an index and the element there, in C order, as ``numpy.ndenumerate``.
 
+    Parameters
+    ----------
+    arr : array_like
+
     Notes
     -----
     Communication: the elements to every process, 65,536 at a time.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     list(da.ndenumerate(da.asarray([[5, 6]])))
+    [((0, 0), np.int64(5)), ((0, 1), np.int64(6))]
     """
 
     def __init__(self, arr: Any) -> None:
@@ -203,6 +214,10 @@ class ndenumerate:
 class broadcast:
     """Arrays broadcast against each other: their common shape, and tuples of their elements.
 
+    Parameters
+    ----------
+    *args : array_like
+
     Attributes
     ----------
     shape : tuple of int
@@ -214,6 +229,13 @@ class broadcast:
     Notes
     -----
     Communication: none; iterating brings the elements to every process.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.broadcast(da.ones((2, 1)), da.ones(3)).shape
+    (2, 3)
     """
 
     def __init__(self, *args: Any) -> None:

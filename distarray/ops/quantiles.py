@@ -15,6 +15,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.algorithms.local import at, mapped, whole_along
 from distarray.algorithms.selection import candidates, selected
+from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.place import host_values
 from distarray.array.shapes import fits
@@ -221,10 +222,12 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     a : array_like
     axis : int or tuple of int, optional
         Default: all.
-    out : DistributedArray, optional
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
     overwrite_input : bool
         For NumPy's sake: nothing is overwritten.
     keepdims : bool
+        Keep the reduced axes, with length 1.
 
     Returns
     -------
@@ -267,8 +270,14 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 
 @implements(np.nanmedian)
+@described_as(median)
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = NOTHING) -> Any:
-    """The median of the elements that are not NaN along axes; as :func:`median`.
+    """The median of the elements that are not NaN along axes.
+
+    Returns
+    -------
+    DistributedArray
+        NaN where a line holds nothing else.
 
     Warns
     -----
@@ -278,6 +287,13 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     Notes
     -----
     Communication: as of :func:`median`; whether there are lines of NaN alone.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.nanmedian(da.asarray([4, np.nan, 3, 2])).tolist()
+    3.0
     """
     x = asarray(a)
     keepdims = bool(given(keepdims, False))
@@ -523,6 +539,7 @@ def _fetched(q: Any) -> Any:
 
 
 @implements(np.percentile)
+@described_as(quantile)
 def percentile(
     a: Any,
     q: Any,
@@ -534,17 +551,30 @@ def percentile(
     *,
     weights: Any = None,
 ) -> Any:
-    """Quantiles of parts in hundredths, from 0 to 100; as :func:`quantile`.
+    """Quantiles of parts in hundredths, from 0 to 100.
+
+    Parameters
+    ----------
+    q : array_like of float
+        Hundredths, from 0 to 100.
 
     Notes
     -----
     Communication: as of :func:`quantile`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.percentile(da.asarray([4, 1, 3, 2]), 50).tolist()
+    2.5
     """
     parts = np.asarray(np.true_divide(_fetched(q), 100))
     return _quantile("Percentiles", a, parts, _is_weak(q), axis, out, method, keepdims, weights, False)
 
 
 @implements(np.nanquantile)
+@described_as(quantile)
 def nanquantile(
     a: Any,
     q: Any,
@@ -556,16 +586,34 @@ def nanquantile(
     *,
     weights: Any = None,
 ) -> Any:
-    """Quantiles of the elements that are not NaN; as :func:`quantile`.
+    """Quantiles of the elements that are not NaN.
+
+    Returns
+    -------
+    DistributedArray
+        The axes of `q`, then those that are left of `a`. NaN where a line holds nothing else.
+
+    Warns
+    -----
+    RuntimeWarning
+        "All-NaN slice encountered".
 
     Notes
     -----
     Communication: as of :func:`quantile`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.nanquantile(da.asarray([4, np.nan, 3, 2]), 0.5).tolist()
+    3.0
     """
     return _quantile("Quantiles", a, _fetched(q), _is_weak(q), axis, out, method, keepdims, weights, True)
 
 
 @implements(np.nanpercentile)
+@described_as(nanquantile)
 def nanpercentile(
     a: Any,
     q: Any,
@@ -577,11 +625,23 @@ def nanpercentile(
     *,
     weights: Any = None,
 ) -> Any:
-    """Quantiles, in hundredths, of the elements that are not NaN; as :func:`quantile`.
+    """Quantiles, in hundredths, of the elements that are not NaN.
+
+    Parameters
+    ----------
+    q : array_like of float
+        Hundredths, from 0 to 100.
 
     Notes
     -----
     Communication: as of :func:`quantile`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.nanpercentile(da.asarray([4, np.nan, 3, 2]), 50).tolist()
+    3.0
     """
     parts = np.asarray(np.true_divide(_fetched(q), 100))
     return _quantile("Percentiles", a, parts, _is_weak(q), axis, out, method, keepdims, weights, True)

@@ -14,6 +14,7 @@ import numpy as np
 from distarray.algorithms.lookup import look_up
 from distarray.algorithms.reduction import small
 from distarray.algorithms.sorting import sort_along
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
@@ -118,6 +119,7 @@ def sort(
 
 
 @implements(np.argsort)
+@described_as(sort)
 def argsort(
     a: Any,
     axis: int | None = -1,
@@ -132,8 +134,6 @@ def argsort(
     Parameters
     ----------
     a : array_like
-    axis, kind, order, stable, descending
-        As for :func:`sort`.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def lexsort(keys: Any, axis: int = -1) -> DistributedArray:
     keys : array_like, or sequence of array_like
         Keys of one shape; of an array, along its first axis.
     axis : int, optional
-        To sort along.
+        The axis to sort along.
 
     Returns
     -------
@@ -244,6 +244,7 @@ def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order
 
 
 @implements(np.partition)
+@described_as(sort)
 def partition(
     a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
 ) -> DistributedArray:
@@ -253,8 +254,7 @@ def partition(
     ----------
     a : array_like
     kth : int or sequence of int
-    axis, order
-        As for :func:`sort`.
+        Positions, which may be negative.
     kind : {"introselect"}, optional
 
     Returns
@@ -284,14 +284,28 @@ def partition(
 
 
 @implements(np.argpartition)
+@described_as(partition)
 def argpartition(
     a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
 ) -> DistributedArray:
-    """Positions that partition an array; arguments as for :func:`partition`.
+    """Positions that partition an array along an axis.
+
+    Returns
+    -------
+    DistributedArray
+        Of int64: positions that sort altogether.
 
     Notes
     -----
     Communication: as for :func:`argsort`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray([3, 1, 2, 0])
+    ...     int(x[da.argpartition(x, 0)[0]])
+    0
     """
     return _partitioned("argpartition", a, kth, axis, kind, order)
 
@@ -300,9 +314,25 @@ def argpartition(
 def sort_complex(a: Any) -> DistributedArray:
     """The array sorted along its last axis, as complex numbers.
 
+    Parameters
+    ----------
+    a : array_like
+
+    Returns
+    -------
+    DistributedArray
+        ``complex64`` for integers of at most 16 bits, ``complex128`` for other real numbers.
+
     Notes
     -----
     Communication: as for :func:`sort`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.sort_complex(da.asarray([2, 1])).tolist()
+    [(1+0j), (2+0j)]
     """
     result = sort(a)
     if result.dtype.kind == "c":

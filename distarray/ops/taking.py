@@ -108,14 +108,19 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
 
     Parameters
     ----------
-    a : DistributedArray
-    indices : integer or array_like of integers
+    a : array_like
+    indices : array_like of int
     axis : int, optional
         Default: the array is taken flat, in C order.
-    out : array, optional
-        Of the result's shape; may be distributed or NumPy's.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
     mode : {"raise", "wrap", "clip"}
         What becomes of indices out of range.
+
+    Returns
+    -------
+    DistributedArray
+        With the axes of `indices` in place of `axis`.
 
     Raises
     ------
@@ -174,12 +179,38 @@ def _into(result: DistributedArray, out: Any) -> Any:
 @_on_host_arrays
 @implements(np.put)
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    """Write values to flat C-order indices; values are repeated where there are fewer, and the last of an index stays.
+    """Write values to positions in C order, in place.
+
+    Values are repeated where there are fewer, and of values for one position the last stays.
+
+    Parameters
+    ----------
+    a : DistributedArray or numpy.ndarray
+        Written to.
+    ind : array_like of int
+        Positions in the flattened array.
+    v : array_like
+    mode : {"raise", "wrap", "clip"}
+        What becomes of positions out of range.
+
+    Raises
+    ------
+    IndexError
+        A position is out of range, with ``mode="raise"``.
 
     Notes
     -----
     Communication: distributed indices are fetched to the host; values that are repeated, too. Otherwise the values that
     the owners lack.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(5)
+    ...     da.put(x, [0, -1], [10, 20])
+    ...     x.tolist()
+    [10, 1, 2, 3, 20]
     """
     x = _target("put", a)
     host = _host_indices(ind).reshape(-1)
@@ -220,10 +251,36 @@ def _safe_value(x: DistributedArray, value: Any) -> Any:
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     """The slices of an array along an axis where a 1-d condition holds; of the array flattened by default.
 
+    Parameters
+    ----------
+    condition : array_like of bool
+        Of one axis; slices behind its end are left out.
+    a : array_like
+    axis : int, optional
+        Default: of the flattened array.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+
+    Raises
+    ------
+    ValueError
+        The condition has not one axis.
+
     Notes
     -----
     Communication: that of ``x[condition]`` for a distributed condition of a whole 1-d array; otherwise a distributed
     condition is fetched to the host, and the communication is that of :func:`take`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.compress([True, False, True], da.arange(3)).tolist()
+    [0, 2]
     """
     x = _distributed(a, condition, out)
     if len(_shape(condition)) != 1:
@@ -240,9 +297,27 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 def extract(condition: Any, arr: Any) -> Any:
     """The elements of an array where a condition holds, both flattened in C order.
 
+    Parameters
+    ----------
+    condition : array_like of bool
+    arr : array_like
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis.
+
     Notes
     -----
     Communication: that of ``x[condition]`` where the shapes are equal; otherwise that of :func:`compress`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(5)
+    ...     da.extract(x % 2 == 1, x).tolist()
+    [1, 3]
     """
     x = _distributed(arr, condition)
     if _shape(condition) == x.shape and x.ndim:
@@ -277,9 +352,34 @@ def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Write the first values to the elements where a mask holds, in C order, repeating them where there are fewer.
 
+    Parameters
+    ----------
+    arr : DistributedArray or numpy.ndarray
+        Written to.
+    mask : array_like of bool
+        Of as many elements as `arr`.
+    vals : array_like
+        Taken as flat.
+
+    Raises
+    ------
+    ValueError
+        The sizes of `mask` and `arr` differ, or there are no values.
+    TypeError
+        The values' dtype does not fit that of `arr`.
+
     Notes
     -----
     Communication: that of ``x[mask] = values``; distributed values that are repeated or cut are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(5)
+    ...     da.place(x, x > 2, [7, 8])
+    ...     x.tolist()
+    [0, 1, 2, 7, 8]
     """
     x = _target("place", arr)
     condition = _same_size("place", x, mask)
@@ -302,10 +402,35 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """Write ``values.flat[n]`` to ``a.flat[n]`` where the mask holds there, repeating values where there are fewer.
 
+    Parameters
+    ----------
+    a : DistributedArray or numpy.ndarray
+        Written to.
+    mask : array_like of bool
+        Of as many elements as `a`.
+    values : array_like
+        Repeated to the size of `a`.
+
+    Raises
+    ------
+    ValueError
+        The sizes of `mask` and `a` differ.
+    TypeError
+        The values' dtype does not fit that of `a`.
+
     Notes
     -----
     Communication: none where array, mask and values have one layout, or values are on the host; otherwise what aligns
     them. Distributed values of another shape are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(5)
+    ...     da.putmask(x, x > 2, -1)
+    ...     x.tolist()
+    [0, 1, 2, -1, -1]
     """
     x = _target("putmask", a)
     condition = _same_size("putmask", x, mask)
@@ -331,10 +456,15 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
     Parameters
     ----------
-    arr, indices : array_like, one of them distributed
-        With as many axes; all but `axis` broadcast together.
+    arr, indices : array_like
+        One of them distributed; with as many axes, of which all but `axis` broadcast together.
     axis : int, optional
         None: both are taken flat; `indices` then has one axis.
+
+    Returns
+    -------
+    DistributedArray
+        Of the broadcast shape, with the length of `indices` along `axis`.
 
     Raises
     ------
@@ -345,6 +475,14 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     -----
     Communication: none where array and indices lie in the same places and every device holds `axis` whole. Otherwise the
     indices, and the array where its axis is cut, are brought there. With one axis only, the indices are fetched.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray([[3, 1], [2, 4]])
+    ...     da.take_along_axis(x, da.argsort(x, axis=1), 1).tolist()
+    [[1, 3], [2, 4]]
     """
     x = _distributed(arr, indices)
     if not isinstance(indices, DistributedArray):

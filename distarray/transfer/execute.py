@@ -8,12 +8,14 @@ allocated, and room is checked, before the first byte moves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distarray.devices import Chunk, Device
+from distarray.geometry import Region
 from distarray.geometry._spatial import remainder
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
@@ -450,24 +452,20 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     process, in one round.
     """
     layout, dtype = source.layout, source.dtype
-    index_map = layout.index_map
     wide = layout.is_partial and _folds_wide(layout.mode, dtype)
     out = np.empty(layout.shape, roomy(dtype) if wide else dtype)
-    if layout.is_partial and not index_map.covers:
+    if layout.is_partial and not layout.index_map.covers:
         out[...] = layout.mode.unheld(dtype)
     note_to_host(out.size * dtype.itemsize)
-    pieces = []
-    for cell in index_map.cells:
-        for turn, chunk in enumerate(cell.holders if layout.is_partial else cell.holders[:1]):
-            device_id, region = layout.chunks[chunk]
-            pieces.append((cell.region, turn, context.by_id[device_id], chunk, region.locate(cell.region).key))
+    pieces = _gathered(context, layout)
     parts = [None if source.arrays[c] is None else source.arrays[c][key] for _, _, _, c, key in pieces]
     if context.communicator is not None:
         _exchange_pieces(context, layout, pieces, parts, dtype)
         context.communicator.wait()
-    with np.errstate(**quiet()):
-        for (region, turn, device, _, _), part in zip(pieces, parts, strict=True):
+    with np.errstate(**quiet()) if layout.is_partial else _CALM:
+        for (region, turn, device_id, _, _), part in zip(pieces, parts, strict=True):
             if context.kind != "host":
+                device = context.by_id[device_id]
                 owner = device if device.process == context.process else context.local_devices[0]
                 part = owner.to_host(part)
             if turn == 0:
@@ -477,12 +475,30 @@ def gather_to_host(context: Context, source: Operand) -> Any:
         return out.astype(dtype) if wide else out
 
 
+_CALM: AbstractContextManager[None] = nullcontext()
+
+
+def _gathered(context: Context, layout: Layout) -> list[tuple[Region, int, int, int, Any]]:
+    """What the global value is put together from: region, turn among the partial values of it, device, chunk, key in it."""
+    key = ("gather", layout)
+    found: list[tuple[Region, int, int, int, Any]] | None = context.layouts.remembered(key)
+    if found is None:
+        found = []
+        for cell in layout.index_map.cells:
+            for turn, chunk in enumerate(cell.holders if layout.is_partial else cell.holders[:1]):
+                device_id, region = layout.chunks[chunk]
+                found.append((cell.region, turn, device_id, chunk, region.locate(cell.region).key))
+        context.layouts.remember(key, found)
+    return found
+
+
 def _exchange_pieces(context: Context, layout: Layout, pieces: Sequence[Any], parts: list[Any], dtype: Any) -> None:
     """Give every process the parts that it lacks."""
     wire = Round(context)
     wire.mark(layout.digest.hex(), dtype)
     slots = [-1] * len(pieces)
-    for number, (region, _, device, _, _) in enumerate(pieces):
+    for number, (region, _, device_id, _, _) in enumerate(pieces):
+        device = context.by_id[device_id]
         if device.process != context.process:
             slots[number] = wire.carry(device.process, context.process, None, region.shape, dtype)
             continue
