@@ -239,7 +239,7 @@ def _run(
         task = partial(_copy_steps, context, devices[device_id], steps, source, targets, arrived)
         work.setdefault(device_id, []).append(task)
     folding = between and moves.moving and source.layout.is_partial
-    with context.guarding(operation) if folding else context.reporting(), np.errstate(**quiet()):
+    with context.guarding(operation) if folding else context.reporting(), _CALM if plain else np.errstate(**quiet()):
         context.run([partial(_all, tasks) for tasks in work.values()], total, independent=plain)
     if moves.forwards or (between and moves.forwarding):
         _run_forwards(context, moves, source.dtype, targets, operation)
