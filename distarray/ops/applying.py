@@ -34,6 +34,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
         Takes one line, a NumPy or CuPy array as the device's chunks are, and returns an array or a scalar: of the same shape and
         dtype for each line. Each device calls it for its own lines.
     axis : int
+        The axis that lines run along.
     arr : array_like
     *args, **kwargs
         Passed to the function.
@@ -119,7 +120,20 @@ def _pairing(layout: Any, target: Any, mapping: dict[int, list[Region]]) -> list
 
 @implements(np.apply_over_axes)
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedArray:
-    """A function ``func(a, axis)`` applied over one axis after another, whose result keeps or lacks the axis.
+    """A function applied over one axis after another.
+
+    Parameters
+    ----------
+    func : callable
+        Called as ``func(a, axis)``; its result keeps the axis or lacks it.
+    a : array_like
+    axes : int or sequence of int
+        The axes, in this order.
+
+    Returns
+    -------
+    DistributedArray
+        With as many axes as `a`.
 
     Raises
     ------
@@ -129,6 +143,13 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedA
     Notes
     -----
     Communication: that of `func`, which gets distributed arrays.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.apply_over_axes(da.sum, da.ones((2, 3)), [0, 1]).tolist()
+    [[6.0]]
     """
     result = asarray(a)
     ndim = result.ndim
@@ -153,12 +174,18 @@ def sliding_window_view(
     ----------
     x : array_like
     window_shape : int or tuple of int
+        The windows' lengths, one for each of the axes.
     axis : int or tuple of int, optional
         The axes that the windows slide along. Default: all.
     subok : bool
         There are no subclasses.
     writeable : bool
         Whether the view may be written to.
+
+    Returns
+    -------
+    DistributedArray
+        With the number of windows in place of each axis, then the windows' axes.
 
     Raises
     ------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from operator import attrgetter
 from typing import Any, cast
 
@@ -27,9 +28,15 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
 def set_part(x: DistributedArray, name: str, value: Any) -> None:
     """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
     part = _part(x, name) if x.dtype.kind == "c" else x
-    if isinstance(value, DistributedArray) and _shows(value, part):
-        return  # ``x.real += 1`` has been written
-    part[...] = value if isinstance(value, DistributedArray) else np.asarray(value)  # a Python number is not weak here
+    if isinstance(value, DistributedArray):
+        if not _shows(value, part):  # as after ``x.real += 1``, which has written there
+            part[...] = value
+        return
+    if isinstance(value, (int, float, complex, np.generic)):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            setattr(np.zeros(1, x.dtype), name, value)  # from NumPy 2.5 on it refuses numbers that do not fit
+    part[...] = np.asarray(value)  # a Python number is not weak here
 
 
 def _shows(a: DistributedArray, b: DistributedArray) -> bool:
@@ -46,14 +53,54 @@ def _same_step(one: Any, two: Any) -> bool:
 
 @implements(np.real)
 def real(val: Any) -> DistributedArray:
-    """The real part: the array itself where it is real, else a view of it. Communication: partial values are folded first."""
+    """The real part: the array itself where it is real, else a view of it.
+
+    Parameters
+    ----------
+    val : array_like
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: partial values are folded first; else none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.real(da.asarray([1 + 2j])).tolist()
+    [1.0]
+    """
     x = asarray(val)
     return _part(x, "real") if x.dtype.kind == "c" else x
 
 
 @implements(np.imag)
 def imag(val: Any) -> DistributedArray:
-    """The imaginary part, a view; read-only zeros for real arrays. Communication: partial values are folded first."""
+    """The imaginary part, a view; read-only zeros for real arrays.
+
+    Parameters
+    ----------
+    val : array_like
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: partial values are folded first; else none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.imag(da.asarray([1 + 2j])).tolist()
+    [2.0]
+    """
     x = asarray(val)
     if x.dtype.kind == "c":
         return _part(x, "imag")
@@ -63,7 +110,22 @@ def imag(val: Any) -> DistributedArray:
 
 
 def conj(x: DistributedArray, out: Any = None) -> Any:
-    """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
+    """The complex conjugate; recorded for complex arrays, the array itself for others.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none.
+    """
     if x.dtype.kind != "c":
         return x if out is None else into(x, out)
     return into(cast("DistributedArray", np.conjugate(x)), out)
@@ -71,7 +133,29 @@ def conj(x: DistributedArray, out: Any = None) -> Any:
 
 @implements(np.angle)
 def angle(z: Any, deg: bool = False) -> Any:
-    """The angle of complex numbers in the plane, in radians or degrees. Communication: none."""
+    """The angle of complex numbers in the plane, in radians or degrees.
+
+    Parameters
+    ----------
+    z : array_like
+    deg : bool
+        In degrees.
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.angle(da.asarray([1j, -1.0]), deg=True).tolist()
+    [90.0, 180.0]
+    """
     x = asarray(z)
     found = np.arctan2(imag(x), real(x)) if x.dtype.kind == "c" else np.arctan2(0, x)
     return found * (180 / math.pi) if deg else found
