@@ -83,8 +83,10 @@ def reducing(name: str) -> Callable[[Draw], Case]:
 def nan_masked(draw: Draw) -> Case:
     x = one(draw, FLOATS, 1)
     mask = draw(arrays(shape=x.shape, dtype=bool))
-    name = pick(draw, "nansum", "nanmean", "nanvar", "nanstd", "nanmax")
-    extra = {"initial": 3.0} if name == "nanmax" else {"initial": 2.0} if name == "nansum" else {}
+    name = pick(draw, "nansum", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax")
+    extra = {"initial": 2.0} if name == "nansum" else {}
+    if name in ("nanmin", "nanmax"):
+        extra = {"initial": pick(draw, 3.0, np.nan)}
     return [x, mask], lambda x, mask: getattr(np, name)(x, 0, where=mask, **extra)
 
 
