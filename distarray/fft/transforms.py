@@ -11,6 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.algorithms.pencils import Line, transform
+from distarray.array.aliases import ArrayLike
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.array.writing import check_out, deliver, single
@@ -25,7 +27,7 @@ _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "orth
 
 
 @implements(np.fft.fft)
-def fft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """One-dimensional discrete Fourier transform.
 
     Parameters
@@ -35,6 +37,7 @@ def fft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None
     n : int, optional
         The length of the transform: `a` is cropped, or padded with zeros, to it. Default: that of the axis.
     axis : int
+        The axis along which the lines are.
     norm : {"backward", "ortho", "forward"}
         Which direction is scaled: by ``1/n`` the inverse one, both by ``1/sqrt(n)``, or the forward one.
     out : DistributedArray or numpy.ndarray, optional
@@ -78,9 +81,11 @@ def fft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None
 
 
 @implements(np.fft.ifft)
-def ifft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-    """Inverse of :func:`fft`; arguments, layouts and communication as there. A cyclic result of :func:`fft` is taken as
-    it is, and its inverse comes out in blocks.
+@described_as(fft)
+def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
+    """Inverse of :func:`fft`.
+
+    A cyclic result of :func:`fft` is taken as it is, and its inverse comes out in blocks.
 
     Examples
     --------
@@ -93,10 +98,22 @@ def ifft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = Non
 
 
 @implements(np.fft.rfft)
-def rfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+@described_as(fft)
+def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """Transform of real data: the elements up to ``n // 2``, of which the others are mirror images.
 
-    Arguments as for :func:`fft`; complex data are refused with TypeError.
+    Returns
+    -------
+    DistributedArray
+        Complex, of ``n // 2 + 1`` elements along the axis; laid out as by :func:`fft`, and in blocks where one split axis is all
+        there is.
+
+    Raises
+    ------
+    ValueError
+        `n` is less than 1, `norm` unknown, or `out` of another shape.
+    TypeError
+        The data are complex, `n` is no integer, or `out` can't hold the result.
 
     Notes
     -----
@@ -114,8 +131,14 @@ def rfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = Non
 
 
 @implements(np.fft.irfft)
-def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+@described_as(fft)
+def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """Inverse of :func:`rfft`: real data of length `n`, by default ``2 (m - 1)`` for `m` elements along the axis.
+
+    Returns
+    -------
+    DistributedArray
+        Real, of `n` elements along the axis; laid out as by :func:`fft`, and in blocks where one split axis is all there is.
 
     Notes
     -----
@@ -126,8 +149,14 @@ def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = No
 
 
 @implements(np.fft.hfft)
-def hfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+@described_as(fft)
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """Real transform of data that are Hermitian symmetric, given up to their middle; see :func:`irfft`.
+
+    Returns
+    -------
+    DistributedArray
+        Real, of `n` elements along the axis, laid out as by :func:`irfft`.
 
     Notes
     -----
@@ -137,8 +166,14 @@ def hfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = Non
 
 
 @implements(np.fft.ihfft)
-def ihfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+@described_as(fft)
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
     """Inverse of :func:`hfft`; complex data are refused with TypeError.
+
+    Returns
+    -------
+    DistributedArray
+        Complex, of ``n // 2 + 1`` elements along the axis, laid out as by :func:`rfft`.
 
     Notes
     -----
@@ -148,18 +183,27 @@ def ihfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = No
 
 
 @implements(np.fft.fftn)
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+def fftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: Any = None,
+) -> Any:
     """Transform along several axes.
 
     Parameters
     ----------
     a : array_like
+        Real or complex, of any layout.
     s : sequence of int, optional
         The length of the transform along each of `axes`; -1 keeps that of the axis.
     axes : sequence of int, optional
         Default: all, or with `s` the last ``len(s)``. An axis named twice is transformed twice.
-    norm, out
+    norm : {"backward", "ortho", "forward"}
         As for :func:`fft`.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
 
     Returns
     -------
@@ -189,14 +233,33 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = N
 
 
 @implements(np.fft.ifftn)
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
-    """Inverse of :func:`fftn`; arguments, layouts and communication as there."""
+@described_as(fftn)
+def ifftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: Any = None,
+) -> Any:
+    """Inverse of :func:`fftn`, whose result it takes back with one move."""
     return _several("ifftn", a, s, axes, norm, out)
 
 
 @implements(np.fft.rfftn)
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+@described_as(fftn)
+def rfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: Any = None,
+) -> Any:
     """Transform of real data along several axes, the last of them first and halved as by :func:`rfft`.
+
+    Returns
+    -------
+    DistributedArray
+        Complex, of ``s[-1] // 2 + 1`` elements along the last of `axes`; laid out as by :func:`fftn`.
 
     Notes
     -----
@@ -206,8 +269,20 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = 
 
 
 @implements(np.fft.irfftn)
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+@described_as(fftn)
+def irfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: Any = None,
+) -> Any:
     """Inverse of :func:`rfftn`: real; the last of `axes` is transformed last, as by :func:`irfft`.
+
+    Returns
+    -------
+    DistributedArray
+        Real, of ``s[-1]`` elements along the last of `axes`; laid out as by :func:`fftn`.
 
     Notes
     -----
@@ -217,26 +292,78 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any =
 
 
 @implements(np.fft.fft2)
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
-    """Transform along two axes; see :func:`fftn`."""
+@described_as(fftn)
+def fft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    out: Any = None,
+) -> Any:
+    """Transform along two axes; see :func:`fftn`.
+
+    Parameters
+    ----------
+    axes : sequence of int
+        Default: the last two.
+    """
     return _several("fftn", a, s, axes, norm, out, two=True)
 
 
 @implements(np.fft.ifft2)
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
-    """Inverse of :func:`fft2`; see :func:`fftn`."""
+@described_as(ifftn)
+def ifft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    out: Any = None,
+) -> Any:
+    """Inverse of :func:`fft2`; see :func:`fftn`.
+
+    Parameters
+    ----------
+    axes : sequence of int
+        Default: the last two.
+    """
     return _several("ifftn", a, s, axes, norm, out, two=True)
 
 
 @implements(np.fft.rfft2)
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
-    """Transform of real data along two axes; see :func:`rfftn`."""
+@described_as(rfftn)
+def rfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    out: Any = None,
+) -> Any:
+    """Transform of real data along two axes; see :func:`rfftn`.
+
+    Parameters
+    ----------
+    axes : sequence of int
+        Default: the last two.
+    """
     return _several("rfftn", a, s, axes, norm, out, two=True)
 
 
 @implements(np.fft.irfft2)
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
-    """Inverse of :func:`rfft2`; see :func:`irfftn`."""
+@described_as(irfftn)
+def irfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    out: Any = None,
+) -> Any:
+    """Inverse of :func:`rfft2`; see :func:`irfftn`.
+
+    Parameters
+    ----------
+    axes : sequence of int
+        Default: the last two.
+    """
     return _several("irfftn", a, s, axes, norm, out, two=True)
 
 

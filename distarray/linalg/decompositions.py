@@ -361,6 +361,16 @@ def _svd(device: Any, a: Any, *, full_matrices: bool, compute_uv: bool, hermitia
 def svdvals(x: Any, /) -> DistributedArray:
     """Singular values, descending, as ``numpy.linalg.svdvals``: those of :func:`svd`.
 
+    Parameters
+    ----------
+    x : DistributedArray
+        Matrices (..., m, n).
+
+    Returns
+    -------
+    DistributedArray
+        Real, (..., min(m, n)), descending.
+
     Raises
     ------
     LinAlgError

@@ -75,6 +75,18 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 def eigvalsh(a: Any, UPLO: str = "L") -> DistributedArray:
     """Eigenvalues of Hermitian matrices, ascending, as ``numpy.linalg.eigvalsh``. See :func:`eigh`.
 
+    Parameters
+    ----------
+    a : DistributedArray
+        Hermitian matrices (..., n, n).
+    UPLO : {"L", "U"}
+        The triangle that is read.
+
+    Returns
+    -------
+    DistributedArray
+        Real, (..., n), ascending.
+
     Notes
     -----
     Communication: as for :func:`eigh`.
@@ -160,8 +172,9 @@ _REAL_WHERE_POSSIBLE = np.linalg.eigvals(np.eye(1)).dtype.kind != "c"
 
 
 def eig(a: Any) -> Any:
-    """Eigenvalues and right eigenvectors of square matrices, always complex; ``numpy.linalg.eig`` before NumPy 2.5 gives
-    real ones of real matrices that have no others.
+    """Eigenvalues and right eigenvectors of square matrices, always complex.
+
+    ``numpy.linalg.eig`` before NumPy 2.5 gives real ones of real matrices that have no others.
 
     Parameters
     ----------
@@ -209,7 +222,22 @@ def _eigenpairs(a: Any) -> tuple[DistributedArray, Any, Any]:
 
 
 def eigvals(a: Any) -> Any:
-    """Eigenvalues of square matrices, always complex. See :func:`eig`, also for what is communicated."""
+    """Eigenvalues of square matrices, always complex; see :func:`eig`.
+
+    Parameters
+    ----------
+    a : DistributedArray
+        Matrices (..., n, n).
+
+    Returns
+    -------
+    DistributedArray
+        (..., n), in the order that LAPACK gives.
+
+    Notes
+    -----
+    Communication: as for :func:`eig`.
+    """
     _, values, _ = _eigenvalues(a)
     return values
 

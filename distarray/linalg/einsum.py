@@ -39,12 +39,17 @@ def einsum(
 
     Parameters
     ----------
-    *args
+    *args : str, array_like and sequences of int
         Subscripts such as ``"ij,jk->ik"`` and then the operands, one at least a DistributedArray; or operands and lists of
         integer labels in turn.
     out : DistributedArray or ndarray, optional
-    dtype, casting
-        The dtype to compute in, default that of the operands together, and what casts it may need.
+        Where the result goes.
+    dtype : dtype_like, optional
+        The dtype to compute in, by default that of the operands together.
+    order : str
+        Has no effect: chunks are always C-contiguous.
+    casting : str
+        What casts `dtype` may need.
     optimize : bool, str, sequence
         The order of contraction: "greedy", "optimal", another strategy of opt_einsum, or a path of
         :func:`einsum_path`. False and True leave the choice to opt_einsum.
@@ -233,7 +238,25 @@ def _contracted(
 
 @implements(np.einsum_path)
 def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
-    """The order in which :func:`einsum` would contract, as ``numpy.einsum_path``: from shapes alone. Communication: none.
+    """The order in which :func:`einsum` would contract, as ``numpy.einsum_path``.
+
+    Parameters
+    ----------
+    *args : str, array_like and sequences of int
+        As for :func:`einsum`.
+    optimize : bool, str, sequence
+        The strategy, as for :func:`einsum`.
+    einsum_call : bool
+        NumPy's own argument; as there.
+
+    Returns
+    -------
+    tuple of list and str
+        The path, and a report of it.
+
+    Notes
+    -----
+    Communication: none; shapes alone are read.
 
     Examples
     --------
@@ -258,6 +281,11 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     arrays : sequence of array_like
         Of two axes; the first may be a row and the last a column, of one.
     out : DistributedArray or ndarray, optional
+
+    Returns
+    -------
+    DistributedArray
+        The product, or `out`.
 
     Raises
     ------

@@ -23,7 +23,22 @@ Axes = tuple[int, ...]
 
 @implements(np.linalg.outer)
 def _outer(x1: Any, x2: Any, /) -> Any:
-    """The standard's outer product, of 1-D arrays only."""
+    """The standard's outer product, of 1-D arrays only.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Of one axis.
+
+    Returns
+    -------
+    DistributedArray
+        Of shape ``(x1.size, x2.size)``.
+
+    Notes
+    -----
+    Communication: as for :func:`distarray.outer`.
+    """
     _, (a, b) = operands(x1, x2)
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(
@@ -35,22 +50,72 @@ def _outer(x1: Any, x2: Any, /) -> Any:
 
 @implements(np.linalg.vecdot)
 def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """Dot products of vectors along an axis, the first operand conjugated, as ``numpy.linalg.vecdot``.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        The axes that remain are broadcast.
+    axis : int
+        The axis of the vectors.
+
+    Returns
+    -------
+    DistributedArray
+        In SUM mode where the summed axis is split over devices.
+
+    Notes
+    -----
+    Communication: as for :func:`distarray.vecdot`.
+    """
     return vecdot(x1, x2, axis=axis)
 
 
 @implements(np.linalg.tensordot)
 def _tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    """Sum of products over pairs of axes, as ``numpy.linalg.tensordot``.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Host arrays are placed as ``asarray`` places them.
+    axes : int or pair of int or pair of sequences of int
+        As for :func:`distarray.tensordot`.
+
+    Returns
+    -------
+    DistributedArray
+        In SUM mode where the summed axis is split over devices.
+
+    Notes
+    -----
+    Communication: as for :func:`distarray.tensordot`.
+    """
     return tensordot(x1, x2, axes)
 
 
 @implements(np.linalg.matrix_transpose)
 def matrix_transpose(x: Any, /) -> Any:
-    """The array with its last two axes exchanged: a view. Communication: none.
+    """The array with its last two axes exchanged, a view.
+
+    Parameters
+    ----------
+    x : array_like
+        Of two axes or more.
+
+    Returns
+    -------
+    DistributedArray
+        A view: writing to it writes `x`.
 
     Raises
     ------
     ValueError
         The array has fewer than two axes.
+
+    Notes
+    -----
+    Communication: none.
     """
     return asarray(x).mT
 
@@ -69,6 +134,12 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         Default: a vector norm of a 1-D array, a matrix norm of a 2-D one; with ``ord=None`` the 2-norm of the flattened
         array of any shape.
     keepdims : bool
+        Keep the axes, with length 1.
+
+    Returns
+    -------
+    DistributedArray
+        Real; partial where the axes are split over devices and the order is a sum or an extreme.
 
     Raises
     ------
@@ -111,6 +182,22 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """Norms of vectors, as ``numpy.linalg.vector_norm``: over all axes, one, or a tuple of them taken as one.
 
+    Parameters
+    ----------
+    x : array_like
+        Real or complex.
+    axis : int or tuple of int, optional
+        The axes of the vectors; all by default.
+    keepdims : bool
+        Keep the axes, with length 1.
+    ord : number
+        The order: any number, inf and -inf too.
+
+    Returns
+    -------
+    DistributedArray
+        Real.
+
     Raises
     ------
     ValueError
@@ -130,6 +217,20 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 @implements(np.linalg.matrix_norm)
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``. See :func:`norm`.
+
+    Parameters
+    ----------
+    x : array_like
+        Matrices (..., m, n).
+    keepdims : bool
+        Keep the last two axes, with length 1.
+    ord : number, "fro" or "nuc"
+        As for :func:`norm` of matrices.
+
+    Returns
+    -------
+    DistributedArray
+        Real, of the shape of the axes in front.
 
     Notes
     -----

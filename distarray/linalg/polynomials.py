@@ -37,6 +37,12 @@ def polyval(p: Any, x: Any) -> Any:
     p : array_like
         Coefficients, the highest power first.
     x : array_like, or numpy.poly1d
+        Where it is evaluated; of a ``poly1d`` the result is the composed polynomial.
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape and layout of `x`.
 
     Notes
     -----
@@ -66,49 +72,175 @@ def _on_coefficients(function: Any) -> Any:
 
 @implements(np.polyadd)
 def polyadd(a1: Any, a2: Any) -> Any:
-    """The sum of two polynomials. Communication: distributed coefficients are fetched to the host."""
+    """The sum of two polynomials.
+
+    Parameters
+    ----------
+    a1, a2 : array_like or numpy.poly1d
+        Coefficients, the highest power first.
+
+    Returns
+    -------
+    DistributedArray
+        The coefficients of the sum.
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host.
+    """
     return _on_coefficients(np.polyadd)(a1, a2)
 
 
 @implements(np.polysub)
 def polysub(a1: Any, a2: Any) -> Any:
-    """The difference of two polynomials. Communication: distributed coefficients are fetched to the host."""
+    """The difference of two polynomials.
+
+    Parameters
+    ----------
+    a1, a2 : array_like or numpy.poly1d
+        Coefficients, the highest power first.
+
+    Returns
+    -------
+    DistributedArray
+        The coefficients of the difference.
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host.
+    """
     return _on_coefficients(np.polysub)(a1, a2)
 
 
 @implements(np.polymul)
 def polymul(a1: Any, a2: Any) -> Any:
-    """The product of two polynomials. Communication: distributed coefficients are fetched; long ones: :func:`convolve`."""
+    """The product of two polynomials.
+
+    Parameters
+    ----------
+    a1, a2 : array_like or numpy.poly1d
+        Coefficients, the highest power first.
+
+    Returns
+    -------
+    DistributedArray
+        The coefficients of the product.
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host; of long ones that of :func:`distarray.convolve`.
+    """
     return _on_coefficients(np.polymul)(a1, a2)
 
 
 @implements(np.polydiv)
 def polydiv(u: Any, v: Any) -> Any:
-    """Quotient and remainder of two polynomials. Communication: distributed coefficients are fetched to the host."""
+    """Quotient and remainder of two polynomials.
+
+    Parameters
+    ----------
+    u, v : array_like or numpy.poly1d
+        Coefficients of dividend and divisor, the highest power first.
+
+    Returns
+    -------
+    tuple of DistributedArray
+        The coefficients of the quotient and of the remainder.
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host.
+    """
     return _on_coefficients(np.polydiv)(u, v)
 
 
 @implements(np.polyder)
 def polyder(p: Any, m: int = 1) -> Any:
-    """A polynomial's `m`-th derivative. Communication: distributed coefficients are fetched to the host."""
+    """A polynomial's derivative.
+
+    Parameters
+    ----------
+    p : array_like or numpy.poly1d
+        Coefficients, the highest power first.
+    m : int
+        How often it is taken.
+
+    Returns
+    -------
+    DistributedArray
+        The coefficients of the derivative.
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host.
+    """
     return _on_coefficients(np.polyder)(p, m)
 
 
 @implements(np.polyint)
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
-    """A polynomial's `m`-th integral, with constants `k`. Communication: distributed coefficients are fetched to the host."""
+    """A polynomial's integral.
+
+    Parameters
+    ----------
+    p : array_like or numpy.poly1d
+        Coefficients, the highest power first.
+    m : int
+        How often it is taken.
+    k : number or sequence of m numbers, optional
+        The constants of integration; 0 by default.
+
+    Returns
+    -------
+    DistributedArray
+        The coefficients of the integral.
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host.
+    """
     return _on_coefficients(np.polyint)(p, m, k)
 
 
 @implements(np.poly)
 def poly(seq_of_zeros: Any) -> Any:
-    """The polynomial with given roots, or of a matrix. Communication: roots and matrix are fetched to the host."""
+    """The polynomial with given roots, or the characteristic one of a matrix.
+
+    Parameters
+    ----------
+    seq_of_zeros : array_like
+        The roots, or a square matrix.
+
+    Returns
+    -------
+    DistributedArray
+        Coefficients, the highest power first.
+
+    Notes
+    -----
+    Communication: roots and matrix are fetched to the host.
+    """
     return _on_coefficients(np.poly)(seq_of_zeros)
 
 
 @implements(np.roots)
 def roots(p: Any) -> Any:
-    """A polynomial's roots, the eigenvalues of its companion matrix. Communication: coefficients are fetched to the host."""
+    """A polynomial's roots, the eigenvalues of its companion matrix.
+
+    Parameters
+    ----------
+    p : array_like
+        Coefficients, the highest power first.
+
+    Returns
+    -------
+    DistributedArray
+        The roots, in NumPy's order.
+
+    Notes
+    -----
+    Communication: the coefficients are fetched to the host.
+    """
     return _on_coefficients(np.roots)(p)
 
 
@@ -121,8 +253,11 @@ def polyfit(
     Parameters
     ----------
     x : array_like of N
+        Where the points are.
     y : array_like of shape (N,) or (N, K)
+        Their values; a column is a polynomial of its own.
     deg : int
+        The degree.
     rcond : float, optional
         Singular values below this part of the largest count as 0.
     full : bool
@@ -131,6 +266,11 @@ def polyfit(
         Weights of the residuals.
     cov : bool or "unscaled"
         Also the covariances of the coefficients.
+
+    Returns
+    -------
+    DistributedArray
+        Coefficients of shape (deg + 1,) or (deg + 1, K), the highest power first; with `full` or `cov` a tuple, as NumPy's.
 
     Warns
     -----

@@ -53,11 +53,21 @@ def matmul(
         broadcast.
     out : DistributedArray or ndarray, optional
         Where the result is written, in every copy. It may overlap the operands.
-    casting, dtype, signature
+    casting : str
         As for NumPy's ufuncs.
+    order : str
+        As for NumPy's ufuncs; chunks are always C-contiguous.
+    dtype : dtype_like, optional
+        The dtype to compute in and of the result.
+    subok : bool
+        Has no effect.
+    signature : str or tuple, optional
+        The dtypes of operands and result, as for NumPy's ufuncs.
     axes : list of tuple of int, optional
         Which axes of each operand and of the result are multiplied: by default their last ones.
-    axis, keepdims
+    axis : int, optional
+        Refused, as by NumPy, in its words.
+    keepdims : bool, optional
         Refused, as by NumPy, in its words.
 
     Returns
@@ -115,12 +125,24 @@ def vecdot(
     ----------
     x1, x2 : array_like
         Host arrays are placed as ``asarray`` places them. The axes that remain are broadcast.
+    out : DistributedArray or ndarray, optional
+        Where the result is written, in every copy. It may overlap the operands.
+    casting : str
+        As for NumPy's ufuncs.
+    order : str
+        As for NumPy's ufuncs; chunks are always C-contiguous.
+    dtype : dtype_like, optional
+        The dtype to compute in and of the result.
+    subok : bool
+        Has no effect.
+    signature : str or tuple, optional
+        The dtypes of operands and result, as for NumPy's ufuncs.
+    axes : list of tuple of int, optional
+        The axes of each operand and of the result.
     axis : int, optional
         The axis of the vectors, counted in each operand. Default: the last.
     keepdims : bool, optional
         Keep that axis, with length 1.
-    axes, out, casting, dtype, signature
-        As for :func:`matmul`.
 
     Returns
     -------
@@ -155,7 +177,41 @@ def matvec(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """Products of matrices and vectors, as ``numpy.matvec``. Parameters, and communication, as for :func:`matmul`."""
+    """Products of matrices and vectors, as ``numpy.matvec``.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Host arrays are placed as ``asarray`` places them. Matrices (..., m, n) and vectors (..., n);
+        the axes in front broadcast.
+    out : DistributedArray or ndarray, optional
+        Where the result is written, in every copy. It may overlap the operands.
+    casting : str
+        As for NumPy's ufuncs.
+    order : str
+        As for NumPy's ufuncs; chunks are always C-contiguous.
+    dtype : dtype_like, optional
+        The dtype to compute in and of the result.
+    subok : bool
+        Has no effect.
+    signature : str or tuple, optional
+        The dtypes of operands and result, as for NumPy's ufuncs.
+    axes : list of tuple of int, optional
+        Which axes of each operand and of the result are multiplied: by default their last ones.
+    axis : int, optional
+        Refused, as by NumPy, in its words.
+    keepdims : bool, optional
+        Refused, as by NumPy, in its words.
+
+    Returns
+    -------
+    DistributedArray
+        In SUM mode where the summed axis is split over devices.
+
+    Notes
+    -----
+    Communication: as for :func:`matmul`.
+    """
     return _gufunc(np.matvec, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
@@ -175,8 +231,40 @@ def vecmat(
     axis: Any = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """Products of vectors, conjugated, and matrices, as ``numpy.vecmat``. Parameters, and communication, as for
-    :func:`matmul`.
+    """Products of vectors, conjugated, and matrices, as ``numpy.vecmat``.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Host arrays are placed as ``asarray`` places them. Vectors (..., m) and matrices (..., m, n);
+        the axes in front broadcast.
+    out : DistributedArray or ndarray, optional
+        Where the result is written, in every copy. It may overlap the operands.
+    casting : str
+        As for NumPy's ufuncs.
+    order : str
+        As for NumPy's ufuncs; chunks are always C-contiguous.
+    dtype : dtype_like, optional
+        The dtype to compute in and of the result.
+    subok : bool
+        Has no effect.
+    signature : str or tuple, optional
+        The dtypes of operands and result, as for NumPy's ufuncs.
+    axes : list of tuple of int, optional
+        Which axes of each operand and of the result are multiplied: by default their last ones.
+    axis : int, optional
+        Refused, as by NumPy, in its words.
+    keepdims : bool, optional
+        Refused, as by NumPy, in its words.
+
+    Returns
+    -------
+    DistributedArray
+        In SUM mode where the summed axis is split over devices.
+
+    Notes
+    -----
+    Communication: as for :func:`matmul`.
     """
     return _gufunc(np.vecmat, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
@@ -344,6 +432,11 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     out : DistributedArray or ndarray, optional
         Of exactly the result's shape and dtype.
 
+    Returns
+    -------
+    DistributedArray
+        In SUM mode where the summed axis is split over devices. `out` where it is given.
+
     Raises
     ------
     ValueError
@@ -419,6 +512,16 @@ def _tensor(
 def inner(a: Any, b: Any, /) -> Any:
     """Inner product, as ``numpy.inner``: over the last axes of both; with a 0-d operand it is ``multiply``.
 
+    Parameters
+    ----------
+    a, b : array_like
+        Host arrays are placed as ``asarray`` places them.
+
+    Returns
+    -------
+    DistributedArray
+        In SUM mode where the summed axis is split over devices.
+
     Raises
     ------
     ValueError
@@ -442,6 +545,16 @@ def inner(a: Any, b: Any, /) -> Any:
 @implements(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
     """Dot product of two flattened arrays, the first conjugated, as ``numpy.vdot``.
+
+    Parameters
+    ----------
+    a, b : array_like
+        Of one size; host arrays are placed as ``asarray`` places them.
+
+    Returns
+    -------
+    DistributedArray
+        0-d; in SUM mode where the operands are split over devices.
 
     Raises
     ------
@@ -469,6 +582,18 @@ def vdot(a: Any, b: Any, /) -> Any:
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """Outer product of two flattened arrays, as ``numpy.outer``.
 
+    Parameters
+    ----------
+    a, b : array_like
+        Of any shape; they are flattened.
+    out : DistributedArray or ndarray, optional
+        Where the result goes, of shape ``(a.size, b.size)``.
+
+    Returns
+    -------
+    DistributedArray
+        Of shape ``(a.size, b.size)``, or `out`.
+
     Notes
     -----
     Communication: that of ``numpy.multiply(a[:, None], b[None, :])``; recorded, so at the demand.
@@ -489,6 +614,11 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         Host arrays are placed as ``asarray`` places them.
     axes : int or pair of int or pair of sequences of int
         The last and first so many axes, or the axes of `a` and those of `b`.
+
+    Returns
+    -------
+    DistributedArray
+        In SUM mode where the summed axis is split over devices.
 
     Raises
     ------
