@@ -9,6 +9,7 @@ import numpy as np
 
 from distarray.algorithms.jacobi import Jacobi
 from distarray.algorithms.panels import taking_part
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
@@ -25,7 +26,7 @@ EighResult: Any = type(np.linalg.eigh(np.eye(1)))
 
 
 @implements(np.linalg.eigh)
-def eigh(a: Any, UPLO: str = "L") -> Any:
+def eigh(a: ArrayLike, UPLO: str = "L") -> Any:
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices, as ``numpy.linalg.eigh``.
 
     Parameters
@@ -72,7 +73,7 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
 
 @implements(np.linalg.eigvalsh)
-def eigvalsh(a: Any, UPLO: str = "L") -> DistributedArray:
+def eigvalsh(a: ArrayLike, UPLO: str = "L") -> DistributedArray:
     """Eigenvalues of Hermitian matrices, ascending, as ``numpy.linalg.eigvalsh``. See :func:`eigh`.
 
     Parameters
@@ -171,7 +172,7 @@ def _eigvalsh(device: Any, a: Any, *, UPLO: str) -> Any:
 _REAL_WHERE_POSSIBLE = np.linalg.eigvals(np.eye(1)).dtype.kind != "c"
 
 
-def eig(a: Any) -> Any:
+def eig(a: ArrayLike) -> Any:
     """Eigenvalues and right eigenvectors of square matrices, always complex.
 
     ``numpy.linalg.eig`` before NumPy 2.5 gives real ones of real matrices that have no others.
@@ -203,7 +204,7 @@ def eig(a: Any) -> Any:
 
 
 @implements(np.linalg.eig)
-def _numpy_eig(a: Any) -> Any:
+def _numpy_eig(a: ArrayLike) -> Any:
     """``numpy.linalg.eig``, whose dtype depends on the values before NumPy 2.5."""
     x, found, parts = _eigenpairs(a)
     if x.dtype.kind != "c" and _REAL_WHERE_POSSIBLE and not bool(np.any(parts)):
@@ -221,7 +222,7 @@ def _eigenpairs(a: Any) -> tuple[DistributedArray, Any, Any]:
     return x, EigResult(values, vectors), parts
 
 
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> Any:
     """Eigenvalues of square matrices, always complex; see :func:`eig`.
 
     Parameters
@@ -243,7 +244,7 @@ def eigvals(a: Any) -> Any:
 
 
 @implements(np.linalg.eigvals)
-def _numpy_eigvals(a: Any) -> Any:
+def _numpy_eigvals(a: ArrayLike) -> Any:
     """``numpy.linalg.eigvals``, whose dtype depends on the values before NumPy 2.5."""
     x, values, parts = _eigenvalues(a)
     if x.dtype.kind != "c" and _REAL_WHERE_POSSIBLE and not bool(np.any(parts)):

@@ -13,6 +13,7 @@ import numpy as np
 
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, view
+from distarray.array.aliases import DTypeLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
@@ -33,7 +34,7 @@ class _Term(NamedTuple):
 
 @implements(np.einsum)
 def einsum(
-    *args: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False
+    *args: Any, out: Any = None, dtype: DTypeLike = None, order: str = "K", casting: str = "safe", optimize: Any = False
 ) -> Any:
     """Einstein's summation, as ``numpy.einsum``.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.product import operands
+from distarray.array.aliases import ArrayLike, Axis
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
@@ -22,7 +23,7 @@ Axes = tuple[int, ...]
 
 
 @implements(np.linalg.outer)
-def _outer(x1: Any, x2: Any, /) -> Any:
+def _outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The standard's outer product, of 1-D arrays only.
 
     Parameters
@@ -49,7 +50,7 @@ def _outer(x1: Any, x2: Any, /) -> Any:
 
 
 @implements(np.linalg.vecdot)
-def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def _vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
     """Dot products of vectors along an axis, the first operand conjugated, as ``numpy.linalg.vecdot``.
 
     Parameters
@@ -72,7 +73,7 @@ def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @implements(np.linalg.tensordot)
-def _tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+def _tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2) -> Any:
     """Sum of products over pairs of axes, as ``numpy.linalg.tensordot``.
 
     Parameters
@@ -95,7 +96,7 @@ def _tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
 
 
 @implements(np.linalg.matrix_transpose)
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Any:
     """The array with its last two axes exchanged, a view.
 
     Parameters
@@ -121,7 +122,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 @implements(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Any:
     """Norm of a vector or matrix, or of many, as ``numpy.linalg.norm``.
 
     Parameters
@@ -179,7 +180,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 @implements(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """Norms of vectors, as ``numpy.linalg.vector_norm``: over all axes, one, or a tuple of them taken as one.
 
     Parameters
@@ -215,7 +216,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 @implements(np.linalg.matrix_norm)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``. See :func:`norm`.
 
     Parameters

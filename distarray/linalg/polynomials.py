@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray
@@ -29,7 +30,7 @@ def _host(value: Any) -> Any:
 
 
 @implements(np.polyval)
-def polyval(p: Any, x: Any) -> Any:
+def polyval(p: ArrayLike, x: ArrayLike) -> Any:
     """A polynomial's values at `x`, by Horner's scheme: recorded and evaluated in one pass.
 
     Parameters
@@ -71,7 +72,7 @@ def _on_coefficients(function: Any) -> Any:
 
 
 @implements(np.polyadd)
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Any:
     """The sum of two polynomials.
 
     Parameters
@@ -92,7 +93,7 @@ def polyadd(a1: Any, a2: Any) -> Any:
 
 
 @implements(np.polysub)
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
     """The difference of two polynomials.
 
     Parameters
@@ -113,7 +114,7 @@ def polysub(a1: Any, a2: Any) -> Any:
 
 
 @implements(np.polymul)
-def polymul(a1: Any, a2: Any) -> Any:
+def polymul(a1: ArrayLike, a2: ArrayLike) -> Any:
     """The product of two polynomials.
 
     Parameters
@@ -134,7 +135,7 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 
 @implements(np.polydiv)
-def polydiv(u: Any, v: Any) -> Any:
+def polydiv(u: ArrayLike, v: ArrayLike) -> Any:
     """Quotient and remainder of two polynomials.
 
     Parameters
@@ -155,7 +156,7 @@ def polydiv(u: Any, v: Any) -> Any:
 
 
 @implements(np.polyder)
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: ArrayLike, m: int = 1) -> Any:
     """A polynomial's derivative.
 
     Parameters
@@ -178,7 +179,7 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 
 @implements(np.polyint)
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
     """A polynomial's integral.
 
     Parameters
@@ -224,7 +225,7 @@ def poly(seq_of_zeros: Any) -> Any:
 
 
 @implements(np.roots)
-def roots(p: Any) -> Any:
+def roots(p: ArrayLike) -> Any:
     """A polynomial's roots, the eigenvalues of its companion matrix.
 
     Parameters
@@ -246,7 +247,13 @@ def roots(p: Any) -> Any:
 
 @implements(np.polyfit)
 def polyfit(
-    x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: Any = False
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: Any = False,
 ) -> Any:
     """The polynomial of a degree that fits points best, by least squares.
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, product_dtype, view
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
@@ -30,18 +31,18 @@ _CORES: dict[np.ufunc, tuple[str, str]] = {
 
 @implements(np.matmul, np.linalg.matmul)
 def matmul(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     out: Any = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
     axes: Any = None,
-    axis: Any = None,
+    axis: Axis = None,
     keepdims: bool | None = None,
 ) -> Any:
     """Matrix product of two arrays, as ``numpy.matmul`` and ``@``.
@@ -105,14 +106,14 @@ def matmul(
 
 @implements(np.vecdot)
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     out: Any = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
     axes: Any = None,
@@ -163,18 +164,18 @@ def vecdot(
 
 @implements(np.matvec)
 def matvec(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     out: Any = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
     axes: Any = None,
-    axis: Any = None,
+    axis: Axis = None,
     keepdims: bool | None = None,
 ) -> Any:
     """Products of matrices and vectors, as ``numpy.matvec``.
@@ -217,18 +218,18 @@ def matvec(
 
 @implements(np.vecmat)
 def vecmat(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     out: Any = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
     axes: Any = None,
-    axis: Any = None,
+    axis: Axis = None,
     keepdims: bool | None = None,
 ) -> Any:
     """Products of vectors, conjugated, and matrices, as ``numpy.vecmat``.
@@ -422,7 +423,7 @@ def _check_out(
 
 
 @implements(np.dot)
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+def dot(a: ArrayLike, b: ArrayLike, out: Any = None) -> Any:
     """Dot product, as ``numpy.dot``: over the last axis of `a` and the last but one (or only) of `b`.
 
     Parameters
@@ -509,7 +510,7 @@ def _tensor(
 
 
 @implements(np.inner)
-def inner(a: Any, b: Any, /) -> Any:
+def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
     """Inner product, as ``numpy.inner``: over the last axes of both; with a 0-d operand it is ``multiply``.
 
     Parameters
@@ -543,7 +544,7 @@ def inner(a: Any, b: Any, /) -> Any:
 
 
 @implements(np.vdot)
-def vdot(a: Any, b: Any, /) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
     """Dot product of two flattened arrays, the first conjugated, as ``numpy.vdot``.
 
     Parameters
@@ -579,7 +580,7 @@ def vdot(a: Any, b: Any, /) -> Any:
 
 
 @implements(np.outer)
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: Any = None) -> Any:
     """Outer product of two flattened arrays, as ``numpy.outer``.
 
     Parameters
@@ -605,7 +606,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 
 @implements(np.tensordot)
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Any:
     """Sum of products over pairs of axes, as ``numpy.tensordot``.
 
     Parameters

@@ -12,6 +12,7 @@ import numpy as np
 
 from distarray.algorithms.lu import LU
 from distarray.algorithms.panels import Panels
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
@@ -30,7 +31,7 @@ SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
 
 
 @implements(np.linalg.solve)
-def solve(a: Any, b: Any) -> DistributedArray:
+def solve(a: ArrayLike, b: ArrayLike) -> DistributedArray:
     """Solve ``a @ x = b``, as ``numpy.linalg.solve``, by LU with partial pivoting.
 
     Parameters
@@ -123,7 +124,7 @@ def _solve_one(device: Any, a: Any, b: Any) -> Any:
 
 
 @implements(np.linalg.inv)
-def inv(a: Any) -> DistributedArray:
+def inv(a: ArrayLike) -> DistributedArray:
     """Inverse of square matrices, as ``numpy.linalg.inv``.
 
     Parameters
@@ -171,7 +172,7 @@ def _inv(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.slogdet)
-def slogdet(a: Any) -> Any:
+def slogdet(a: ArrayLike) -> Any:
     """Sign and logarithm of the absolute value of the determinant, as ``numpy.linalg.slogdet``.
 
     Parameters
@@ -209,7 +210,7 @@ def _slogdet(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.det)
-def det(a: Any) -> DistributedArray:
+def det(a: ArrayLike) -> DistributedArray:
     """Determinant of square matrices, as ``numpy.linalg.det``: from the factors of LU. See :func:`slogdet`.
 
     Parameters
@@ -260,7 +261,7 @@ def _det(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.lstsq)
-def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, int, Any]:
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None) -> tuple[Any, Any, int, Any]:
     """Least-squares solution of ``a @ x = b`` of least norm, as ``numpy.linalg.lstsq``.
 
     Parameters
@@ -336,7 +337,7 @@ _NOT_SET: Any = np._NoValue
 
 
 @implements(np.linalg.pinv)
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT_SET) -> Any:
+def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT_SET) -> Any:
     """Pseudo-inverse of matrices, as ``numpy.linalg.pinv``.
 
     Parameters
@@ -432,7 +433,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 @implements(np.linalg.matrix_power)
-def matrix_power(a: Any, n: Any) -> Any:
+def matrix_power(a: ArrayLike, n: Any) -> Any:
     """Square matrices to an integer power, as ``numpy.linalg.matrix_power``, by repeated squaring.
 
     Parameters
@@ -555,7 +556,7 @@ def _inv_or_nan(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.tensorinv)
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
     """Inverse of an array seen as a matrix of its first `ind` and its other axes, as ``numpy.linalg.tensorinv``.
 
     Parameters
@@ -590,7 +591,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 @implements(np.linalg.tensorsolve)
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Any:
     """Solve ``tensordot(a, x, x.ndim) = b``, as ``numpy.linalg.tensorsolve``.
 
     Parameters

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DTypeLike
 from distarray.array.documented import described_as
 from distarray.context import Context, current
 from distarray.random.generator import _DRAWS, Generator, default_rng
@@ -118,7 +119,7 @@ def randn(*shape: int, layout: Any = None, device: Any = None) -> Any:
 
 
 def randint(
-    low: Any, high: Any = None, size: Any = None, dtype: Any = int, *, layout: Any = None, device: Any = None
+    low: Any, high: Any = None, size: Any = None, dtype: DTypeLike = int, *, layout: Any = None, device: Any = None
 ) -> Any:
     """Integers from `low` to `high`, which is excluded.
 
@@ -150,7 +151,7 @@ def randint(
 
 
 @described_as(Generator.shuffle)
-def shuffle(x: Any, axis: int = 0) -> None:
+def shuffle(x: ArrayLike, axis: int = 0) -> None:
     """Bring the slices of an array along an axis into random order, in place; the slices stay whole."""
     _own().shuffle(x, axis)
 
