@@ -93,6 +93,24 @@ class Group:
         return f"Group({self.kind!r}, {ids})"
 
 
+class _Reporting:
+    """Around local work: a failure there reaches the other processes. One object, since every call passes several."""
+
+    __slots__ = ("communicator",)
+
+    def __init__(self, communicator: Communicator) -> None:
+        self.communicator = communicator
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception):
+            self.communicator.report(error)
+
+
 class Context:
     """Devices, worker threads, caches and settings of one group of devices. Made by :func:`distarray.init`.
 
@@ -143,6 +161,7 @@ class Context:
         self.devices = tuple(devices)
         self.by_id = {device.id: device for device in self.devices}
         self.communicator = communicator
+        self._reporting: AbstractContextManager[None] = _NOTHING if communicator is None else _Reporting(communicator)
         self.process = 0 if communicator is None else communicator.rank
         self.process_count = 1 if communicator is None else communicator.size
         self.local_devices = tuple(d for d in self.devices if d.process == self.process)
@@ -243,14 +262,6 @@ class Context:
         """
         return self.layouts.get(index_map, mode)
 
-    @contextmanager
-    def _reporting(self, communicator: Communicator) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            communicator.report(error)
-            raise
-
     def reporting(self) -> AbstractContextManager[None]:
         """Around local work between two communications: a failure there reaches the other processes as RemoteError.
 
@@ -259,7 +270,7 @@ class Context:
         context manager
             It does nothing in a single process.
         """
-        return _NOTHING if self.communicator is None else self._reporting(self.communicator)
+        return self._reporting
 
     def traced(self, what: str, *values: Any) -> None:
         """Remember an operation and the values that it got from Python, in debug mode.

@@ -7,7 +7,7 @@ data is here, so that they share one path whatever the number of axes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, cast
 
@@ -26,6 +26,10 @@ from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
 
 __all__ = ["contract", "operands", "product_dtype", "view"]
+
+
+ALONE = 1 << 12
+"""A product of fewer pairs of elements is the work of one thread, whatever limit BLAS has."""
 
 
 def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
@@ -115,7 +119,7 @@ def contract(
         # BLAS multiplies about as many pairs in the time a core reads 2 bytes; NumPy's own loops are ten times slower
         weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
         with WarningOnce(context, name), context.guarding(name):
-            context.workers.run(tasks, todo.work * weight, blas=True)
+            context.workers.run(tasks, todo.work * weight, blas=todo.work > ALONE)
     product = from_chunks(context, layout, chunks, dtype, detached=detached)
     if dtype != whole:
         product = DistributedArray._of_node(astype_node(product, whole))
@@ -183,16 +187,12 @@ def _matrix(
 
     `ends` closes the batch, row and column labels; rows begin at `start`, by default where the batch ends.
     """
-    batch, rows, columns = ends
-    order = sorted(range(len(labels)), key=labels.__getitem__)
-    if order != list(range(len(labels))):
+    order, stack, tall, broad = _axes(labels, ends, ends[0] if start is None else start)
+    if order is not None:
         array = array.transpose(order)
-    length = dict(zip(sorted(labels), array.shape))
-    shape = tuple([length.get(label, 1) for label in range(batch)])
-    begin = batch if start is None else start
-    high = prod([length.get(label, 1) for label in range(begin, rows)])
-    wide = prod([length.get(label, 1) for label in range(rows, columns)])
-    shape = (*shape, high, wide)
+    lengths = array.shape
+    high, wide = prod([lengths[axis] for axis in tall]), prod([lengths[axis] for axis in broad])
+    shape = (*[1 if axis is None else lengths[axis] for axis in stack], high, wide)
     if array.shape != shape:
         array = array.reshape(shape)
     if array.dtype != dtype:
@@ -200,6 +200,21 @@ def _matrix(
     if dtype.kind in "fc" and not _direct(array.strides[-2:], high, wide, array.itemsize):
         array = lib.ascontiguousarray(array)
     return array
+
+
+@lru_cache(1024)
+def _axes(
+    labels: tuple[int, ...], ends: tuple[int, int, int], begin: int
+) -> tuple[tuple[int, ...] | None, tuple[int | None, ...], tuple[int, ...], tuple[int, ...]]:
+    """How an operand's axes are turned, if they are, and which of them then make the stack, the rows and the columns."""
+    batch, rows, columns = ends
+    order = tuple(sorted(range(len(labels)), key=labels.__getitem__))
+    place = {label: axis for axis, label in enumerate(sorted(labels))}
+    tall, broad = (
+        [place[label] for label in range(*span) if label in place] for span in ((begin, rows), (rows, columns))
+    )
+    turned = None if order == tuple(range(len(labels))) else order
+    return turned, tuple([place.get(label) for label in range(batch)]), tuple(tall), tuple(broad)
 
 
 def _direct(strides: tuple[int, int], rows: int, columns: int, itemsize: int) -> bool:
