@@ -82,6 +82,7 @@ def write_assembled(
         return False, None
     known: dict[int, Any] = {}
     operands = []
+    copied = True
     for leaf in leaves:
         array = known.get(id(leaf.version))
         if array is None:
@@ -89,15 +90,19 @@ def write_assembled(
             if frame is None or not _direct(leaf.view, leaf.version.layout.shape):
                 return False, None
             array = known[id(leaf.version)] = frame.array(leaf.version)
+            copied = copied and frame.whole < 0
         elif not _direct(leaf.view, leaf.version.layout.shape):
             return False, None
         operands.append(array if leaf.view is None else _shown(array, leaf.view))
-    out = np.empty(shape, version.dtype)
     failed: Exception | None = None
-    try:
-        evaluate_cells(context, program, [(context.local_devices[0], [(out, operands, ())])], out.nbytes, False)
-    except (FloatingPointError, RuntimeWarning) as error:  # raised when all is written, as by NumPy
-        failed = error
+    if program.result[0] == "leaf" and copied and operands[0].dtype == version.dtype:  # nothing is computed
+        out = operands[0] if operands[0].shape == shape else np.broadcast_to(operands[0], shape)
+    else:
+        out = np.empty(shape, version.dtype)
+        try:
+            evaluate_cells(context, program, [(context.local_devices[0], [(out, operands, ())])], out.nbytes, False)
+        except (FloatingPointError, RuntimeWarning) as error:  # raised when all is written, as by NumPy
+            failed = error
     if version.pinned(by_writer=private):
         version = writable_chunks(storage, [i for i, _, _ in places])
     chunks: Any = version.chunks

@@ -69,7 +69,10 @@ def allocate(
             if device.process != context.process:
                 chunks += [None] * len(regions)
                 continue
-            own = device.empties([region.shape for region in regions], dtype, label)
+            if len(regions) == 1:
+                own = [device.empty(regions[0].shape, dtype, label)]
+            else:
+                own = device.empties([region.shape for region in regions], dtype, label)
             if fill is not None:
                 fill_all(device, own, fill.identity(dtype))
             chunks += own
