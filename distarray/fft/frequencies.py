@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike, LayoutLike
+from distarray.array.aliases import ArrayLike, DTypeLike
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
@@ -18,7 +18,7 @@ from distarray.ops.joining import roll
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
-def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None, layout: LayoutLike = None) -> Any:
+def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None, layout: Any = None) -> Any:
     """The sample frequencies of a transform of length `n`, in the order of its elements.
 
     Parameters
@@ -59,13 +59,13 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = No
 
 
 @described_as(fftfreq)
-def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None, layout: LayoutLike = None) -> Any:
+def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None, layout: Any = None) -> Any:
     """The sample frequencies of a real transform of length `n`.
 
     Returns
     -------
     DistributedArray
-        ``[0, 1, ..., n // 2] / (d n)``, of shape ``(n // 2 + 1,)``.
+        ``[0, 1, ..., n // 2] / (d n)``.
 
     Notes
     -----
@@ -97,25 +97,18 @@ def _scaled(numbers: DistributedArray, n: int, d: float, dtype: Any) -> Any:
 
 
 @implements(np.fft.fftshift)
-def fftshift(x: ArrayLike, axes: Axis = None) -> DistributedArray:
+def fftshift(x: ArrayLike, axes: Any = None) -> DistributedArray:
     """Roll the element of frequency zero to the middle of the axes.
 
     Parameters
     ----------
     x : array_like
-        Of any layout.
     axes : int or sequence of int, optional
-        The axes that are rolled; all by default.
+        Default: all.
 
     Returns
     -------
     DistributedArray
-        A new array in the layout of `x`.
-
-    Raises
-    ------
-    AxisError, IndexError
-        There is no such axis.
 
     Notes
     -----
@@ -133,12 +126,19 @@ def fftshift(x: ArrayLike, axes: Axis = None) -> DistributedArray:
 
 @implements(np.fft.ifftshift)
 @described_as(fftshift)
-def ifftshift(x: ArrayLike, axes: Axis = None) -> DistributedArray:
+def ifftshift(x: ArrayLike, axes: Any = None) -> DistributedArray:
     """The inverse of :func:`fftshift`, for odd lengths too.
 
     Notes
     -----
     Communication: as for :func:`fftshift`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.ifftshift(da.fft.fftshift(da.arange(5))).tolist()
+    [0, 1, 2, 3, 4]
     """
     return _shifted(x, axes, lambda n: -(n // 2))
 

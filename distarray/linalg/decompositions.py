@@ -364,13 +364,13 @@ def svdvals(x: ArrayLike, /) -> DistributedArray:
 
     Parameters
     ----------
-    x : DistributedArray
-        Matrices (..., m, n).
+    x : array_like
+        Matrices (..., m, n); k is min(m, n).
 
     Returns
     -------
     DistributedArray
-        Real, (..., min(m, n)), descending.
+        (..., k), real.
 
     Raises
     ------
@@ -380,5 +380,12 @@ def svdvals(x: ArrayLike, /) -> DistributedArray:
     Notes
     -----
     Communication: as for :func:`svd`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.svdvals(da.asarray([[3.0, 0.0], [0.0, 4.0]])).round(6).tolist()
+    [4.0, 3.0]
     """
     return svd(x, compute_uv=False)  # type: ignore[no-any-return]

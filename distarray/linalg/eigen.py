@@ -10,6 +10,7 @@ import numpy as np
 from distarray.algorithms.jacobi import Jacobi
 from distarray.algorithms.panels import taking_part
 from distarray.array.aliases import ArrayLike
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
@@ -73,24 +74,25 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> Any:
 
 
 @implements(np.linalg.eigvalsh)
+@described_as(eigh)
 def eigvalsh(a: ArrayLike, UPLO: str = "L") -> DistributedArray:
-    """Eigenvalues of Hermitian matrices, ascending, as ``numpy.linalg.eigvalsh``. See :func:`eigh`.
-
-    Parameters
-    ----------
-    a : DistributedArray
-        Hermitian matrices (..., n, n).
-    UPLO : {"L", "U"}
-        The triangle that is read.
+    """Eigenvalues of Hermitian matrices, ascending, as ``numpy.linalg.eigvalsh``.
 
     Returns
     -------
     DistributedArray
-        Real, (..., n), ascending.
+        (..., n), real.
 
     Notes
     -----
     Communication: as for :func:`eigh`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.eigvalsh(da.asarray([[3.0, 0.0], [0.0, 1.0]])).tolist()
+    [1.0, 3.0]
     """
     x, UPLO = _hermitian(a, UPLO)
     if is_spread(x, WHOLE):
@@ -236,22 +238,25 @@ def _eigenpairs(a: Any) -> tuple[DistributedArray, Any, Any]:
     return x, EigResult(values, vectors), parts
 
 
+@described_as(eig)
 def eigvals(a: ArrayLike) -> Any:
-    """Eigenvalues of square matrices, always complex; see :func:`eig`.
-
-    Parameters
-    ----------
-    a : DistributedArray
-        Matrices (..., n, n).
+    """Eigenvalues of square matrices, always complex.
 
     Returns
     -------
     DistributedArray
-        (..., n), in the order that LAPACK gives.
+        (..., n).
 
     Notes
     -----
     Communication: as for :func:`eig`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.eigvals(da.asarray([[3.0, 0.0], [0.0, 1.0]])).tolist()
+    [(3+0j), (1+0j)]
     """
     _, values, _ = _eigenvalues(a)
     return values

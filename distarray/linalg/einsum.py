@@ -40,17 +40,16 @@ def einsum(
 
     Parameters
     ----------
-    *args : str, array_like and sequences of int
+    *args
         Subscripts such as ``"ij,jk->ik"`` and then the operands, one at least a DistributedArray; or operands and lists of
         integer labels in turn.
     out : DistributedArray or ndarray, optional
-        Where the result goes.
-    dtype : dtype_like, optional
-        The dtype to compute in, by default that of the operands together.
+    dtype : dtype, optional
+        Of the computation. Default: that of the operands together.
     order : str
-        Has no effect: chunks are always C-contiguous.
+        Accepted for NumPy's sake.
     casting : str
-        What casts `dtype` may need.
+        What casts the dtype may need.
     optimize : bool, str, sequence
         The order of contraction: "greedy", "optimal", another strategy of opt_einsum, or a path of
         :func:`einsum_path`. False and True leave the choice to opt_einsum.
@@ -239,25 +238,27 @@ def _contracted(
 
 @implements(np.einsum_path)
 def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
-    """The order in which :func:`einsum` would contract, as ``numpy.einsum_path``.
+    """The order in which :func:`einsum` would contract, as ``numpy.einsum_path``: from shapes alone.
 
     Parameters
     ----------
-    *args : str, array_like and sequences of int
+    *args : object
         As for :func:`einsum`.
     optimize : bool, str, sequence
-        The strategy, as for :func:`einsum`.
+        The strategy, as for ``numpy.einsum_path``.
     einsum_call : bool
-        NumPy's own argument; as there.
+        Return the steps for ``numpy.einsum`` instead, as NumPy does.
 
     Returns
     -------
-    tuple of list and str
-        The path, and a report of it.
+    path : list
+        "einsum_path", and the operands of each step.
+    text : str
+        A description.
 
     Notes
     -----
-    Communication: none; shapes alone are read.
+    Communication: none.
 
     Examples
     --------
@@ -286,7 +287,6 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     Returns
     -------
     DistributedArray
-        The product, or `out`.
 
     Raises
     ------

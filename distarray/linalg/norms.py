@@ -10,6 +10,7 @@ import numpy as np
 
 from distarray.algorithms.product import operands
 from distarray.array.aliases import ArrayLike, Axis
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
@@ -24,22 +25,7 @@ Axes = tuple[int, ...]
 
 @implements(np.linalg.outer)
 def _outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The standard's outer product, of 1-D arrays only.
-
-    Parameters
-    ----------
-    x1, x2 : array_like
-        Of one axis.
-
-    Returns
-    -------
-    DistributedArray
-        Of shape ``(x1.size, x2.size)``.
-
-    Notes
-    -----
-    Communication: as for :func:`distarray.outer`.
-    """
+    """The standard's outer product, of 1-D arrays only."""
     _, (a, b) = operands(x1, x2)
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(
@@ -51,53 +37,17 @@ def _outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @implements(np.linalg.vecdot)
 def _vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
-    """Dot products of vectors along an axis, the first operand conjugated, as ``numpy.linalg.vecdot``.
-
-    Parameters
-    ----------
-    x1, x2 : array_like
-        The axes that remain are broadcast.
-    axis : int
-        The axis of the vectors.
-
-    Returns
-    -------
-    DistributedArray
-        In SUM mode where the summed axis is split over devices.
-
-    Notes
-    -----
-    Communication: as for :func:`distarray.vecdot`.
-    """
     return vecdot(x1, x2, axis=axis)
 
 
 @implements(np.linalg.tensordot)
 def _tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2) -> Any:
-    """Sum of products over pairs of axes, as ``numpy.linalg.tensordot``.
-
-    Parameters
-    ----------
-    x1, x2 : array_like
-        Host arrays are placed as ``asarray`` places them.
-    axes : int or pair of int or pair of sequences of int
-        As for :func:`distarray.tensordot`.
-
-    Returns
-    -------
-    DistributedArray
-        In SUM mode where the summed axis is split over devices.
-
-    Notes
-    -----
-    Communication: as for :func:`distarray.tensordot`.
-    """
     return tensordot(x1, x2, axes)
 
 
 @implements(np.linalg.matrix_transpose)
 def matrix_transpose(x: ArrayLike, /) -> Any:
-    """The array with its last two axes exchanged, a view.
+    """The array with its last two axes exchanged: a view.
 
     Parameters
     ----------
@@ -107,7 +57,6 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
     Returns
     -------
     DistributedArray
-        A view: writing to it writes `x`.
 
     Raises
     ------
@@ -117,6 +66,13 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
     Notes
     -----
     Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.matrix_transpose(da.asarray([[1, 2], [3, 4]])).tolist()
+    [[1, 3], [2, 4]]
     """
     return asarray(x).mT
 
@@ -127,7 +83,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
 
     Parameters
     ----------
-    x : DistributedArray
+    x : array_like
         Integers, booleans and bfloat16 are converted to float64.
     ord : number, "fro" or None
         For vectors any number; for matrices None, "fro", "nuc", 1, -1, 2, -2, inf or -inf.
@@ -135,12 +91,12 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
         Default: a vector norm of a 1-D array, a matrix norm of a 2-D one; with ``ord=None`` the 2-norm of the flattened
         array of any shape.
     keepdims : bool
-        Keep the axes, with length 1.
+        Keep the reduced axes, with length 1.
 
     Returns
     -------
     DistributedArray
-        Real; partial where the axes are split over devices and the order is a sum or an extreme.
+        Real.
 
     Raises
     ------
@@ -180,24 +136,16 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
 
 
 @implements(np.linalg.vector_norm)
+@described_as(norm)
 def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """Norms of vectors, as ``numpy.linalg.vector_norm``: over all axes, one, or a tuple of them taken as one.
 
     Parameters
     ----------
-    x : array_like
-        Real or complex.
     axis : int or tuple of int, optional
-        The axes of the vectors; all by default.
-    keepdims : bool
-        Keep the axes, with length 1.
-    ord : number
-        The order: any number, inf and -inf too.
-
-    Returns
-    -------
-    DistributedArray
-        Real.
+        Default: all, as one vector.
+    ord : int or float
+        The order.
 
     Raises
     ------
@@ -207,6 +155,13 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
     Notes
     -----
     Communication: that of a sum (or maximum) along the axes.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.linalg.vector_norm(da.asarray([3.0, 4.0])))
+    5.0
     """
     if ord is None or isinstance(ord, str):
         raise ValueError(f"Invalid norm order {ord!r} for vectors: pass a number")
@@ -216,26 +171,25 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
 
 
 @implements(np.linalg.matrix_norm)
+@described_as(norm)
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``. See :func:`norm`.
+    """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``.
 
     Parameters
     ----------
-    x : array_like
-        Matrices (..., m, n).
-    keepdims : bool
-        Keep the last two axes, with length 1.
-    ord : number, "fro" or "nuc"
-        As for :func:`norm` of matrices.
-
-    Returns
-    -------
-    DistributedArray
-        Real, of the shape of the axes in front.
+    ord : number, str or None
+        None, "fro", "nuc", 1, -1, 2, -2, inf or -inf.
 
     Notes
     -----
     Communication: that of a sum (or maximum) along the axes.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.linalg.matrix_norm(da.asarray([[3.0, 4.0]])))
+    5.0
     """
     return norm(x, ord, (-2, -1), keepdims)
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import ArrayLike
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray
@@ -31,23 +32,30 @@ def _host(value: Any) -> Any:
 
 @implements(np.polyval)
 def polyval(p: ArrayLike, x: ArrayLike) -> Any:
-    """A polynomial's values at `x`, by Horner's scheme: recorded and evaluated in one pass.
+    """A polynomial's values, by Horner's scheme: recorded and evaluated in one pass.
 
     Parameters
     ----------
     p : array_like
         Coefficients, the highest power first.
     x : array_like, or numpy.poly1d
-        Where it is evaluated; of a ``poly1d`` the result is the composed polynomial.
+        Where.
 
     Returns
     -------
-    DistributedArray
-        Of the shape and layout of `x`.
+    DistributedArray, or numpy.poly1d
+        Of the shape of `x`.
 
     Notes
     -----
     Communication: none; distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polyval([1, 0, 1], da.arange(3)).tolist()
+    [1, 2, 5]
     """
     coefficients = np.asarray(_host(p))
     if isinstance(x, np.poly1d):
@@ -82,54 +90,56 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Any:
 
     Returns
     -------
-    DistributedArray
-        The coefficients of the sum.
+    DistributedArray, or numpy.poly1d
 
     Notes
     -----
     Communication: distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polyadd([1, 2], [1, 0, 0]).tolist()
+    [1, 1, 2]
     """
     return _on_coefficients(np.polyadd)(a1, a2)
 
 
 @implements(np.polysub)
+@described_as(polyadd)
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
     """The difference of two polynomials.
-
-    Parameters
-    ----------
-    a1, a2 : array_like or numpy.poly1d
-        Coefficients, the highest power first.
-
-    Returns
-    -------
-    DistributedArray
-        The coefficients of the difference.
 
     Notes
     -----
     Communication: distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polysub([1, 2], [1, 0]).tolist()
+    [0, 2]
     """
     return _on_coefficients(np.polysub)(a1, a2)
 
 
 @implements(np.polymul)
+@described_as(polyadd)
 def polymul(a1: ArrayLike, a2: ArrayLike) -> Any:
     """The product of two polynomials.
 
-    Parameters
-    ----------
-    a1, a2 : array_like or numpy.poly1d
-        Coefficients, the highest power first.
-
-    Returns
-    -------
-    DistributedArray
-        The coefficients of the product.
-
     Notes
     -----
-    Communication: distributed coefficients are fetched to the host; of long ones that of :func:`distarray.convolve`.
+    Communication: distributed coefficients are fetched to the host; long ones are the matter of :func:`convolve`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polymul([1, 2], [1, 0]).tolist()
+    [1, 2, 0]
     """
     return _on_coefficients(np.polymul)(a1, a2)
 
@@ -141,64 +151,80 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> Any:
     Parameters
     ----------
     u, v : array_like or numpy.poly1d
-        Coefficients of dividend and divisor, the highest power first.
+        Coefficients of the dividend and the divisor, the highest power first.
 
     Returns
     -------
-    tuple of DistributedArray
-        The coefficients of the quotient and of the remainder.
+    tuple of two DistributedArray, or of two numpy.poly1d
 
     Notes
     -----
     Communication: distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [x.tolist() for x in da.polydiv([1.0, 3.0], [1.0, 1.0])]
+    [[1.0], [2.0]]
     """
     return _on_coefficients(np.polydiv)(u, v)
 
 
 @implements(np.polyder)
 def polyder(p: ArrayLike, m: int = 1) -> Any:
-    """A polynomial's derivative.
+    """A polynomial's `m`-th derivative.
 
     Parameters
     ----------
     p : array_like or numpy.poly1d
         Coefficients, the highest power first.
     m : int
-        How often it is taken.
+        How often.
 
     Returns
     -------
-    DistributedArray
-        The coefficients of the derivative.
+    DistributedArray, or numpy.poly1d
+
+    Raises
+    ------
+    ValueError
+        `m` is negative.
 
     Notes
     -----
     Communication: distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polyder([1, 2, 3]).tolist()
+    [2, 2]
     """
     return _on_coefficients(np.polyder)(p, m)
 
 
 @implements(np.polyint)
+@described_as(polyder)
 def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
-    """A polynomial's integral.
+    """A polynomial's `m`-th integral.
 
     Parameters
     ----------
-    p : array_like or numpy.poly1d
-        Coefficients, the highest power first.
-    m : int
-        How often it is taken.
-    k : number or sequence of m numbers, optional
-        The constants of integration; 0 by default.
-
-    Returns
-    -------
-    DistributedArray
-        The coefficients of the integral.
+    k : scalar or array_like, optional
+        Constants of integration. Default: 0.
 
     Notes
     -----
     Communication: distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polyint([2, 2]).tolist()
+    [1.0, 2.0, 0.0]
     """
     return _on_coefficients(np.polyint)(p, m, k)
 
@@ -210,7 +236,7 @@ def poly(seq_of_zeros: Any) -> Any:
     Parameters
     ----------
     seq_of_zeros : array_like
-        The roots, or a square matrix.
+        Roots, or a square matrix.
 
     Returns
     -------
@@ -220,6 +246,13 @@ def poly(seq_of_zeros: Any) -> Any:
     Notes
     -----
     Communication: roots and matrix are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.poly([1, 2]).tolist()
+    [1.0, -3.0, 2.0]
     """
     return _on_coefficients(np.poly)(seq_of_zeros)
 
@@ -236,11 +269,22 @@ def roots(p: ArrayLike) -> Any:
     Returns
     -------
     DistributedArray
-        The roots, in NumPy's order.
+
+    Raises
+    ------
+    ValueError
+        `p` has more than one axis.
 
     Notes
     -----
-    Communication: the coefficients are fetched to the host.
+    Communication: coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.roots([1, -3, 2]).tolist()
+    [2.0, 1.0]
     """
     return _on_coefficients(np.roots)(p)
 
@@ -260,9 +304,7 @@ def polyfit(
     Parameters
     ----------
     x : array_like of N
-        Where the points are.
     y : array_like of shape (N,) or (N, K)
-        Their values; a column is a polynomial of its own.
     deg : int
         The degree.
     rcond : float, optional
@@ -276,8 +318,13 @@ def polyfit(
 
     Returns
     -------
-    DistributedArray
-        Coefficients of shape (deg + 1,) or (deg + 1, K), the highest power first; with `full` or `cov` a tuple, as NumPy's.
+    DistributedArray, or tuple
+        Coefficients, the highest power first; with `full` or `cov` what else is asked for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The points do not fit each other, or `deg` is negative.
 
     Warns
     -----

@@ -17,6 +17,7 @@ import numpy as np
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, product_dtype, view
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
@@ -55,15 +56,15 @@ def matmul(
     out : DistributedArray or ndarray, optional
         Where the result is written, in every copy. It may overlap the operands.
     casting : str
-        As for NumPy's ufuncs.
+        The rule for casts.
     order : str
-        As for NumPy's ufuncs; chunks are always C-contiguous.
-    dtype : dtype_like, optional
-        The dtype to compute in and of the result.
+        Accepted for NumPy's sake.
+    dtype : dtype, optional
+        Of the computation. Default: NumPy's common dtype.
     subok : bool
-        Has no effect.
-    signature : str or tuple, optional
-        The dtypes of operands and result, as for NumPy's ufuncs.
+        Accepted for NumPy's sake.
+    signature : str or tuple of dtype, optional
+        The dtypes of the computation, as for NumPy's ufuncs.
     axes : list of tuple of int, optional
         Which axes of each operand and of the result are multiplied: by default their last ones.
     axis : int, optional
@@ -111,6 +112,7 @@ def matmul(
 
 
 @implements(np.vecdot)
+@described_as(matmul)
 def vecdot(
     x1: ArrayLike,
     x2: ArrayLike,
@@ -132,20 +134,6 @@ def vecdot(
     ----------
     x1, x2 : array_like
         Host arrays are placed as ``asarray`` places them. The axes that remain are broadcast.
-    out : DistributedArray or ndarray, optional
-        Where the result is written, in every copy. It may overlap the operands.
-    casting : str
-        As for NumPy's ufuncs.
-    order : str
-        As for NumPy's ufuncs; chunks are always C-contiguous.
-    dtype : dtype_like, optional
-        The dtype to compute in and of the result.
-    subok : bool
-        Has no effect.
-    signature : str or tuple, optional
-        The dtypes of operands and result, as for NumPy's ufuncs.
-    axes : list of tuple of int, optional
-        The axes of each operand and of the result.
     axis : int, optional
         The axis of the vectors, counted in each operand. Default: the last.
     keepdims : bool, optional
@@ -164,11 +152,19 @@ def vecdot(
     Notes
     -----
     Communication: as for :func:`matmul`; none where the operands have one layout.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.vecdot(da.asarray([[1, 2], [3, 4]]), [1, 1]).tolist()
+    [3, 7]
     """
     return _gufunc(np.vecdot, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
 @implements(np.matvec)
+@described_as(matmul)
 def matvec(
     x1: ArrayLike,
     x2: ArrayLike,
@@ -186,43 +182,22 @@ def matvec(
 ) -> Any:
     """Products of matrices and vectors, as ``numpy.matvec``.
 
-    Parameters
-    ----------
-    x1, x2 : array_like
-        Host arrays are placed as ``asarray`` places them. Matrices (..., m, n) and vectors (..., n);
-        the axes in front broadcast.
-    out : DistributedArray or ndarray, optional
-        Where the result is written, in every copy. It may overlap the operands.
-    casting : str
-        As for NumPy's ufuncs.
-    order : str
-        As for NumPy's ufuncs; chunks are always C-contiguous.
-    dtype : dtype_like, optional
-        The dtype to compute in and of the result.
-    subok : bool
-        Has no effect.
-    signature : str or tuple, optional
-        The dtypes of operands and result, as for NumPy's ufuncs.
-    axes : list of tuple of int, optional
-        Which axes of each operand and of the result are multiplied: by default their last ones.
-    axis : int, optional
-        Refused, as by NumPy, in its words.
-    keepdims : bool, optional
-        Refused, as by NumPy, in its words.
-
-    Returns
-    -------
-    DistributedArray
-        In SUM mode where the summed axis is split over devices.
-
     Notes
     -----
     Communication: as for :func:`matmul`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.matvec(da.asarray([[1, 2], [3, 4]]), [1, 1]).tolist()
+    [3, 7]
     """
     return _gufunc(np.matvec, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
 @implements(np.vecmat)
+@described_as(matmul)
 def vecmat(
     x1: ArrayLike,
     x2: ArrayLike,
@@ -240,38 +215,16 @@ def vecmat(
 ) -> Any:
     """Products of vectors, conjugated, and matrices, as ``numpy.vecmat``.
 
-    Parameters
-    ----------
-    x1, x2 : array_like
-        Host arrays are placed as ``asarray`` places them. Vectors (..., m) and matrices (..., m, n);
-        the axes in front broadcast.
-    out : DistributedArray or ndarray, optional
-        Where the result is written, in every copy. It may overlap the operands.
-    casting : str
-        As for NumPy's ufuncs.
-    order : str
-        As for NumPy's ufuncs; chunks are always C-contiguous.
-    dtype : dtype_like, optional
-        The dtype to compute in and of the result.
-    subok : bool
-        Has no effect.
-    signature : str or tuple, optional
-        The dtypes of operands and result, as for NumPy's ufuncs.
-    axes : list of tuple of int, optional
-        Which axes of each operand and of the result are multiplied: by default their last ones.
-    axis : int, optional
-        Refused, as by NumPy, in its words.
-    keepdims : bool, optional
-        Refused, as by NumPy, in its words.
-
-    Returns
-    -------
-    DistributedArray
-        In SUM mode where the summed axis is split over devices.
-
     Notes
     -----
     Communication: as for :func:`matmul`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.vecmat(da.asarray([1, 1]), [[1, 2], [3, 4]]).tolist()
+    [4, 6]
     """
     return _gufunc(np.vecmat, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
@@ -442,7 +395,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: Any = None) -> Any:
     Returns
     -------
     DistributedArray
-        In SUM mode where the summed axis is split over devices. `out` where it is given.
+        In SUM mode where the summed axis is split over devices.
 
     Raises
     ------
@@ -522,7 +475,6 @@ def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
     Parameters
     ----------
     a, b : array_like
-        Host arrays are placed as ``asarray`` places them.
 
     Returns
     -------
@@ -537,6 +489,13 @@ def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
     Notes
     -----
     Communication: as for :func:`matmul`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.inner(da.asarray([1, 2]), [3, 4]))
+    11
     """
     context, (x, y) = operands(a, b)
     if not x.ndim or not y.ndim:
@@ -556,12 +515,11 @@ def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
     Parameters
     ----------
     a, b : array_like
-        Of one size; host arrays are placed as ``asarray`` places them.
 
     Returns
     -------
     DistributedArray
-        0-d; in SUM mode where the operands are split over devices.
+        A number.
 
     Raises
     ------
@@ -572,6 +530,13 @@ def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
     -----
     Communication: none where the operands have one layout; the result is then a partial sum on each device. Operands of
     different shapes are flattened first.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.vdot(da.asarray([1, 2]), [3, 4]))
+    11
     """
     context, (x, y) = operands(a, b)
     if x.size != y.size:
@@ -592,18 +557,25 @@ def outer(a: ArrayLike, b: ArrayLike, out: Any = None) -> Any:
     Parameters
     ----------
     a, b : array_like
-        Of any shape; they are flattened.
-    out : DistributedArray or ndarray, optional
-        Where the result goes, of shape ``(a.size, b.size)``.
+        Taken as flat.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
 
     Returns
     -------
     DistributedArray
-        Of shape ``(a.size, b.size)``, or `out`.
+        Of the shape ``(a.size, b.size)``.
 
     Notes
     -----
     Communication: that of ``numpy.multiply(a[:, None], b[None, :])``; recorded, so at the demand.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.outer(da.asarray([1, 2]), [3, 4]).tolist()
+    [[3, 4], [6, 8]]
     """
     _, (x, y) = operands(a, b, out=out)
     x, y = (array if array.ndim == 1 else np.reshape(array, (-1,)) for array in (x, y))
@@ -625,7 +597,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Any:
     Returns
     -------
     DistributedArray
-        In SUM mode where the summed axis is split over devices.
+        With the axes that remain of `a`, then those of `b`.
 
     Raises
     ------

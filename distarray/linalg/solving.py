@@ -135,7 +135,7 @@ def inv(a: ArrayLike) -> DistributedArray:
     Returns
     -------
     DistributedArray
-        (..., n, n).
+        Of the shape of `a`.
 
     Raises
     ------
@@ -211,17 +211,17 @@ def _slogdet(device: Any, a: Any) -> Any:
 
 @implements(np.linalg.det)
 def det(a: ArrayLike) -> DistributedArray:
-    """Determinant of square matrices, as ``numpy.linalg.det``: from the factors of LU. See :func:`slogdet`.
+    """Determinant of square matrices, as ``numpy.linalg.det``: from the factors of LU.
 
     Parameters
     ----------
-    a : DistributedArray
+    a : array_like
         Matrices (..., n, n).
 
     Returns
     -------
     DistributedArray
-        Of the shape of the axes in front.
+        Of the shape (...).
 
     Raises
     ------
@@ -345,11 +345,12 @@ def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
     a : DistributedArray
         Matrices (..., m, n).
     rcond : float or array_like, optional
-        Singular values of at most this times the largest count as zero; one number, or one for each matrix. Default 1e-15.
+        Singular values of at most this times the largest count as zero; one number, or one for each matrix. Default:
+        1e-15.
     hermitian : bool
-        Whether the matrices are Hermitian.
+        `a` is Hermitian.
     rtol : float or array_like, optional
-        The standard's name of `rcond`; None is precision times max(m, n).
+        Another name of `rcond`; None: precision times max(m, n).
 
     Returns
     -------
@@ -438,10 +439,10 @@ def matrix_power(a: ArrayLike, n: Any) -> Any:
 
     Parameters
     ----------
-    a : DistributedArray
-        Matrices (..., m, m).
+    a : array_like
+        Matrices (..., n, n).
     n : int
-        The exponent; of a negative one the inverse is taken first.
+        The power; negative for that of the inverse.
 
     Returns
     -------
@@ -503,7 +504,7 @@ def cond(x: Any, p: Any = None) -> Any:
     Returns
     -------
     DistributedArray
-        Real, of the shape of the axes in front; inf of singular matrices.
+        Of the shape (...).
 
     Raises
     ------
@@ -562,14 +563,13 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
     Parameters
     ----------
     a : array_like
-        The product of the first `ind` lengths is that of the others.
     ind : int
-        How many axes are the rows'.
+        How many of the first axes are the matrix's rows.
 
     Returns
     -------
     DistributedArray
-        Of shape ``a.shape[ind:] + a.shape[:ind]``.
+        With the other axes of `a` first, then those `ind`.
 
     Raises
     ------
@@ -604,7 +604,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Any:
     Returns
     -------
     DistributedArray
-        Of the shape of the last axes of `a`.
+        With the last axes of `a`.
 
     Raises
     ------
