@@ -34,17 +34,18 @@ from distarray.ops import (
     convert,
     data_types,
     diagonals,
-    editing,
     indexing,
     joining,
     manipulation,
     memory,
+    placing,
     printing,
     reductions,
     reshaping,
     saving,
     scans,
     searching,
+    selecting,
     sorting,
     taking,
     ufuncs,
@@ -227,7 +228,7 @@ class Methods(DistributedArray):
         """Elements along an axis, or of the flattened array; see :func:`distarray.take`."""
         return taking.take(self, indices, axis, out, mode)
 
-    @described_as(taking.put)
+    @described_as(placing.put)
     def put(self, indices: ArrayLike, values: ArrayLike, /, mode: str = "raise") -> None:
         """Write values to positions in C order; see :func:`distarray.put`.
 
@@ -238,17 +239,17 @@ class Methods(DistributedArray):
         values : array_like
             Repeated where there are fewer.
         """
-        taking.put(self, indices, values, mode)
+        placing.put(self, indices, values, mode)
 
     @described_as(taking.compress)
     def compress(self, condition: ArrayLike, /, axis: int | None = None, out: Any = None) -> Any:
         """The slices along an axis where a condition holds; see :func:`distarray.compress`."""
         return taking.compress(condition, self, axis, out)
 
-    @described_as(editing.choose)
+    @described_as(selecting.choose)
     def choose(self, choices: Any, /, out: Any = None, mode: str = "raise") -> Any:
         """Elements of the arrays whose numbers this array holds; see :func:`distarray.choose`."""
-        return editing.choose(self, choices, out, mode)
+        return selecting.choose(self, choices, out, mode)
 
     @described_as(joining.repeat)
     def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray:

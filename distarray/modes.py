@@ -70,6 +70,10 @@ class Mode(enum.StrEnum):
         obj : Mode, str or None
             A mode, its name in any case, or None for ``REPLICA``.
 
+        Returns
+        -------
+        Mode
+
         Raises
         ------
         LayoutError
@@ -139,6 +143,11 @@ class Mode(enum.StrEnum):
         dtype : dtype_like
             As for `identity`, with the same errors.
 
+        Returns
+        -------
+        numpy.generic
+            A scalar of type `dtype`.
+
         Examples
         --------
         >>> SUM.unheld("float64"), SUM.identity("float64"), MAX.unheld("int8")
@@ -158,6 +167,10 @@ class Mode(enum.StrEnum):
         ----------
         dtype : dtype_like
             As for `identity`, with the same errors.
+
+        Returns
+        -------
+        bool
 
         Examples
         --------
@@ -200,6 +213,7 @@ def roomy(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32 if dtype == np.float16 else np.float64)  # bfloat16 reaches as far as float32
 
 
+@lru_cache(256)
 def _checked_kind(dtype: np.dtype[Any]) -> str:
     kind = _kind(dtype)
     if not kind:

@@ -436,6 +436,8 @@ class DistributedArray:
 
     def _value(self) -> Any:
         """The global value on the host, in C order."""
+        if self._node is not None:  # once evaluated it may lie whole in every process, and then nothing is sent
+            self._own()
         shown = seen(self)
         if shown is not None:
             note_to_host(shown.nbytes)

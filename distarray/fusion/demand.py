@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from distarray.devices import Chunk, in_turn
 from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Tile, align
+from distarray.fusion.assembled import write_assembled
 from distarray.fusion.evaluate import Cell, evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible, is_loud
 from distarray.fusion.held import keep, shortened, stored, value_of
@@ -22,8 +23,8 @@ from distarray.fusion.meeting import brought, meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout, follow
-from distarray.storage import Storage, Version, duplicate, share
-from distarray.transfer.execute import allocate, resolve
+from distarray.storage import Operand, Storage, Version, duplicate, share
+from distarray.transfer.execute import allocate, redistribute, resolve
 from distarray.transfer.ledger import note, watching
 from distarray.transfer.round import Round
 
@@ -47,10 +48,9 @@ def demand(node: Node, target: Layout | None = None) -> Version:
                 node.settle(Version(layout, fresh, node.dtype))
                 return node.version  # type: ignore[return-value]
             program, leaves = compile_expression(node)
-            settled, target = brought(
-                context, program.name, node.shape, resolve_leaves(context, program, leaves), target
-            )
-            al = alignment_of(context, program, settled, target)
+            resolve_leaves(context, program, leaves)
+            settled, place = brought(context, program.name, node.shape, leaves, target)
+            al = alignment_of(context, program, settled, place)
             label = program.name
             chunks = value_of(node, al.layout)
             if chunks is None:
@@ -63,9 +63,38 @@ def demand(node: Node, target: Layout | None = None) -> Version:
                     _fetch(context, program, settled, al)
                 with _guard(context, node):
                     pass
-            node.settle(Version(al.layout, chunks, node.dtype))
+            version = Version(al.layout, chunks, node.dtype)
+            if target is not None and al.layout is not target:
+                version = _moved(context, version, target, program.name)
+            node.settle(version)
         assert node.version is not None
         return node.version
+
+
+def _computed(
+    context: Context,
+    program: Program,
+    leaves: Sequence[Leaf],
+    dtype: Any,
+    guard: AbstractContextManager[None],
+    lent: Container[int],
+) -> tuple[Version, Exception | None]:
+    """The value of a write in chunks of its own, where alignment puts it, and the floating-point error that it met."""
+    al = alignment_of(context, program, leaves, None)
+    with context.reporting():
+        chunks = allocate(context, al.layout, dtype, label=program.name)
+    outs = [None if c is None else c.array for c in chunks]
+    failed = _evaluated(context, program, leaves, al, outs, guard, chunks, lent)
+    return Version(al.layout, chunks, dtype), failed
+
+
+def _moved(context: Context, version: Version, target: Layout, operation: str) -> Version:
+    """A value that nobody else holds, in another layout."""
+    arrays = [None if c is None else c.array for c in version.chunks]
+    fresh = redistribute(
+        context, Operand(version.layout, arrays, version.dtype), target, operation=operation, chunks=version.chunks
+    )
+    return Version(target, fresh, version.dtype)
 
 
 def _guard(context: Context, node: Node) -> AbstractContextManager[None]:
@@ -195,9 +224,10 @@ def expression_devices(root: Node) -> tuple[int, ...]:
     program, leaves = compile_expression(root)
     layouts = [context.layout(leaf.version.layout.index_map.completed()) for leaf in leaves]
     described = [(layout, leaf.view) for layout, leaf in zip(layouts, leaves, strict=True)]
-    place, _ = meeting_place(context, program.shape, described, None)
+    place, _, stores = meeting_place(context, program.shape, described, None)
     if place is not None:
         return place.devices
+    layouts = [layout if store is None else store for layout, store in zip(layouts, stores, strict=True)]
     return alignment_of(context, program, leaves, None, layouts=layouts).layout.devices
 
 
@@ -429,26 +459,40 @@ def write(
         identity = ViewMap.identity(layout.shape) if view is None else view
         program, leaves = compile_expression(value)
         resolve_leaves(context, program, leaves)
+        if context.kind == "host" and context.communicator is None and not storage.exposed and watching.get() is None:
+            done, failed = write_assembled(context, storage, view, program, leaves, private)
+            if failed is not None:
+                raise failed
+            if done:
+                return
         seen = context.layouts.visible(layout, identity)
         assert seen is not None
-        settled, _ = brought(context, program.name, identity.shape, leaves, seen.layout)
-        al = alignment_of(context, program, settled, seen.layout, identity.shape)
-        mine = [leaf for leaf in settled if leaf.version is version]
-        others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
-        in_place = not others and not version.pinned(by_writer=private)
+        settled, place = brought(context, program.name, identity.shape, leaves, seen.layout)
         guard = context.guarding("assignment", fallible=(type(value) is Node and fallible(value)) or None)
         lent = {id(value)} if type(value) is Node else set()
         if private and type(value) is Node:
             lent.update(map(id, value.args))
+        early = None
+        if place is None:  # cut for the target's many chunks the value would be computed in far more pieces than it has
+            fresh, early = _computed(context, program, settled, value.dtype, guard, lent)
+            fresh = _moved(context, fresh, seen.layout, program.name)
+            program, settled = compile_expression(Leaf(fresh, None, identity.shape))
+            guard = context.reporting()
+        al = alignment_of(context, program, settled, seen.layout, identity.shape)
+        mine = [leaf for leaf in settled if leaf.version is version]
+        others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
+        in_place = not others and not version.pinned(by_writer=private)
         if storage.exposed and not in_place:
             _write_through(context, program, settled, al, version, seen, guard, lent)
+            if early is not None:
+                raise early
             return
         chunks = list(version.chunks)
         with context.reporting():
             outs = _targets(seen, layout, version, chunks, fresh=not in_place)
             twins = _twins(seen, chunks, fresh=not in_place)
         whole = chunks if view is None and seen.layout is layout else None
-        failed = _evaluated(context, program, settled, al, outs, guard, whole, lent)
+        failed = _evaluated(context, program, settled, al, outs, guard, whole, lent) or early
         for origin, array, device in twins:
             device.copy(array, outs[origin], device)
         watch = watching.get()

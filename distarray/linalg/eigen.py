@@ -52,7 +52,7 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     Communication: none for stacks that are split over the batch. A matrix of at most 2048 rows goes whole to one device. A
     larger one takes Jacobi's iteration on blocks of columns, in which each device sends two of them, and two of the
     vectors, in each of 2p - 1 rounds a sweep, five to ten times; see ``distarray.algorithms.jacobi``, also for the source.
-    A device then holds about six times its share of `a`. The eigenvectors are in blocks of columns.
+    A device then holds at most 2.5 times its share of `a` and the vectors. The eigenvectors are in blocks of columns.
 
     Examples
     --------
@@ -106,31 +106,45 @@ def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tupl
     of the Frobenius norm is taken.
     """
     context, n = x._context, x.shape[0]
-    lower: Any = x if UPLO == "L" else np.conjugate(x.mT)
-    whole: Any = np.tril(lower)
-    whole += np.conjugate(np.tril(lower, -1).mT)
+    whole = _mirrored(x, UPLO)
     size = float(np.linalg.norm(whole))
     if not np.isfinite(size):
         raise Linear("Eigenvalues did not converge")
     if not size:
         return np.zeros_like(x, real(x.dtype), shape=(n,)), np.zeros_like(x) + np.eye(n, dtype=x.dtype)
     trace = float(np.trace(whole).real)
-    del lower
-    for shift in (1.25 * _norm(whole), 1.25 * size):
-        found = Jacobi(context, whole.mT._operand(name), taking_part(whole.layout), name, vectors=vectors, shift=shift)
+    shifts = (1.25 * _norm(whole), 1.25 * size)
+    del whole
+    for shift in shifts:
+        # the matrix goes as soon as its columns are dealt, before there are vectors
+        found = _dealt(_mirrored(x, UPLO), name, shift, vectors)
         if not found.converge():
             raise Linear("Eigenvalues did not converge")
         columns = from_chunks(context, *found.columns, x.dtype)
         sizes: Any = np.linalg.vector_norm(columns, axis=1).get()
+        del columns
         if np.sum(sizes - shift) - trace <= 1e3 * n * np.finfo(sizes.dtype).eps * shift:
             break
     order = np.argsort(sizes, stable=True)
     values = as_array(context, (sizes[order] - shift).astype(sizes.dtype))
     if not vectors:
         return values, None
-    del whole, columns
     right = from_chunks(context, *found.right, x.dtype)
+    del found
     return values, np.take(right, order, axis=0).mT
+
+
+def _mirrored(x: DistributedArray, UPLO: str) -> Any:
+    """The Hermitian matrix of which one triangle is given."""
+    place = as_array(x._context, np.arange(x.shape[0], dtype=np.int32))
+    row, column = np.expand_dims(place, 1), np.expand_dims(place, 0)
+    held = row >= column if UPLO == "L" else row <= column
+    return np.where(held, x, np.conjugate(x.mT)).evaluate()  # type: ignore[attr-defined]
+
+
+def _dealt(whole: Any, name: str, shift: float, vectors: bool) -> Jacobi:
+    devices = taking_part(whole.layout)
+    return Jacobi(whole._context, whole.mT._operand(name), devices, name, vectors=vectors, shift=shift)
 
 
 def _norm(x: DistributedArray) -> float:

@@ -138,7 +138,14 @@ def _expression(context: Context, x: DistributedArray) -> Explanation:
             messages.extend(moves.messages(leaf.dtype.itemsize))
         described.append(context.layout(layout.index_map))
     views = [leaf.view for leaf in leaves]
-    place, away = meeting_place(context, x.shape, list(zip(described, views, strict=True)), None)
+    place, away, stores = meeting_place(context, x.shape, list(zip(described, views, strict=True)), None)
+    told = set()
+    for k, store in enumerate(stores):
+        if store is not None:
+            if id(leaves[k].version) not in told:  # the views of one storage are moved with it, once
+                told.add(id(leaves[k].version))
+                messages.extend(_legs(context, described[k], store, leaves[k].dtype.itemsize))
+            described[k] = store
     for k, origin in enumerate(away):
         if origin is not None and place is not None:
             messages.extend(_legs(context, origin, place, leaves[k].dtype.itemsize))

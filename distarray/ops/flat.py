@@ -14,8 +14,9 @@ from distarray.array.state import DistributedArray, copy_array
 from distarray.ops.convert import asarray
 from distarray.ops.joining import concatenate
 from distarray.ops.manipulation import broadcast_to
+from distarray.ops.placing import put
 from distarray.ops.reshaping import flatten, ravel, reshape
-from distarray.ops.taking import put, take
+from distarray.ops.taking import take
 
 __all__ = ["broadcast", "ndenumerate"]
 

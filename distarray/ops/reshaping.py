@@ -79,13 +79,6 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
     return result
 
 
-def _reshape_method(x: DistributedArray, *shape: Any, order: str = "C", copy: bool | None = None) -> DistributedArray:
-    """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
-    if len(shape) == 1 and not isinstance(shape[0], int):
-        return reshape(x, shape[0], order, copy=copy)
-    return reshape(x, shape, order, copy=copy)
-
-
 @implements(np.ravel)
 def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     """The elements in one axis.

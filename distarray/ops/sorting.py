@@ -1,4 +1,5 @@
-"""Sorting: ``sort``, ``argsort``, ``lexsort``, ``partition``, ``argpartition``, ``sort_complex`` and ``searchsorted``.
+"""Sorting: ``sort``, ``argsort``, ``lexsort``, ``partition``, ``argpartition``, ``top_k``, ``sort_complex`` and
+``searchsorted``.
 
 They check as NumPy does, then leave the work to :mod:`distarray.algorithms`.
 """
@@ -10,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.lookup import look_up
 from distarray.algorithms.reduction import small
 from distarray.algorithms.sorting import sort_along
+from distarray.algorithms.top import few_enough, top
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -23,9 +26,9 @@ from distarray.array.writing import deliver
 from distarray.errors import ReadOnlyError
 from distarray.ops.convert import asarray, astype
 from distarray.ops.reshaping import ravel
-from distarray.ops.taking import take
+from distarray.ops.taking import take, take_along_axis
 
-__all__ = ["argpartition", "argsort", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "searchsorted", "sort", "sort_complex", "top_k"]
 
 
 def _flat(x: DistributedArray) -> DistributedArray:
@@ -33,7 +36,13 @@ def _flat(x: DistributedArray) -> DistributedArray:
 
 
 def _sorted(
-    keys: Sequence[DistributedArray], axis: int, name: str, *, positions: bool, descending: bool = False
+    keys: Sequence[DistributedArray],
+    axis: int,
+    name: str,
+    *,
+    positions: bool,
+    descending: bool = False,
+    kth: Sequence[int] = (),
 ) -> DistributedArray:
     """Keys of one shape, the most significant first, sorted along an axis that they have."""
     x = keys[0]
@@ -43,7 +52,7 @@ def _sorted(
         keys = [key._viewed(key._view_map().flip(axis)) for key in keys]
     with context.lock:
         operands = [key._operand(name) for key in keys]
-        found = sort_along(context, operands, axis, positions=positions, name=name, backward=descending)
+        found = sort_along(context, operands, axis, positions=positions, name=name, backward=descending, kth=kth)
         result = from_chunks(context, found.layout, found.chunks, found.dtype)
     if not descending:
         return result
@@ -220,8 +229,9 @@ def lexsort(keys: Any, axis: int = -1) -> DistributedArray:
     return _sorted(arrays[::-1], axis, "lexsort", positions=True)
 
 
-def _check_kth(kth: Any, n: int | None) -> None:
-    """Refuse what NumPy's partition refuses as `kth` for an axis of length `n`; None: where there are no elements."""
+def _checked_kth(kth: Any, n: int | None) -> list[int]:
+    """The places that `kth` names in an axis of length `n`, ascending, after NumPy's refusals; None: where there are no
+    elements."""
     places = np.asarray(kth.get() if isinstance(kth, DistributedArray) else kth)
     if places.dtype.kind == "b":
         raise ValueError("Booleans unacceptable as partition index")
@@ -229,9 +239,13 @@ def _check_kth(kth: Any, n: int | None) -> None:
         raise TypeError("Partition index must be integer")
     if places.ndim > 1:
         raise ValueError(f"object too deep for desired array: kth has {places.ndim} axes, and may have one")
-    for place_ in places.reshape(-1).tolist():
-        if n is not None and not -n <= place_ < n:
+    if n is None:
+        return []
+    found = places.reshape(-1).tolist()
+    for place_ in found:
+        if not -n <= place_ < n:
             raise ValueError(f"kth(={place_ + n if place_ < 0 else place_}) out of bounds ({n})")
+    return sorted({place_ % n for place_ in found})
 
 
 def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order: Any) -> DistributedArray:
@@ -239,8 +253,8 @@ def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order
     getattr(np, name)(small(x.shape, x.dtype), 0, axis, kind, order)
     if axis is None:
         x, axis = _flat(x), 0
-    _check_kth(kth, x.shape[axis] if x.size else None)
-    return _sorted([x], axis, name, positions=name == "argpartition")
+    places = _checked_kth(kth, x.shape[axis] if x.size else None)
+    return _sorted([x], axis, name, positions=name == "argpartition", kth=places)
 
 
 @implements(np.partition)
@@ -260,7 +274,7 @@ def partition(
     Returns
     -------
     DistributedArray
-        Sorted altogether, which any `kth` allows.
+        Laid out as :func:`sort` says.
 
     Raises
     ------
@@ -271,7 +285,9 @@ def partition(
 
     Notes
     -----
-    Communication: as for :func:`sort`.
+    Communication: as for :func:`sort`, without sorting: of an axis that is split, each element moves once, to the device
+    whose part of the order it is in, and devices part what they hold at `kth`. CuPy's partition is
+    a sort.
 
     Examples
     --------
@@ -297,7 +313,7 @@ def argpartition(
 
     Notes
     -----
-    Communication: as for :func:`argsort`.
+    Communication: as for :func:`argsort`. Lines that are whole on a device are parted at `kth`, others sorted.
 
     Examples
     --------
@@ -308,6 +324,74 @@ def argpartition(
     0
     """
     return _partitioned("argpartition", a, kth, axis, kind, order)
+
+
+def top_k(x: Any, k: int, /, *, axis: int | None = -1, mode: str = "largest") -> tuple[Any, Any]:
+    """The k largest or smallest elements along an axis, in order, and their positions.
+
+    NumPy and the standard have no such function; name and arguments are those of the standard's proposal.
+
+    Parameters
+    ----------
+    x : array_like
+    k : int
+        How many; from 0 to the length of the axis.
+    axis : int, optional
+        None: of the flattened array.
+    mode : {"largest", "smallest"}
+
+    Returns
+    -------
+    values : DistributedArray
+        The shape of `x` with `k` in place of the axis: the largest, or smallest, first. NaN is larger than any number.
+    indices : DistributedArray
+        Of int64; of equal elements, those that come first.
+
+    Raises
+    ------
+    AxisError
+        There is no such axis.
+    ValueError
+        `k` is negative or longer than the axis, or `mode` is another.
+    TypeError
+        `k` is no integer.
+
+    Notes
+    -----
+    Communication: none where the axis is not split. Else each device sends the k best of its own, with their positions: of
+    few lines to one device, of many to devices that share the lines; and the result comes into the default layout. Where
+    k is so large that this would be more than a device's share of `x`, it is an :func:`argsort`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     values, indices = da.top_k(da.asarray([3, 1, 7, 5], layout=da.blocks(0)), 2)
+    ...     values.get().tolist(), indices.get().tolist()
+    ([7, 5], [2, 3])
+    """
+    array = asarray(x)
+    if isinstance(k, (bool, np.bool_)):
+        raise TypeError(f"top_k: k must be an integer, and is {k!r}")
+    k = operator.index(k)
+    if mode not in ("largest", "smallest"):
+        raise ValueError(f"top_k: mode must be 'largest' or 'smallest', and is {mode!r}")
+    if axis is None or not array.ndim:
+        np.sort(small(array.shape, array.dtype), axis=axis)  # NumPy's refusal of an axis
+        array, axis = _flat(array), 0
+    axis = normalize_axis_index(operator.index(axis), array.ndim)
+    if not 0 <= k <= array.shape[axis]:
+        raise ValueError(f"top_k: k is {k}, and the axis has {array.shape[axis]} elements: pass from 0 to as many")
+    largest = mode == "largest"
+    context = array._context
+    context.check()
+    with context.lock:
+        operand = array._operand("top_k")
+        if k and array.size and few_enough(operand.layout, axis, k):
+            values, positions = top(context, operand, axis, k, largest)
+            return from_chunks(context, *values), from_chunks(context, *positions)
+    order = argsort(array, axis, descending=largest)[(*[slice(None)] * axis, slice(k))].copy()
+    return take_along_axis(array, order, axis), order
 
 
 @implements(np.sort_complex)
