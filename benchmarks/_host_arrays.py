@@ -1,4 +1,4 @@
-"""Rows of `host.py` for large arrays and whole programs: each program written once, for NumPy, for us, and for peers that run it."""
+"""Rows of `host.py` for large arrays and whole programs: each written once, for NumPy, for us, and for peers that run it."""
 
 from __future__ import annotations
 
