@@ -17,6 +17,7 @@ from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Tile, align
 from distarray.fusion.evaluate import evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible, is_loud
+from distarray.fusion.kernels.later import lazily
 from distarray.fusion.meeting import brought, meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap
@@ -247,7 +248,7 @@ def _evaluate(
         nbytes += out.nbytes
         work = []
         for cell in cells:
-            operands = operands_of(leaves, al, buffers, cell)
+            operands = operands_of(leaves, al, buffers, cell, wait=device.kind != "host")
             work.append((out if cell.key is None else out[cell.key], operands))
         jobs.append((device, work))
     strict = not al.layout.index_map.is_disjoint
@@ -275,7 +276,10 @@ def _joined(
     return found
 
 
-def operands_of(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Tile) -> list[Any]:
+def operands_of(
+    leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Tile, *, wait: bool = False
+) -> list[Any]:
+    """The arrays of a cell's operands; `wait`: the chunks themselves where they are whole and wait to be computed."""
     operands = []
     for k, source in enumerate(cell.sources):
         if source.fetched:
@@ -286,7 +290,12 @@ def operands_of(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk |
             seen = al.seen[k]
             held = leaves[k].version.chunks
             if seen is None:
-                array = held[source.number].array  # type: ignore[union-attr]
+                chunk = held[source.number]
+                assert chunk is not None
+                if wait and source.key is None:
+                    operands.append(lazily(chunk))
+                    continue
+                array = chunk.array
             else:
                 chunk = held[seen.sources[source.number]]
                 assert chunk is not None

@@ -17,6 +17,8 @@ import numpy as np
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.blocks import CUT_FREE, Schedule, run_blocks, schedule, worth_blocks
 from distarray.fusion.expr import real_part
+from distarray.fusion.kernels.later import LaterChunk, settled
+from distarray.fusion.kernels.rows import fused_rows
 from distarray.fusion.kernels.run import fused
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Instruction, Program
@@ -35,7 +37,12 @@ def evaluate_cells(context: Context, program: Program, jobs: Jobs, nbytes: int, 
     if context.kind != "host":
         for device, cells in jobs:
             with device.active():
-                for out, operands in cells:
+                for out, given in cells:
+                    operands = given
+                    if any(type(item) is LaterChunk for item in given):
+                        if fused_rows(device.lib, program, given, out):
+                            continue
+                        operands = settled(given)
                     if context.eager or not fused(device.lib, program, operands, out):
                         _run(device.lib, program, operands, out, False)
         return
