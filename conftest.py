@@ -61,6 +61,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/processes/"))  # the longest first
     deep = settings.default.max_examples > 200
     skip = pytest.mark.skip(reason="needs --kind=cuda")
     for item in items:

@@ -149,6 +149,57 @@ def test_partitions(data: st.DataObject, n: int) -> None:
             found = np.asarray(np.argpartition(x, kth, axis))
             taken = np.take_along_axis(a.reshape(-1) if axis is None else a, found, at)
             assert np.array_equal(np.take(taken, kth, at), np.take(ref, kth, at))
+            assert np.array_equal(np.sort(taken, at), ref)
+            several = sorted({kth % length, length // 2, 0})
+            parted = np.asarray(np.partition(x, several, axis))
+            for values, places in ((taken, [kth % length]), (parted, several)):
+                lines = np.moveaxis(values, at, -1)
+                for place in places:
+                    middle = lines[..., place : place + 1]
+                    assert (lines[..., :place] <= middle).all() and (lines[..., place:] >= middle).all()
+                assert np.array_equal(np.sort(values, at), ref)
+
+
+def best(a: Any, k: int, axis: int | None, mode: str) -> tuple[Any, Any]:
+    """What ``top_k`` returns, by a stable sort of all."""
+    if axis is None or not a.ndim:
+        a, axis = a.reshape(-1), 0
+    if not 0 <= k <= a.shape[axis]:
+        raise ValueError("k")
+    if mode == "largest":
+        order = a.shape[axis] - 1 - np.flip(np.argsort(np.flip(a, axis), axis, kind="stable"), axis)
+    else:
+        order = np.argsort(a, axis, kind="stable")
+    order = np.take(order, np.arange(k), axis)
+    return np.take_along_axis(a, order, axis), order
+
+
+@both_ways
+@given(data=st.data(), n=device_counts)
+def test_top_k(data: st.DataObject, n: int) -> None:
+    pair = data.draw(pairs(data.draw(keys()), n))
+    a, x = pair.ref, pair.x
+    axis = data.draw(st.none() | axes(a.ndim)) if a.ndim else None
+    length = a.size if axis is None else a.shape[axis]
+    k, mode = data.draw(st.integers(-1, length + 1)), data.draw(st.sampled_from(["largest", "smallest"]))
+    with context(n):
+        both(lambda: best(a, k, axis, mode)[0], lambda: da.top_k(x, k, axis=axis, mode=mode)[0])
+        both(lambda: best(a, k, axis, mode)[1], lambda: da.top_k(x, k, axis=axis, mode=mode)[1])
+
+
+def test_the_best_of_long_lines_move_alone() -> None:
+    a = np.random.default_rng(0).integers(0, 1000, 40_000).astype(np.float32)
+    with context(4):
+        x = da.asarray(a, layout=da.blocks(0))
+        for mode in ("largest", "smallest"):
+            with da.ledger() as log:
+                values, order = da.top_k(x, 100, mode=mode)
+            assert log.bytes_moved <= (4 + 4) * 100 * (4 + 8)
+            assert_same(values, best(a, 100, 0, mode)[0])
+            assert_same(order, best(a, 100, 0, mode)[1])
+        with da.ledger() as log:
+            np.partition(x, [5, 20_000, 30_000])
+        assert log.bytes_moved <= 1.1 * a.nbytes + 4 * 1024 * 4 * 4
 
 
 ERRORS = {

@@ -22,6 +22,7 @@ from distarray.linalg.products import *
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
     applying,
+    bits,
     choosing,
     chunks,
     comparing,
@@ -33,8 +34,10 @@ from distarray.ops import (
     editing,
     elementwise,
     flat,
+    flipping,
     grids,
     histograms,
+    index_arrays,
     indexing,
     joining,
     manipulation,
@@ -43,6 +46,7 @@ from distarray.ops import (
     numbers,
     numpy_names,
     padding,
+    placing,
     printing,
     processes,
     quantiles,
@@ -52,10 +56,12 @@ from distarray.ops import (
     saving,
     scans,
     searching,
+    selecting,
     sequences,
     sets,
     signal,
     sorting,
+    splitting,
     statistics,
     taking,
     triangles,
@@ -65,6 +71,7 @@ from distarray.ops import (
 )
 from distarray.ops import scimath as emath
 from distarray.ops.applying import *
+from distarray.ops.bits import *
 from distarray.ops.choosing import *
 from distarray.ops.chunks import *
 from distarray.ops.comparing import *
@@ -80,14 +87,17 @@ from distarray.ops.editing import *
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
 from distarray.ops.flat import *
+from distarray.ops.flipping import *
 from distarray.ops.grids import *
 from distarray.ops.histograms import *
+from distarray.ops.index_arrays import *
 from distarray.ops.joining import *
 from distarray.ops.manipulation import *
 from distarray.ops.nans import *
 from distarray.ops.numbers import *
 from distarray.ops.numpy_names import *
 from distarray.ops.padding import *
+from distarray.ops.placing import *
 from distarray.ops.processes import *
 from distarray.ops.quantiles import *
 from distarray.ops.reductions import *
@@ -95,10 +105,12 @@ from distarray.ops.reshaping import *
 from distarray.ops.saving import *
 from distarray.ops.scans import *
 from distarray.ops.searching import *
+from distarray.ops.selecting import *
 from distarray.ops.sequences import *
 from distarray.ops.sets import *
 from distarray.ops.signal import *
 from distarray.ops.sorting import *
+from distarray.ops.splitting import *
 from distarray.ops.statistics import *
 from distarray.ops.taking import *
 from distarray.ops.triangles import *
@@ -112,10 +124,11 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    applying, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences, editing,
-    elementwise, flat, grids, histograms, joining, manipulation, nans, numbers, numpy_names, padding, polynomials,
-    processes, products, quantiles, reductions, reshaping, saving, scans, searching, sequences, sets, signal, sorting,
-    statistics, taking, triangles, vectorizing, windows,
+    applying, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences,
+    editing, elementwise, flat, flipping, grids, histograms, index_arrays, joining, manipulation, nans, numbers,
+    numpy_names, padding, placing, polynomials, processes, products, quantiles, reductions, reshaping, saving, scans,
+    searching, selecting, sequences, sets, signal, sorting, splitting, statistics, taking, triangles, vectorizing,
+    windows,
 )  # fmt: skip
 
 __all__ = [

@@ -86,6 +86,24 @@ class Group:
         return f"Group({self.kind!r}, {ids})"
 
 
+class _Reporting:
+    """Around local work: a failure there reaches the other processes. One object, since every call passes several."""
+
+    __slots__ = ("communicator",)
+
+    def __init__(self, communicator: Communicator) -> None:
+        self.communicator = communicator
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception):
+            self.communicator.report(error)
+
+
 class Context:
     """Devices, worker threads, caches and settings of one group of devices. Made by :func:`distarray.init`.
 
@@ -121,6 +139,7 @@ class Context:
         self.devices = tuple(devices)
         self.by_id = {device.id: device for device in self.devices}
         self.communicator = communicator
+        self._reporting: AbstractContextManager[None] = _NOTHING if communicator is None else _Reporting(communicator)
         self.process = 0 if communicator is None else communicator.rank
         self.process_count = 1 if communicator is None else communicator.size
         self.local_devices = tuple(d for d in self.devices if d.process == self.process)
@@ -132,7 +151,8 @@ class Context:
         traced = self.debug and communicator is not None
         computing = self.process if self.kind == "host" and not traced else None
         self.layouts = LayoutTable(self.devices, computing, self.small)
-        self.workers = Workers(sharers=len(self.local_devices) if neighbours is None else neighbours)
+        sharers = len(self.local_devices) if neighbours is None else neighbours
+        self.workers = Workers(sharers=sharers, asynchronous=self.kind != "host")
         self.lock = threading.RLock()
         self.eager = eager
         self.trace = 0, ""
@@ -185,17 +205,9 @@ class Context:
         """The interned layout of an index map and a mode."""
         return self.layouts.get(index_map, mode)
 
-    @contextmanager
-    def _reporting(self, communicator: Communicator) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            communicator.report(error)
-            raise
-
     def reporting(self) -> AbstractContextManager[None]:
         """Around local work between two communications: a failure there reaches the other processes as RemoteError."""
-        return _NOTHING if self.communicator is None else self._reporting(self.communicator)
+        return self._reporting
 
     def traced(self, what: str, *values: Any) -> None:
         """In debug mode: remember an operation and the values that it got from Python, which must be the same in all

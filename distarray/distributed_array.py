@@ -15,6 +15,7 @@ import numpy as np
 
 from distarray.array import whole
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
+from distarray.array.documented import described_as
 from distarray.array.fallback import falls_back, on_host
 from distarray.array.functions import FUNCTIONS, NOTHING
 from distarray.array.hints import touched
@@ -33,17 +34,18 @@ from distarray.ops import (
     convert,
     data_types,
     diagonals,
-    editing,
     indexing,
     joining,
     manipulation,
     memory,
+    placing,
     printing,
     reductions,
     reshaping,
     saving,
     scans,
     searching,
+    selecting,
     sorting,
     taking,
     ufuncs,
@@ -101,7 +103,21 @@ class Methods(DistributedArray):
         return value if dtype is None else value.astype(dtype, copy=False)
 
     def to_numpy(self, dtype: Any = None) -> Any:
-        """The global value as a new ``numpy.ndarray``: what plotting libraries look for. See :meth:`get`."""
+        """The global value as a new ``numpy.ndarray``: what plotting libraries look for.
+
+        Parameters
+        ----------
+        dtype : dtype, optional
+            Default: the array's.
+
+        Returns
+        -------
+        numpy.ndarray
+
+        Notes
+        -----
+        Communication: as for :meth:`get`.
+        """
         ensure_asked(sys._getframe(1), self.nbytes)
         return self.get() if dtype is None else self.get().astype(dtype, copy=False)
 
@@ -191,6 +207,8 @@ class Methods(DistributedArray):
     def flat(self) -> flats.Flat:
         """The elements in C order: iterate over them, read ``x.flat[key]``, write ``x.flat[key] = value``.
 
+        Notes
+        -----
         Communication: iterating brings them to every process; slices as :func:`distarray.ravel`, index arrays as
         :func:`distarray.take` and :func:`distarray.put`.
         """
@@ -200,34 +218,50 @@ class Methods(DistributedArray):
     def flat(self, value: Any) -> None:
         flats.set_flat(self, value)
 
+    @described_as(choosing.fill)
     def fill(self, value: Any) -> None:
-        """Write one value into every element. Communication: none."""
+        """Write one value into every element."""
         choosing.fill(self, value)
 
+    @described_as(taking.take)
     def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
         """Elements along an axis, or of the flattened array; see :func:`distarray.take`."""
         return taking.take(self, indices, axis, out, mode)
 
+    @described_as(placing.put)
     def put(self, indices: ArrayLike, values: ArrayLike, /, mode: str = "raise") -> None:
-        """Write values to positions in C order; see :func:`distarray.put`."""
-        taking.put(self, indices, values, mode)
+        """Write values to positions in C order; see :func:`distarray.put`.
 
+        Parameters
+        ----------
+        indices : array_like of int
+            Positions in C order.
+        values : array_like
+            Repeated where there are fewer.
+        """
+        placing.put(self, indices, values, mode)
+
+    @described_as(taking.compress)
     def compress(self, condition: ArrayLike, /, axis: int | None = None, out: Any = None) -> Any:
         """The slices along an axis where a condition holds; see :func:`distarray.compress`."""
         return taking.compress(condition, self, axis, out)
 
+    @described_as(selecting.choose)
     def choose(self, choices: Any, /, out: Any = None, mode: str = "raise") -> Any:
         """Elements of the arrays whose numbers this array holds; see :func:`distarray.choose`."""
-        return editing.choose(self, choices, out, mode)
+        return selecting.choose(self, choices, out, mode)
 
+    @described_as(joining.repeat)
     def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray:
         """Each element repeated along an axis, or of the flattened array; see :func:`distarray.repeat`."""
         return joining.repeat(self, repeats, axis)
 
+    @described_as(searching.nonzero)
     def nonzero(self) -> tuple[DistributedArray, ...]:
         """Positions of the elements that are not zero, one array for each axis; see :func:`distarray.nonzero`."""
         return searching.nonzero(self)
 
+    @described_as(sorting.sort_in_place)
     def sort(
         self,
         axis: int = -1,
@@ -240,6 +274,7 @@ class Methods(DistributedArray):
         """Sort in place along an axis, stably; see :func:`distarray.sort`."""
         sorting.sort_in_place(self, axis, kind, order, stable=stable, descending=descending)
 
+    @described_as(sorting.argsort)
     def argsort(
         self,
         axis: int | None = -1,
@@ -252,16 +287,19 @@ class Methods(DistributedArray):
         """The positions that sort the array along an axis; see :func:`distarray.argsort`."""
         return sorting.argsort(self, axis, kind, order, stable=stable, descending=descending)
 
+    @described_as(sorting.partition_in_place)
     def partition(self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
         """Put the elements at `kth` in their places, in place; see :func:`distarray.partition`."""
         sorting.partition_in_place(self, kth, axis, kind, order)
 
+    @described_as(sorting.argpartition)
     def argpartition(
         self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
     ) -> DistributedArray:
         """Positions that partition the array along an axis; see :func:`distarray.argpartition`."""
         return sorting.argpartition(self, kth, axis, kind, order)
 
+    @described_as(sorting.searchsorted)
     def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray:
         """Where values belong in the array, which is sorted; see :func:`distarray.searchsorted`."""
         return sorting.searchsorted(self, v, side, sorter)
@@ -269,7 +307,29 @@ class Methods(DistributedArray):
     # --- to Python ----------------------------------------------------------------------------------------------------
 
     def item(self, *args: Any) -> Any:
-        """One element as a Python scalar."""
+        """One element as a Python scalar.
+
+        Parameters
+        ----------
+        *args : int or tuple of int
+            Where: a position in C order, or an index for each axis. Of an array of one element, nothing.
+
+        Returns
+        -------
+        scalar
+            A Python number.
+
+        Raises
+        ------
+        ValueError
+            Without an index, the array has more than one element; or there are not as many indices as axes.
+        IndexError
+            The index is out of bounds.
+
+        Notes
+        -----
+        Communication: the element, to every process.
+        """
         if args:
             index = args if len(args) > 1 else args[0]
             if isinstance(index, tuple):
@@ -287,23 +347,67 @@ class Methods(DistributedArray):
         return self.get().item()
 
     def tolist(self) -> Any:
-        """The values as nested lists."""
+        """The values as nested lists of Python numbers.
+
+        Returns
+        -------
+        list, or a number for a 0-d array
+
+        Notes
+        -----
+        Communication: as for :meth:`get`.
+        """
         return self.get().tolist()
 
     def tobytes(self, order: str | None = "C") -> bytes:
-        """The values' bytes, in C or Fortran order. Communication: as for :meth:`get`."""
+        """The values' bytes, in C or Fortran order.
+
+        Parameters
+        ----------
+        order : {"C", "F", "A"}
+            The order of the elements.
+
+        Returns
+        -------
+        bytes
+
+        Notes
+        -----
+        Communication: as for :meth:`get`.
+        """
         return self.get().tobytes(order)  # type: ignore[no-any-return]
 
+    @described_as(saving.tofile)
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
         """Write the elements to a file, every device its own; see :func:`distarray.tofile`."""
         saving.tofile(self, fid, sep, format)
 
     def dump(self, file: Any) -> None:
-        """Pickle the array to a file. Communication: as for :meth:`get`."""
+        """Pickle the array to a file.
+
+        Parameters
+        ----------
+        file : str, path or binary file
+            Where to write; NumPy's array, not a distributed one.
+
+        Notes
+        -----
+        Communication: as for :meth:`get`.
+        """
         self.get().dump(file)
 
     def dumps(self) -> bytes:
-        """The array's value as a pickle. Communication: as for :meth:`get`."""
+        """The array's value as a pickle.
+
+        Returns
+        -------
+        bytes
+            Of NumPy's array, not a distributed one.
+
+        Notes
+        -----
+        Communication: as for :meth:`get`.
+        """
         return self.get().dumps()  # type: ignore[no-any-return]
 
     def _only(self, kind: str) -> Any:
@@ -365,10 +469,12 @@ class Methods(DistributedArray):
 
     # --- conversion ---------------------------------------------------------------------------------------------------
 
+    @described_as(convert.copy)
     def copy(self, order: str = "C") -> DistributedArray:
         """A copy in the layout that the view shows; it shares buffers until one of the two is written to."""
         return convert.copy(self, order)
 
+    @described_as(convert.converted)
     def astype(
         self,
         dtype: DTypeLike,
@@ -379,32 +485,31 @@ class Methods(DistributedArray):
         *,
         device: Any = None,
     ) -> DistributedArray:
-        """The array converted to another dtype; recorded, not evaluated. See :func:`distarray.astype`."""
+        """The array converted to another dtype; recorded, not evaluated. See :func:`distarray.astype`.
+
+        Parameters
+        ----------
+        device : Group, int or list of int, optional
+            Where the result lives: by default where the array does.
+        """
         result: DistributedArray = convert.converted(self, dtype, order, casting, subok, copy)
         return result if device is None else convert.asarray(result, device=device)
 
+    @described_as(convert.to_device)
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
         """The array on other devices of its context; on ``"cpu"`` as a NumPy array."""
         return convert.to_device(self, device, stream=stream)
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
+    @described_as(memory.view)
     def view(self, dtype: Any = None, type: Any = None) -> DistributedArray:
-        """Another view of the array; with another dtype a read-only copy of its bytes, where NumPy has a view.
-
-        Raises
-        ------
-        ValueError
-            The dtype has another size, and the last axis, or a chunk of it, does not hold whole elements of it.
-
-        Notes
-        -----
-        Communication: none; partial values are resolved first.
-        """
+        """Another view of the array; with another dtype a read-only copy of its bytes, where NumPy has a view."""
         return memory.view(self, dtype, type)
 
+    @described_as(memory.byteswap)
     def byteswap(self, inplace: bool = False) -> DistributedArray:
-        """The elements with the order of their bytes reversed. Communication: none."""
+        """The elements with the order of their bytes reversed."""
         return memory.byteswap(self, inplace)
 
     @property
@@ -412,6 +517,7 @@ class Methods(DistributedArray):
         """What NumPy says of an array's memory, of one array in C order; ``x.flags.writeable`` can be set."""
         return memory.Flags(self)
 
+    @described_as(memory.set_flags)
     def setflags(self, write: Any = None, align: Any = None, uic: Any = None) -> None:
         """Set whether the array may be written to. A copy that stands for a view of NumPy's stays read-only."""
         memory.set_flags(self, write, align, uic)
@@ -430,50 +536,95 @@ class Methods(DistributedArray):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes. Set it to reshape the array in place, where that needs no copy."""
+        """Lengths of the axes; set it to reshape the array in place, where that needs no copy."""
         return self._shape
 
     @shape.setter
     def shape(self, shape: Any) -> None:
         reshaping.set_shape(self, shape)
 
+    @described_as(memory.resize)
     def resize(self, *new_shape: Any, refcheck: bool = True) -> None:
-        """Change the shape in place, cutting elements off at the end or adding zeros; views of the array keep the old one.
+        """Change the shape in place, by cutting elements off at the end or adding zeros.
 
-        Raises
-        ------
-        ValueError
-            The array is a view.
+        Views of the array keep the old one.
         """
         memory.resize(self, *new_shape, refcheck=refcheck)
 
     def reshape(self, *shape: ShapeLike, order: str = "C", copy: bool | None = None) -> DistributedArray:
-        """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``; see :func:`distarray.reshape`."""
+        """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``; see :func:`distarray.reshape`.
+
+        Parameters
+        ----------
+        *shape : int, or one sequence of int
+            One length may be -1: it follows from the others.
+        order : {"C", "F", "A"}
+            In which order elements are read and put.
+        copy : bool, optional
+            True: always a copy. False: never; an error where one is needed.
+
+        Returns
+        -------
+        DistributedArray
+            A view, or a copy that is read-only where NumPy would have a view.
+
+        Raises
+        ------
+        ValueError
+            The sizes differ, or ``copy=False`` and a copy is needed.
+
+        Notes
+        -----
+        Communication: none for a view. Otherwise each element moves at most once.
+        """
         if len(shape) == 1 and not isinstance(shape[0], int):
             return reshaping.reshape(self, shape[0], order, copy=copy)
         lengths: Any = shape
         return reshaping.reshape(self, lengths, order, copy=copy)
 
+    @described_as(reshaping.ravel)
     def ravel(self, order: str = "C") -> DistributedArray:
         """The elements in one axis; see :func:`distarray.ravel`."""
         return reshaping.ravel(self, order)
 
+    @described_as(reshaping.flatten)
     def flatten(self, order: str = "C") -> DistributedArray:
-        """A copy of the elements in one axis; communication as of :func:`distarray.reshape`."""
+        """A copy of the elements in one axis; see :func:`distarray.ravel`."""
         return reshaping.flatten(self, order)
 
     def transpose(self, *axes: int | Sequence[int] | None) -> DistributedArray:
-        """Axes permuted, a view: ``x.transpose()``, ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``."""
+        """Axes permuted, a view: ``x.transpose()``, ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``.
+
+        Parameters
+        ----------
+        *axes : int, or one sequence of int
+            The axis of the array that each axis of the result is. Default: all reversed.
+
+        Returns
+        -------
+        DistributedArray
+
+        Raises
+        ------
+        ValueError
+            The axes are no permutation.
+
+        Notes
+        -----
+        Communication: none.
+        """
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             return manipulation.transpose(self, axes[0])
         return manipulation.transpose(self, axes or None)
 
+    @described_as(manipulation.swapaxes)
     def swapaxes(self, axis1: int, axis2: int, /) -> DistributedArray:
-        """Two axes exchanged: a view. Communication: none."""
+        """Two axes exchanged: a view."""
         return manipulation.swapaxes(self, axis1, axis2)
 
+    @described_as(manipulation.squeeze)
     def squeeze(self, axis: Axis = None) -> DistributedArray:
-        """Axes of length 1 removed, all of them or those named: a view. Communication: none."""
+        """Axes of length 1 removed, all of them or those named: a view."""
         return manipulation.squeeze(self, axis)
 
     # --- element-wise -------------------------------------------------------------------------------------------------
@@ -498,14 +649,17 @@ class Methods(DistributedArray):
             raise TypeError("array does not have imaginary part to set")
         complex_numbers.set_part(self, "imag", value)
 
+    @described_as(complex_numbers.conj)
     def conj(self, out: Any = None) -> Any:
-        """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
+        """The complex conjugate; recorded for complex arrays, the array itself for others."""
         return complex_numbers.conj(self, out)
 
+    @described_as(complex_numbers.conj)
     def conjugate(self, out: Any = None) -> Any:
-        """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
+        """The complex conjugate; recorded for complex arrays, the array itself for others."""
         return complex_numbers.conj(self, out)
 
+    @described_as(choosing.clip)
     def clip(
         self,
         min: ArrayLike | None = None,
@@ -521,24 +675,49 @@ class Methods(DistributedArray):
         """Elements brought into an interval; see :func:`distarray.clip`."""
         return choosing.clip(self, min, max, out, where=where, casting=casting, dtype=dtype)
 
+    @described_as(choosing.round)
     def round(self, decimals: int = 0, out: Any = None) -> Any:
-        """Elements rounded to a number of decimals, halves to even. Communication: none."""
+        """Elements rounded to a number of decimals, halves to even."""
         return choosing.round(self, decimals, out)
 
     # --- products and reductions --------------------------------------------------------------------------------------
 
     def dot(self, other: ArrayLike, /, out: Any = None) -> Any:
-        """Dot product over the last axis and the last but one (or only) of `other`; see :func:`distarray.dot`."""
+        """Dot product over the last axis and the last but one (or only) of `other`; see :func:`distarray.dot`.
+
+        Parameters
+        ----------
+        other : array_like
+            The second factor.
+        out : DistributedArray or numpy.ndarray, optional
+            Where to put the result.
+
+        Returns
+        -------
+        DistributedArray
+
+        Raises
+        ------
+        ValueError
+            The lengths along the summed axes differ.
+
+        Notes
+        -----
+        Communication: as for :func:`distarray.dot`.
+        """
         return products.dot(self, other, out)
 
+    @described_as(diagonals.diagonal)
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
         """Diagonals, a read-only copy; see :func:`distarray.diagonal`."""
         return diagonals.diagonal(self, offset, axis1, axis2)
 
+    @described_as(diagonals.trace)
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
         """Sums of diagonals; see :func:`distarray.trace`."""
         return diagonals.trace(self, offset, axis1, axis2, dtype, out)
 
+    @described_as(reductions.sum)
     def sum(
         self,
         axis: Axis = None,
@@ -551,6 +730,7 @@ class Methods(DistributedArray):
         """Sum of the elements along axes; see :func:`distarray.sum`."""
         return reductions.sum(self, axis, dtype, out, keepdims, initial, where)
 
+    @described_as(reductions.prod)
     def prod(
         self,
         axis: Axis = None,
@@ -563,6 +743,7 @@ class Methods(DistributedArray):
         """Product of the elements along axes; see :func:`distarray.prod`."""
         return reductions.prod(self, axis, dtype, out, keepdims, initial, where)
 
+    @described_as(reductions.max)
     def max(
         self,
         axis: Axis = None,
@@ -574,6 +755,7 @@ class Methods(DistributedArray):
         """Largest element along axes; see :func:`distarray.max`."""
         return reductions.max(self, axis, out, keepdims, initial, where)
 
+    @described_as(reductions.min)
     def min(
         self,
         axis: Axis = None,
@@ -585,14 +767,17 @@ class Methods(DistributedArray):
         """Smallest element along axes; see :func:`distarray.min`."""
         return reductions.min(self, axis, out, keepdims, initial, where)
 
+    @described_as(reductions.any)
     def any(self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING) -> Any:
         """Whether any element along axes is not zero; see :func:`distarray.any`."""
         return reductions.any(self, axis, out, keepdims, where=where)
 
+    @described_as(reductions.all)
     def all(self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING) -> Any:
         """Whether all elements along axes are not zero; see :func:`distarray.all`."""
         return reductions.all(self, axis, out, keepdims, where=where)
 
+    @described_as(reductions.mean)
     def mean(
         self,
         axis: Axis = None,
@@ -605,6 +790,7 @@ class Methods(DistributedArray):
         """Mean of the elements along axes; see :func:`distarray.mean`."""
         return reductions.mean(self, axis, dtype, out, keepdims, where=where)
 
+    @described_as(reductions.var)
     def var(
         self,
         axis: Axis = None,
@@ -620,6 +806,7 @@ class Methods(DistributedArray):
         """Variance of the elements along axes; see :func:`distarray.var`."""
         return reductions.var(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
+    @described_as(reductions.std)
     def std(
         self,
         axis: Axis = None,
@@ -635,18 +822,22 @@ class Methods(DistributedArray):
         """Standard deviation of the elements along axes; see :func:`distarray.std`."""
         return reductions.std(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
+    @described_as(searching.argmax)
     def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
         """Position of the largest element along an axis; see :func:`distarray.argmax`."""
         return searching.argmax(self, axis, out, keepdims=keepdims)
 
+    @described_as(searching.argmin)
     def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
         """Position of the smallest element along an axis; see :func:`distarray.argmin`."""
         return searching.argmin(self, axis, out, keepdims=keepdims)
 
+    @described_as(scans.cumsum)
     def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any:
         """Sums of all elements up to each one along an axis; see :func:`distarray.cumsum`."""
         return scans.cumsum(self, axis, dtype, out)
 
+    @described_as(scans.cumprod)
     def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any:
         """Products of all elements up to each one along an axis; see :func:`distarray.cumprod`."""
         return scans.cumprod(self, axis, dtype, out)

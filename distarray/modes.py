@@ -200,6 +200,7 @@ def roomy(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32 if dtype == np.float16 else np.float64)  # bfloat16 reaches as far as float32
 
 
+@lru_cache(256)
 def _checked_kind(dtype: np.dtype[Any]) -> str:
     kind = _kind(dtype)
     if not kind:

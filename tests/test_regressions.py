@@ -437,3 +437,16 @@ def test_reshaped_views_are_operands_as_they_are_seen(four: Any) -> None:
         assert np.array_equal((x * x.T.reshape(4, 6)).get(), g * g.T.reshape(4, 6))
         x += x
         assert np.array_equal(x.get(), g * 2)
+
+
+def test_rows_of_a_chunk_without_elements_are_not_counted() -> None:
+    h = np.array([[1], [0], [1]])
+    everything, nothing = (slice(0, 3), slice(0, 1)), (slice(0, 3), slice(1, 1))
+    for layout in (
+        {0: [everything, nothing]},
+        {0: [everything], 1: [nothing]},
+        {0: [nothing], 1: [nothing, everything]},
+    ):
+        x = da.asarray(h, layout=layout)
+        for found, expected in zip(np.unique(x, True, True, True, axis=0), np.unique(h, True, True, True, axis=0)):
+            np.testing.assert_array_equal(found, expected)

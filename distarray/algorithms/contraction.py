@@ -8,14 +8,17 @@ formed exactly once. It exists apart from the functions so that it can be cached
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 
-__all__ = ["Contraction", "LocalProduct", "Factor", "Problem", "needed", "plan"]
+__all__ = [
+    "Contraction", "Factor", "Holders", "LocalProduct", "Problem", "Step", "Task", "chosen", "cost_of", "laid_out",
+    "merged", "needed", "plan",
+]  # fmt: skip
 
 COMMON = 1 << 16
 """Products of replicated operands with results of at most so many bytes are computed on every device …"""
@@ -72,12 +75,23 @@ class Factor(NamedTuple):
 
 
 class LocalProduct(NamedTuple):
-    """One local product, stored in a chunk of the result or (`add`) added to what is there."""
+    """One local product, stored in part `key` (None: all) of a chunk of the result or (`add`) added to what is there."""
 
     chunk: int
     add: bool
     a: Factor
     b: Factor
+    key: tuple[slice, ...] | None = None
+
+
+class Step(NamedTuple):
+    """Some of the work: what devices need of the two operands and do not hold in one chunk, for each device its products,
+    in order, and the multiplications in all.
+    """
+
+    bring: tuple[IndexMap | None, IndexMap | None]
+    jobs: tuple[tuple[int, tuple[LocalProduct, ...]], ...]
+    work: int
 
 
 class Contraction(NamedTuple):
@@ -89,27 +103,30 @@ class Contraction(NamedTuple):
         The result's chunks.
     partial : bool
         The chunks are partial sums, to be added where they overlap.
-    bring : pair of IndexMap or None
-        What devices need of the two operands and do not hold in one chunk.
-    jobs : tuple of (int, tuple of LocalProduct)
-        For each device its products, in order.
-    work : int
-        Multiplications in all.
+    steps : tuple of Step
+        One after the other; what a step brings is gone when the next begins.
     """
 
     index_map: IndexMap
     partial: bool
-    bring: tuple[IndexMap | None, IndexMap | None]
-    jobs: tuple[tuple[int, tuple[LocalProduct, ...]], ...]
-    work: int
+    steps: tuple[Step, ...]
 
     @property
     def added(self) -> bool:
         """Whether elements of the result are sums of products that are formed apart."""
-        return self.partial or any(job.add for _, jobs in self.jobs for job in jobs)
+        return self.partial or any(job.add for step in self.steps for _, jobs in step.jobs for job in jobs)
 
 
 def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]) -> Contraction:
+    """The plan of a product in one step: see :func:`chosen`."""
+    held = (Holders(a.index_map, problem.a), Holders(b.index_map, problem.b))
+    tasks, replicas = chosen(problem, a, b, held, itemsizes)
+    return laid_out(problem, tasks, [[box for _, box in tasks]], held, replicas=replicas)
+
+
+def chosen(
+    problem: Problem, a: Layout, b: Layout, held: tuple[Holders, Holders], itemsizes: tuple[int, int, int]
+) -> tuple[list[Task], bool]:
     """The cheapest of these ways to cut a product of two REPLICA operands without an empty axis:
 
     - each device keeps its part of the first operand and multiplies it by what that meets of the second;
@@ -124,22 +141,27 @@ def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]
     ----------
     itemsizes : tuple of int
         Of the first operand, the second, and the result.
+
+    Returns
+    -------
+    tasks : list of Task
+    replicas : bool
+        Whether every device has the whole product as its task.
     """
     maps = (a.index_map, b.index_map)
-    held = (_Holders(maps[0], problem.a), _Holders(maps[1], problem.b))
     if a.is_replicated and b.is_replicated and (common := sorted(set(a.devices) & set(b.devices))):
         tasks = shared(problem, common, itemsizes[2])
-        return _lay_out(problem, tasks, held, replicas=_is_redundant(problem, len(common), itemsizes[2]))
+        return tasks, _is_redundant(problem, len(common), itemsizes[2])
     best: tuple[tuple[int, int, int], list[Task]] | None = None
     for tasks in _candidates(problem, maps):
-        tasks = _merged(tasks, held)
-        cost = _cost(problem, tasks, held, itemsizes, None if best is None else best[0][0])
+        tasks = merged(tasks, held)
+        cost = cost_of(problem, tasks, held, itemsizes, None if best is None else best[0][0])
         if best is None or cost < best[0]:
             best = cost, tasks
         if cost[0] == 0:
             break
     assert best is not None
-    return _lay_out(problem, best[1], held)
+    return best[1], False
 
 
 def _candidates(problem: Problem, maps: tuple[IndexMap, IndexMap]) -> Iterator[list[Task]]:
@@ -223,7 +245,7 @@ def _size(box: Region, labels: tuple[int, ...]) -> int:
     return prod([box[label].size for label in labels])
 
 
-class _Holders:
+class Holders:
     """Which chunk of an operand holds all of a region on a device; asked again and again while a plan is made."""
 
     def __init__(self, index_map: IndexMap, labels: tuple[int, ...]) -> None:
@@ -258,7 +280,7 @@ class _Holders:
         return lambda box: self.home(device, self.region(box))
 
 
-def _merged(tasks: list[Task], held: tuple[_Holders, _Holders]) -> list[Task]:
+def merged(tasks: list[Task], held: tuple[Holders, Holders]) -> list[Task]:
     """Fewer and larger tasks: neighbours of one device fused, where what they read lies in the same chunks."""
     by_device: dict[int, list[Region]] = {}
     for device, box in tasks:
@@ -305,10 +327,10 @@ def _union(low: Range, high: Range) -> Range | None:
     return None
 
 
-def _cost(
+def cost_of(
     problem: Problem,
     tasks: list[Task],
-    held: tuple[_Holders, _Holders],
+    held: tuple[Holders, Holders],
     itemsizes: tuple[int, int, int],
     limit: int | None,
 ) -> tuple[int, int, int]:
@@ -332,38 +354,51 @@ def _cost(
     return excess + moved, moved, max(load.values())
 
 
-def _lay_out(
-    problem: Problem, tasks: list[Task], held: tuple[_Holders, _Holders], *, replicas: bool = False
+def laid_out(
+    problem: Problem,
+    tasks: Sequence[Task],
+    steps: Sequence[Sequence[Region | None]],
+    held: tuple[Holders, Holders],
+    *,
+    replicas: bool = False,
 ) -> Contraction:
-    """The result's chunks, what must be brought, and each device's jobs."""
+    """The result's chunks, what must be brought, and each device's jobs. `steps`: of each task the part that is done in
+    each step; None where nothing is.
+    """
     regions: dict[int, dict[Region, None]] = {}
     for device, box in tasks:
         regions.setdefault(device, {})[problem.result(box)] = None
     index_map = IndexMap(problem.shape, regions)
     place = {chunk: i for i, chunk in enumerate(index_map.chunks)}
-    found: list[list[tuple[int, Region, int]]] = []
-    bring: list[IndexMap | None] = []
-    for operand in held:
-        rows = []
-        missing: dict[int, list[Region]] = {}
-        for device, box in tasks:
-            region = operand.region(box)
-            home = operand.home(device, region)
-            if home < 0:
-                missing.setdefault(device, []).append(region)
-            rows.append((device, region, home))
-        found.append(rows)
-        bring.append(IndexMap(operand.index_map.shape, missing) if missing else None)
-    pieces = [list(_pieces(rows, operand.index_map, new)) for rows, operand, new in zip(found, held, bring)]
-    jobs: dict[int, list[LocalProduct]] = {}
-    begun: set[int] = set()
-    for (device, box), a, b in zip(tasks, *pieces):
-        chunk = place[device, problem.result(box)]
-        jobs.setdefault(device, []).append(LocalProduct(chunk, chunk in begun, a, b))
-        begun.add(chunk)
+    begun: set[tuple[int, Region]] = set()
+    done = []
+    for boxes in steps:
+        parts = [(device, part, problem.result(box)) for (device, box), part in zip(tasks, boxes) if part is not None]
+        first, second = (_factors([(device, part) for device, part, _ in parts], operand) for operand in held)
+        jobs: dict[int, list[LocalProduct]] = {}
+        for (device, box, chunk), a, b in zip(parts, first[0], second[0]):
+            number, part = place[device, chunk], problem.result(box)
+            key = None if part == chunk else chunk.locate(part).slices
+            jobs.setdefault(device, []).append(LocalProduct(number, (number, part) in begun, a, b, key))
+            begun.add((number, part))
+        work = sum([part.size for _, part, _ in parts])
+        done.append(Step((first[1], second[1]), tuple((d, tuple(j)) for d, j in jobs.items()), work))
     partial = not replicas and sum([region.size for _, region in index_map.chunks]) > prod(problem.shape)
-    work = sum([box.size for _, box in tasks])
-    return Contraction(index_map, partial, (bring[0], bring[1]), tuple((d, tuple(j)) for d, j in jobs.items()), work)
+    return Contraction(index_map, partial, tuple(done))
+
+
+def _factors(tasks: Sequence[Task], operand: Holders) -> tuple[list[Factor], IndexMap | None]:
+    """What each task reads of an operand, and what must be brought for them."""
+    rows = []
+    missing: dict[int, list[Region]] = {}
+    for device, box in tasks:
+        region = operand.region(box)
+        home = operand.home(device, region)
+        if home < 0:
+            missing.setdefault(device, []).append(region)
+        rows.append((device, region, home))
+    brought = IndexMap(operand.index_map.shape, missing) if missing else None
+    return list(_pieces(rows, operand.index_map, brought)), brought
 
 
 def _pieces(rows: list[tuple[int, Region, int]], held: IndexMap, brought: IndexMap | None) -> Iterator[Factor]:

@@ -79,10 +79,8 @@ class Jacobi:
         self._layout = self._placed(self.length)
         self._shift = shift
         self._chunks = redistribute(context, columns, self._layout, operation=label)
+        self._vectors = vectors
         self._right: list[Chunk | None] | None = None
-        if vectors:
-            self._right = allocate(context, self._placed(self.size), self.dtype, label=label)
-            self._fill()
         if shift is not None:
             self._add_shift()
         self._largest = 0.0
@@ -128,6 +126,9 @@ class Jacobi:
 
     def converge(self) -> bool:
         """Sweep until the columns are orthogonal; whether they are, the same on all processes."""
+        if self._vectors:
+            self._right = allocate(self.context, self._placed(self.size), self.dtype, label=self.label)
+            self._fill()
         before = np.inf
         for _ in range(SWEEPS):
             self._seen.clear()

@@ -7,13 +7,14 @@ data is here, so that they share one path whatever the number of axes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, needed, plan
+from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, needed
+from distarray.algorithms.rounds import is_bearable, plan
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
@@ -21,11 +22,22 @@ from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.errors import UnsupportedError
 from distarray.fusion.conditions import WarningOnce
+from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
 
 __all__ = ["contract", "operands", "product_dtype", "view"]
+
+LEAST = 1 << 20
+"""Where no device holds more bytes of a product, memory is not looked at."""
+
+TILE = 1 << 24
+"""At most so many bytes of a product are formed at a time where they are added to others."""
+
+
+ALONE = 1 << 12
+"""A product of fewer pairs of elements is the work of one thread, whatever limit BLAS has."""
 
 
 def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
@@ -93,29 +105,34 @@ def contract(
         second = b._operand(name) if isinstance(b, DistributedArray) else None
         if first is None:
             assert second is not None
-            first = _placed(context, a, needed(problem, second.layout, False, dtype.itemsize), name)
+            first = _placed(context, a, problem, second.layout, False, dtype, name)
         if second is None:
-            second = _placed(context, b, needed(problem, first.layout, True, dtype.itemsize), name)
+            second = _placed(context, b, problem, first.layout, True, dtype, name)
         sizes = (first.dtype.itemsize, second.dtype.itemsize, dtype.itemsize)
-        key = ("contract", problem, first.layout, second.layout, sizes)
+        least = LEAST if context.WHOLE is None else 0
+        key = ("contract", problem, first.layout, second.layout, sizes, least)
         todo: Contraction | None = context.layouts.remembered(key)
         if todo is None:
-            todo = cast("Contraction", context.layouts.remember(key, plan(problem, first.layout, second.layout, sizes)))
+            made = plan(problem, first.layout, second.layout, sizes, least)
+            todo = cast("Contraction", context.layouts.remember(key, made))
         layout = context.layout(todo.index_map, Mode.SUM if todo.partial else Mode.REPLICA)
         # partial sums of half precision would overflow where the whole does not
         whole, dtype = dtype, roomy(dtype) if is_half(dtype) and todo.added else dtype
         with context.reporting():
             chunks = allocate(context, layout, dtype, label=name)
-        brought = [_bring(context, source, where, name) for source, where in zip((first, second), todo.bring)]
-        tasks = [
-            partial(_multiply, context.by_id[device], jobs, problem, (first, second), brought, chunks, dtype, conjugate)
-            for device, jobs in todo.jobs
-            if context.by_id[device].process == context.process
-        ]
         # BLAS multiplies about as many pairs in the time a core reads 2 bytes; NumPy's own loops are ten times slower
         weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
-        with WarningOnce(context, name), context.guarding(name):
-            context.workers.run(tasks, todo.work * weight, blas=True)
+        sources = (first, second)
+        for step in todo.steps:
+            brought = [_bring(context, source, where, name) for source, where in zip(sources, step.bring)]
+            tasks = [
+                partial(_multiply, context.by_id[device], jobs, problem, sources, brought, chunks, dtype, conjugate)
+                for device, jobs in step.jobs
+                if context.by_id[device].process == context.process
+            ]
+            with WarningOnce(context, name), context.guarding(name):
+                context.workers.run(tasks, step.work * weight, blas=step.work > ALONE)
+            del brought, tasks
     product = from_chunks(context, layout, chunks, dtype, detached=detached)
     if dtype != whole:
         product = DistributedArray._of_node(astype_node(product, whole))
@@ -123,8 +140,15 @@ def contract(
     return product
 
 
-def _placed(context: Context, source: Any, where: Any, name: str) -> Operand:
-    return place(context, source, context.layout(where))._operand(name)
+def _placed(
+    context: Context, source: Any, problem: Problem, held: Layout, first: bool, dtype: Any, name: str
+) -> Operand:
+    """A host operand where the other one, which stays, needs it; where that is too much for the devices, in even blocks."""
+    layout = context.layout(needed(problem, held, first, dtype.itemsize))
+    sizes = (np.dtype(source.dtype).itemsize, dtype.itemsize)
+    if not is_bearable(problem, layout, held, sizes, LEAST if context.WHOLE is None else 0):
+        layout = resolve_layout(context, None, source.shape, itemsize=sizes[0])
+    return place(context, source, layout)._operand(name)
 
 
 def _bring(context: Context, source: Operand, where: Any, name: str) -> list[Chunk | None]:
@@ -147,7 +171,6 @@ def _multiply(
     lib = device.lib
     batch, m, k = problem.bounds
     end = len(problem.sizes)
-    scratch: Chunk | None = None
     with device.active():
         for job in jobs:
             left = _matrix(lib, _taken(job.a, sources[0], brought[0]), problem.a, (batch, m, k), dtype)
@@ -156,15 +179,31 @@ def _multiply(
                 left = lib.conjugate(left)
             chunk = chunks[job.chunk]
             assert chunk is not None
-            shape = chunk.array.shape
-            into = chunk.array.reshape((*shape[:batch], prod(shape[batch:m]), prod(shape[m:])))
-            if not job.add:
+            part = chunk.array if job.key is None else chunk.array[job.key]
+            shape = part.shape
+            into = part.reshape((*shape[:batch], prod(shape[batch:m]), prod(shape[m:])))
+            if job.add:
+                _add(device, into, left, right)
+            else:
                 lib.matmul(left, right, out=into)
-                continue
-            if scratch is None or scratch.array.shape != into.shape:
-                scratch = device.empty(into.shape, dtype, "a partial product")
-            lib.matmul(left, right, out=scratch.array)
-            lib.add(into, scratch.array, out=into)
+
+
+def _add(device: Device, into: Any, left: Any, right: Any) -> None:
+    """``into += left @ right``, some rows (of stacks: some matrices) at a time."""
+    lib, high = device.lib, len(into)
+    row = max(into.nbytes // max(high, 1), 1)
+    step = min(max(min(into.nbytes // 4, TILE) // row, 64 if into.ndim == 2 else 1), high)
+    scratch = device.empty((step, *into.shape[1:]), into.dtype, "a partial product").array
+    for top in range(0, high, step):
+        rows = slice(top, min(top + step, high))
+        product = scratch[: rows.stop - top]
+        above, beside = left, right
+        if len(left) > 1:
+            above = left[rows]
+        if into.ndim > 2 and len(right) > 1:
+            beside = right[rows]
+        lib.matmul(above, beside, out=product)
+        lib.add(into[rows], product, out=into[rows])
 
 
 def _taken(piece: Factor, source: Operand, brought: Sequence[Chunk | None]) -> Any:
@@ -183,16 +222,12 @@ def _matrix(
 
     `ends` closes the batch, row and column labels; rows begin at `start`, by default where the batch ends.
     """
-    batch, rows, columns = ends
-    order = sorted(range(len(labels)), key=labels.__getitem__)
-    if order != list(range(len(labels))):
+    order, stack, tall, broad = _axes(labels, ends, ends[0] if start is None else start)
+    if order is not None:
         array = array.transpose(order)
-    length = dict(zip(sorted(labels), array.shape))
-    shape = tuple([length.get(label, 1) for label in range(batch)])
-    begin = batch if start is None else start
-    high = prod([length.get(label, 1) for label in range(begin, rows)])
-    wide = prod([length.get(label, 1) for label in range(rows, columns)])
-    shape = (*shape, high, wide)
+    lengths = array.shape
+    high, wide = prod([lengths[axis] for axis in tall]), prod([lengths[axis] for axis in broad])
+    shape = (*[1 if axis is None else lengths[axis] for axis in stack], high, wide)
     if array.shape != shape:
         array = array.reshape(shape)
     if array.dtype != dtype:
@@ -200,6 +235,21 @@ def _matrix(
     if dtype.kind in "fc" and not _direct(array.strides[-2:], high, wide, array.itemsize):
         array = lib.ascontiguousarray(array)
     return array
+
+
+@lru_cache(1024)
+def _axes(
+    labels: tuple[int, ...], ends: tuple[int, int, int], begin: int
+) -> tuple[tuple[int, ...] | None, tuple[int | None, ...], tuple[int, ...], tuple[int, ...]]:
+    """How an operand's axes are turned, if they are, and which of them then make the stack, the rows and the columns."""
+    batch, rows, columns = ends
+    order = tuple(sorted(range(len(labels)), key=labels.__getitem__))
+    place = {label: axis for axis, label in enumerate(sorted(labels))}
+    tall, broad = (
+        [place[label] for label in range(*span) if label in place] for span in ((begin, rows), (rows, columns))
+    )
+    turned = None if order == tuple(range(len(labels))) else order
+    return turned, tuple([place.get(label) for label in range(batch)]), tuple(tall), tuple(broad)
 
 
 def _direct(strides: tuple[int, int], rows: int, columns: int, itemsize: int) -> bool:

@@ -148,7 +148,8 @@ def _find_here(
     def work(device: Device, number: int) -> None:
         lib = device.lib
         with device.active():
-            ids = list(layout.index_map.chunk_ids(device.id))
+            # a chunk without elements may still stand at some rows
+            ids = [i for i in layout.index_map.chunk_ids(device.id) if layout.chunks[i][1].size]
             arrays = [source.arrays[i].reshape(-1, *tail) if tail else source.arrays[i].reshape(-1) for i in ids]
             rows = [layout.chunks[i][1] for i in ids]
             values = arrays[0] if len(arrays) == 1 else lib.concatenate(arrays)

@@ -55,7 +55,14 @@ def is_whole(layout: Layout, axis: int) -> bool:
 
 
 def sort_along(
-    context: Context, keys: Sequence[Operand], axis: int, *, positions: bool, name: str, backward: bool = False
+    context: Context,
+    keys: Sequence[Operand],
+    axis: int,
+    *,
+    positions: bool,
+    name: str,
+    backward: bool = False,
+    kth: Sequence[int] = (),
 ) -> Sorted:
     """Sort along an axis by one key, or find the positions in the order of several, the most significant first.
 
@@ -67,6 +74,10 @@ def sort_along(
         Return each line's order as int64, instead of its values.
     backward : bool
         Give the even blocks of a line that is split to the devices in reverse order.
+    kth : sequence of int
+        Places, each at least 0: only what belongs there is put there, with nothing larger before it and nothing smaller
+        behind. Devices then part what they hold instead of sorting it, where the keys are one of plain numbers, and
+        positions are not wanted of lines that are split.
 
     Notes
     -----
@@ -86,9 +97,9 @@ def sort_along(
         lines *= length if i != axis else 1
     if not (is_whole(layout, axis) or n * lines == 0):
         if not (len(devices) == 1 or n <= SHORT or lines >= 2 * len(devices)):
-            return _sort_lines_together(context, keys, axis, positions, name, backward)
+            return _sort_lines_together(context, keys, axis, positions, name, backward, kth)
         layout = _dealt(context, layout, axis)
-    sorted_ = _sort_here(context, [_brought(context, key, layout, name) for key in keys], axis, positions, name)
+    sorted_ = _sort_here(context, [_brought(context, key, layout, name) for key in keys], axis, positions, name, kth)
     if lines >= len(devices) or layout is first.layout:
         return sorted_
     target = _even(context, shape, axis, devices, backward)
@@ -128,7 +139,9 @@ def _dealt(context: Context, layout: Layout, axis: int) -> Layout:
 # --- whole lines --------------------------------------------------------------------------------------------------------
 
 
-def _sort_here(context: Context, keys: Sequence[Operand], axis: int, positions: bool, name: str) -> Sorted:
+def _sort_here(
+    context: Context, keys: Sequence[Operand], axis: int, positions: bool, name: str, kth: Sequence[int]
+) -> Sorted:
     """Every device sorts its own lines."""
     layout = keys[0].layout
     dtype = INDEX if positions else keys[0].dtype
@@ -139,7 +152,7 @@ def _sort_here(context: Context, keys: Sequence[Operand], axis: int, positions: 
     for i, chunk in enumerate(chunks):
         if chunk is not None and chunk.array.size:
             arrays = [key.arrays[i] for key in keys]
-            task = partial(_sort_chunk, chunk.device, arrays, chunk.array, axis, positions, name)
+            task = partial(_sort_chunk, chunk.device, arrays, chunk.array, axis, positions, name, kth)
             tasks.setdefault(chunk.device.id, []).append(task)
             nbytes += chunk.array.nbytes
     on_devices(context, [partial(_each, own) for own in tasks.values()], nbytes)
@@ -151,13 +164,21 @@ def _each(tasks: Sequence[Callable[[], None]]) -> None:
         task()
 
 
-def _sort_chunk(device: Device, arrays: Sequence[Any], out: Any, axis: int, positions: bool, name: str) -> None:
+def _sort_chunk(
+    device: Device, arrays: Sequence[Any], out: Any, axis: int, positions: bool, name: str, kth: Sequence[int]
+) -> None:
     lib = device.lib
     with device.active():
         last = axis == out.ndim - 1
         lines = [array if last else lib.ascontiguousarray(lib.moveaxis(array, axis, -1)) for array in arrays]
         target = out if last else device.empty(lines[0].shape, out.dtype, name).array
-        if positions:
+        if kth and ordering.parts(lib, lines[0].dtype):
+            if positions:
+                target[...] = lib.argpartition(lines[0], kth, axis=-1)
+            else:
+                target[...] = lines[0]
+                target.partition(kth, axis=-1)
+        elif positions:
             columns = [column for line in lines for column in ordering.columns(lib, line)]
             target[...] = ordering.argsort(lib, columns)
         else:
@@ -204,7 +225,13 @@ def _even(context: Context, shape: tuple[int, ...], axis: int, devices: Sequence
 
 
 def _sort_lines_together(
-    context: Context, keys: Sequence[Operand], axis: int, positions: bool, name: str, backward: bool
+    context: Context,
+    keys: Sequence[Operand],
+    axis: int,
+    positions: bool,
+    name: str,
+    backward: bool,
+    kth: Sequence[int],
 ) -> Sorted:
     """Few long lines, one after the other, each by all devices."""
     first = keys[0]
@@ -212,7 +239,7 @@ def _sort_lines_together(
     target = _even(context, shape, axis, devices, backward)
     even = _even(context, (shape[axis],), 0, devices, backward)
     if len(shape) == 1:
-        found = _sort_line(context, keys, even, positions, name)
+        found = _sort_line(context, keys, even, positions, name, kth)
         chunks = redistribute(context, _operand(found), target, operation=name, chunks=found.chunks)
         return Sorted(target, chunks, found.dtype)
     dtype = INDEX if positions else first.dtype
@@ -221,7 +248,7 @@ def _sort_lines_together(
     others = shape[:axis] + shape[axis + 1 :]
     for place in np.ndindex(*others):
         index = (*place[:axis], slice(None), *place[axis:])
-        found = _sort_line(context, [_line(context, key, index, axis) for key in keys], even, positions, name)
+        found = _sort_line(context, [_line(context, key, index, axis) for key in keys], even, positions, name, kth)
         rows = [None if chunk is None else chunk.array[index] for chunk in chunks]
         held = dict(zip([device for device, _ in target.chunks], rows, strict=True))
         copy_into(context, _operand(found), even, [held[device] for device, _ in even.chunks], operation=name)
@@ -247,7 +274,9 @@ def _line(context: Context, source: Operand, index: tuple[Any, ...], axis: int) 
     return Operand(layout, [held[chunk] for chunk in layout.chunks], source.dtype)
 
 
-def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, positions: bool, name: str) -> Sorted:
+def _sort_line(
+    context: Context, keys: Sequence[Operand], even: Layout, positions: bool, name: str, kth: Sequence[int]
+) -> Sorted:
     """Sort one line; each device then has a run of the result, near the one that it has in `even`."""
     first, order = in_blocks(context, keys[0], name)
     others = [_brought(context, key, first.layout, name) for key in keys[1:]]
@@ -294,7 +323,7 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
     if positions:
         moved.append((INDEX, ()))
     exchange = spread(context, parts, moved, keys_of, targets, splitters, is_sorted=not plain, operation=name)
-    return _finished(context, exchange, heads, positions, first.dtype, name)
+    return _finished(context, exchange, heads, positions, first.dtype, name, kth)
 
 
 def _key_columns(lib: Any, arrays: Sequence[Any]) -> list[Any]:
@@ -306,15 +335,24 @@ def _heads_only(count: int) -> Any:
     return lambda lib, arrays: _key_columns(lib, arrays[:count])
 
 
-def _finished(context: Context, exchange: Exchange, heads: int, positions: bool, dtype: Any, name: str) -> Sorted:
+def _finished(
+    context: Context, exchange: Exchange, heads: int, positions: bool, dtype: Any, name: str, kth: Sequence[int]
+) -> Sorted:
     """Every target sorts what it received."""
     plain = not positions and dtype.kind in "biuf"
     done: list[Chunk | None] = [None] * len(exchange.targets)
+    starts = [start for _, start, _ in in_intervals(exchange.sizes, exchange.targets)]
 
     def finish(number: int, device: Device) -> None:
         chunks = [chunk for chunk in exchange.arrays[number] if chunk is not None]
         arrays = [chunk.array for chunk in chunks]
         with device.active():
+            if plain and kth and ordering.parts(device.lib, dtype):
+                within = [k - starts[number] for k in kth if 0 <= k - starts[number] < arrays[0].size]
+                if within:
+                    arrays[0].partition(within)
+                done[number] = chunks[0]
+                return
             if plain:
                 ordering.sort_lines(device.lib, arrays[0], arrays[0])
                 done[number] = chunks[0]

@@ -32,10 +32,21 @@ def host_fallback() -> Iterator[None]:
     spread again in the default layout. One :class:`HostFallbackWarning` for each function names the bytes; the ledger counts
     them as bytes to the host. ``DISTARRAY_HOST_FALLBACK=1`` chooses it for a whole program. Nothing in the package uses it.
 
+    Yields
+    ------
+    None
+
     Notes
     -----
     Communication: every argument, whole, to every process.
 
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     with da.host_fallback():
+    ...         np.unwrap(da.asarray([0.0, 6.0])).get()
+    array([ 0.        , -0.28318531])
     """
     token = _chosen.set(True)
     try:

@@ -57,17 +57,50 @@ class Scalars(DistributedArray):
         return math.ceil(self.item() if self._detached else float(self))
 
     def as_integer_ratio(self) -> tuple[int, int]:
-        """The number as a pair of integers with exactly that ratio, as of ``numpy.float64``; ``statistics`` asks for it."""
+        """The number as a pair of integers with exactly that ratio, as of ``numpy.float64``.
+
+        ``statistics`` asks for it.
+
+        Returns
+        -------
+        tuple of int
+            Numerator and denominator.
+
+        Raises
+        ------
+        TypeError
+            The array is no scalar result.
+        """
         ratio: tuple[int, int] = self._number("as_integer_ratio").item().as_integer_ratio()
         return ratio
 
     def bit_count(self) -> int:
-        """The number of ones in an integer's absolute value, as of ``numpy.int64``."""
+        """The number of ones in an integer's absolute value, as of ``numpy.int64``.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        TypeError
+            The array is no scalar result.
+        """
         count: int = int(self._number("bit_count").bit_count())
         return count
 
     def is_integer(self) -> bool:
-        """Whether the number is a whole one, as of ``numpy.float64``."""
+        """Whether the number is a whole one, as of ``numpy.float64``.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        TypeError
+            The array is no scalar result.
+        """
         return bool(self._number("is_integer").is_integer())
 
 

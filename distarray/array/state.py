@@ -41,6 +41,11 @@ class DistributedArray:
 
     Made by :func:`distarray.asarray`, :func:`distarray.zeros` and the other creation functions, never by the constructor.
 
+    Parameters
+    ----------
+    *args, **kwargs
+        A Python number makes a 0-d value; anything else raises TypeError.
+
     Attributes
     ----------
     shape : tuple of int
@@ -183,22 +188,27 @@ class DistributedArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
         return self._shape
 
     @property
     def dtype(self) -> Any:
+        """The dtype of the elements, a ``numpy.dtype``."""
         return self._dtype
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self._shape)
 
     @property
     def size(self) -> int:
+        """The number of elements of the logical array."""
         return math.prod(self._shape)
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return int(self._dtype.itemsize)
 
     @property
@@ -218,7 +228,7 @@ class DistributedArray:
 
     @property
     def index_map(self) -> dict[int, list[tuple[slice, ...]]]:
-        """Device id → the indices of its chunks; :meth:`reshard` takes it."""
+        """Each device's chunks: device id → their indices. :meth:`reshard` takes it."""
         return self.layout.index_map.to_dict()
 
     @property
@@ -253,7 +263,17 @@ class DistributedArray:
         return bool(self._writable)
 
     def evaluate(self) -> DistributedArray:
-        """Evaluate a recorded expression now, and return the array itself. May communicate; see ``distarray.explain``."""
+        """Evaluate a recorded expression now.
+
+        Returns
+        -------
+        DistributedArray
+            The array itself.
+
+        Notes
+        -----
+        Communication: what the expression needs; see :func:`distarray.explain`.
+        """
         self._own()
         return self
 
@@ -272,6 +292,21 @@ class DistributedArray:
         To REPLICA, partial values are folded: a reduce-scatter and an all-gather among the devices that overlap. From
         REPLICA to MIN or MAX, and between devices that do not overlap, nothing moves. The result shares buffers that
         stay as they are, copied on write.
+
+        Parameters
+        ----------
+        mode : Mode, str or None
+            The mode, or its name; None is ``"replica"``.
+
+        Returns
+        -------
+        DistributedArray
+            It shares buffers that stay as they are, copied on write.
+
+        Raises
+        ------
+        ValueError
+            There is no such mode.
         """
         target = Mode.of(mode)
         storage = self._whole()
@@ -291,10 +326,27 @@ class DistributedArray:
             Such as ``distarray.blocks(1)``, ``{0: slice(0, 3), 1: slice(3, None)}``, or another array's ``layout``.
             The mode stays, unless a Layout names another.
 
+        Returns
+        -------
+        DistributedArray
+
+        Raises
+        ------
+        LayoutError, IndexMapError, CoverageError
+            The layout does not fit the shape.
+
         Notes
         -----
         Communication: elements that a device lacks move to it once, from the nearest holder. Buffers that stay as they
         are are shared, and copied on write.
+
+        Examples
+        --------
+        >>> import distarray as da
+        >>> with da.init(devices=2, kind="host"):
+        ...     x = da.arange(4, layout=da.blocks(0))
+        ...     x.reshard(da.cyclic(0)).index_map
+        {0: [(slice(0, 3, 2),)], 1: [(slice(1, 4, 2),)]}
         """
         target = resolve_layout(self._context, layout, self._shape, mode=self.mode)
         storage = self._whole()
@@ -303,9 +355,13 @@ class DistributedArray:
         return self._of_version(self._context, version)
 
     def all_chunks(self) -> dict[int, list[Any]]:
-        """Device id → its chunks, for the devices of this process: live NumPy or CuPy arrays in the order of ``index_map``.
+        """The chunks of this process's devices: device id → live NumPy or CuPy arrays, in the order of ``index_map``.
 
         Writing to them writes the array. From then on expressions that read the array are evaluated at once.
+
+        Returns
+        -------
+        dict of int to list of array
 
         Notes
         -----
@@ -335,8 +391,8 @@ class DistributedArray:
 
         Parameters
         ----------
-        stream
-            None: devices order their own work.
+        stream : None
+            Nothing else: devices order their own work.
         order : str
             Memory order of the result, C or F; A is C.
         out : numpy.ndarray, optional
@@ -344,12 +400,27 @@ class DistributedArray:
         blocking : bool
             Accepted for CuPy's sake: the values are there on return.
 
+        Returns
+        -------
+        numpy.ndarray
+
         Raises
         ------
         ValueError
             `order` is none of C, F and A; the shape of `out` is another, or it is read-only.
         TypeError
             `out` is no NumPy array, or of another dtype; or a `stream` was passed.
+
+        Notes
+        -----
+        Communication: the elements, to every process.
+
+        Examples
+        --------
+        >>> import distarray as da
+        >>> with da.init(devices=2, kind="host"):
+        ...     da.arange(3).get()
+        array([0, 1, 2])
         """
         if stream is not None:
             raise UnsupportedError("get takes no stream: devices order their own work; pass stream=None")
@@ -365,6 +436,8 @@ class DistributedArray:
 
     def _value(self) -> Any:
         """The global value on the host, in C order."""
+        if self._node is not None:  # once evaluated it may lie whole in every process, and then nothing is sent
+            self._own()
         shown = seen(self)
         if shown is not None:
             note_to_host(shown.nbytes)

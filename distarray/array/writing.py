@@ -90,6 +90,8 @@ def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
     storage = x._own()
     if not x._writable:
         write(storage, view, None, writable=False)
+    if type(value) is DistributedArray and value._storage is storage and value._view_map() == view:
+        return  # as in ``x[key] += y``, which has written there
     if isinstance(value, (list, tuple)):
         value = nested(value, x._dtype)
         if value.ndim > len(view.shape):
@@ -114,4 +116,4 @@ def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
             warn_complex()
         source = array._arg()
     plain = None if view.is_identity and view.base == storage.version.layout.shape else view
-    write(storage, plain, source)
+    write(storage, plain, source, private=int(type(source) is Leaf and source.version is storage.version))

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from typing import Any
-from weakref import ref
+from weakref import WeakSet, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -136,6 +136,8 @@ class Device(abc.ABC):
         Bytes that chunks hold now, and the most that they held since the start or since ``reset_peak()``.
     count, chunks
         For `Chunk` alone: the running count of bytes, and the chunks that live, by their ids.
+    spares
+        What holds chunks to save work alone: `clear()` lets go of them, where there is no room for others.
     """
 
     kind: str
@@ -149,6 +151,7 @@ class Device(abc.ABC):
         self.count = 0
         self.peak = 0
         self.chunks: dict[int, ref[Chunk]] = {}
+        self.spares: WeakSet[Any] = WeakSet()
 
     # -- identity
 
@@ -215,7 +218,15 @@ class Device(abc.ABC):
         """
         limit = self.memory_limit
         if limit is not None and self.count + nbytes > limit and self.allocated + nbytes > limit:
-            raise self.memory_error(nbytes, label, shape, dtype)
+            self.relieve()
+            if self.allocated + nbytes > limit:
+                raise self.memory_error(nbytes, label, shape, dtype)
+
+    def relieve(self) -> None:
+        """Lets go of what is held to save work alone."""
+        for spare in list(self.spares):
+            spare.clear()
+        self.spares.clear()
 
     def memory_error(self, nbytes: int, label: str, shape: Sequence[int], dtype: Any) -> DeviceMemoryError:
         """The error for an allocation that does not fit, ready to raise."""

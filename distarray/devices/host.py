@@ -86,6 +86,7 @@ class HostDevice(Device):
                 return Chunk(self, np.empty(shape, dtype))
             return Chunk(self, self.pool.array(shape, dtype, nbytes))
         except MemoryError:
+            self.relieve()
             self.pool.clear()
         try:
             return Chunk(self, np.empty(shape, dtype))
@@ -103,6 +104,7 @@ class HostDevice(Device):
         try:
             buffer = self.pool.take(nbytes)
         except MemoryError:
+            self.relieve()
             self.pool.clear()
             return super().empties(shapes, dtype, label)
         buffer.parts = len(shapes)

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "argsort", "begins", "bisect", "columns", "cut_at", "is_member", "merge", "search", "sort_lines", "take",
+    "argsort", "begins", "bisect", "columns", "cut_at", "first", "is_member", "merge", "parts", "search", "sort_lines",
+    "take",
 ]  # fmt: skip
 
 _FEW = 1 << 12
@@ -114,6 +115,36 @@ def _restore(out: Any, special: Any) -> None:
     for mask, values in ((out == 0, special[special == 0]), (out != out, special[special != special])):
         if values.size:
             out[mask] = values
+
+
+def parts(lib: Any, dtype: Any) -> bool:
+    """Whether the library puts single elements of a sort in place without the whole of it: CuPy's partition sorts."""
+    return lib is np and dtype.kind in "biufc"
+
+
+def first(lib: Any, array: Any, count: int, largest: bool) -> Any:
+    """The positions of the `count` smallest (largest) elements of lines along the last axis, in order; of equal elements the
+    first come first."""
+    length = array.shape[-1]
+    if lib is np and array.ndim == 1 and array.dtype.kind in "biuf" and 0 < count < length // 8:
+        # only what may be among them is sorted
+        bound = np.partition(array, length - count if largest else count - 1)[length - count if largest else count - 1]
+        if bound == bound:
+            kept = np.flatnonzero(~(array < bound) if largest else array <= bound)
+            return (
+                kept[first(lib, array[kept], count, largest)]
+                if len(kept) < length
+                else _ends(lib, array, count, largest)
+            )
+    return _ends(lib, array, count, largest)
+
+
+def _ends(lib: Any, array: Any, count: int, largest: bool) -> Any:
+    if not largest:
+        return argsort(lib, columns(lib, array))[..., :count]
+    # the mirror image, so that equal elements stay in their order
+    order = argsort(lib, columns(lib, array[..., ::-1]))[..., ::-1][..., :count]
+    return array.shape[-1] - 1 - order
 
 
 # --- sorted columns -----------------------------------------------------------------------------------------------------

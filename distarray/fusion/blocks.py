@@ -76,6 +76,8 @@ class Schedule(NamedTuple):
         How many registers.
     itemsize : int
         Of the largest element that a register holds.
+    stored : tuple of int
+        Steps that write to arrays of the result's shape, which are kept.
     """
 
     program: Program
@@ -85,9 +87,10 @@ class Schedule(NamedTuple):
     registers: tuple[int, ...]
     needed: int
     itemsize: int
+    stored: tuple[int, ...] = ()
 
 
-def schedule(program: Program, leaves: int, dtype: Any) -> Schedule:
+def schedule(program: Program, leaves: int, dtype: Any, stored: tuple[int, ...] = ()) -> Schedule:
     """Give every step a register that is free while its value lives. `dtype`: of the array that is written."""
     steps = program.steps
     direct = steps[-1].dtype == dtype
@@ -115,7 +118,7 @@ def schedule(program: Program, leaves: int, dtype: Any) -> Schedule:
     for i, step in enumerate(steps):
         inputs = {v for k, v in step.args if k == "step" and ends[v] == i and registers[v] >= 0}
         same = [v for v in inputs if steps[v].dtype == step.dtype]
-        if direct and i == len(steps) - 1:
+        if i in stored or (direct and i == len(steps) - 1):
             registers.append(-1)
         elif same and not step.masked and step.ufunc.__name__ in CUT_FREE and step.ufunc.__name__ != "astype":
             registers.append(registers[same[0]])
@@ -127,7 +130,7 @@ def schedule(program: Program, leaves: int, dtype: Any) -> Schedule:
             count += 1
         free.extend([registers[v] for v in inputs])
     itemsize = max(step.dtype.itemsize for step in steps)
-    return Schedule(program, leaves, tuple(picks), tuple(constants), tuple(registers), count, itemsize)
+    return Schedule(program, leaves, tuple(picks), tuple(constants), tuple(registers), count, itemsize, stored)
 
 
 def worth_blocks(program: Program, out: Any) -> bool:
@@ -220,11 +223,13 @@ def _selected(args: Sequence[Any], into: Any) -> bool:
     return True
 
 
-def run_blocks(plan: Schedule, operands: Sequence[Any], out: Any, strict: bool, notes: Notes) -> None:
-    """Compute a program into `out`."""
+def run_blocks(
+    plan: Schedule, operands: Sequence[Any], out: Any, strict: bool, notes: Notes, stores: Sequence[Any] = ()
+) -> None:
+    """Compute a program into `out`, and the steps that are kept into `stores`."""
     taken = _REGISTERS.take(plan.needed)
     try:
-        _Pass(plan, operands, out, strict, notes, taken).run()
+        _Pass(plan, operands, out, strict, notes, taken, stores).run()
     finally:
         _REGISTERS.give(taken)
 
@@ -240,11 +245,14 @@ class _Pass:
         strict: bool,
         notes: Notes,
         registers: Sequence[Any],
+        stores: Sequence[Any],
     ) -> None:
         self.plan, self.strict, self.notes, self.registers = plan, strict, notes, registers
-        arrays = [out, *operands]
-        self.out, *self.operands = _flat(arrays) or arrays
-        self.direct = out.dtype == plan.program.steps[-1].dtype
+        arrays = [out, *operands, *stores]
+        self.out, *arrays = _flat(arrays) or arrays
+        self.operands, stores = arrays[: len(operands)], arrays[len(operands) :]
+        self.stores = dict(zip(plan.stored, stores, strict=True))
+        self.direct = out.dtype == plan.program.steps[-1].dtype and len(plan.program.steps) - 1 not in self.stores
         self.first = plan.leaves + len(plan.constants)
         self.values: list[Any] = [None] * (self.first + len(plan.program.steps))
         self.values[plan.leaves : self.first] = plan.constants
@@ -261,11 +269,14 @@ class _Pass:
             else:
                 values[k] = array
         varying = self._hoisted(moving)
+        stores = [(self.first + i, array) for i, array in self.stores.items() if i in varying]
         shape = None
         for key in _cut(out, most):
             block = out[key]
             for k, axes in moving.items():
                 values[k] = _part(self.operands[k], key, axes)
+            for place, array in stores:
+                values[place] = array[key]
             if self.direct:
                 values[self.first + len(steps) - 1] = block
             if block.shape != shape:
@@ -289,6 +300,8 @@ class _Pass:
             else:
                 self.notes.step = step
                 self.values[self.first + i] = call_numpy(step, self._args(i, step), None)
+                if i in self.stores:
+                    np.copyto(self.stores[i], self.values[self.first + i])
         return varying
 
     def _args(self, i: int, step: Instruction) -> list[Any]:
@@ -302,7 +315,7 @@ class _Pass:
         plan = self.plan
         steps = plan.program.steps
         for i in varying:
-            if self.direct and i == len(steps) - 1:
+            if i in self.stores or (self.direct and i == len(steps) - 1):
                 continue
             args = self._args(i, steps[i])
             shape = np.broadcast_shapes(*[np.shape(a) for a in args])

@@ -7,7 +7,7 @@ follow the same order: resolve the operands, align, enter the moves in the ledge
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any, cast
 from distarray.devices import Chunk, in_turn
 from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Tile, align
-from distarray.fusion.evaluate import evaluate_cells, evaluate_plain
+from distarray.fusion.assembled import write_assembled
+from distarray.fusion.evaluate import Cell, evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible, is_loud
+from distarray.fusion.held import keep, shortened, stored, value_of
 from distarray.fusion.kernels.later import lazily
 from distarray.fusion.meeting import brought, meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout, follow
-from distarray.storage import Storage, Version, duplicate, share
-from distarray.transfer.execute import allocate, resolve
+from distarray.storage import Operand, Storage, Version, duplicate, share
+from distarray.transfer.execute import allocate, redistribute, resolve
 from distarray.transfer.ledger import note, watching
 from distarray.transfer.round import Round
 
@@ -47,18 +49,53 @@ def demand(node: Node, target: Layout | None = None) -> Version:
                 node.settle(Version(layout, fresh, node.dtype))
                 return node.version  # type: ignore[return-value]
             program, leaves = compile_expression(node)
-            settled, target = brought(
-                context, program.name, node.shape, resolve_leaves(context, program, leaves), target
-            )
-            al = alignment_of(context, program, settled, target)
+            resolve_leaves(context, program, leaves)
+            settled, place = brought(context, program.name, node.shape, leaves, target)
+            al = alignment_of(context, program, settled, place)
             label = program.name
-            with context.reporting():
-                chunks = allocate(context, al.layout, node.dtype, label=label)
-            outs = [None if c is None else c.array for c in chunks]
-            _evaluate(context, program, settled, al, outs, _guard(context, node), chunks)
-            node.settle(Version(al.layout, chunks, node.dtype))
+            chunks = value_of(node, al.layout)
+            if chunks is None:
+                with context.reporting():
+                    chunks = allocate(context, al.layout, node.dtype, label=label)
+                outs = [None if c is None else c.array for c in chunks]
+                _evaluate(context, program, settled, al, outs, _guard(context, node), chunks)
+            else:  # others may have to compute it: they hear what they wait for
+                if al.fetches:
+                    _fetch(context, program, settled, al)
+                with _guard(context, node):
+                    pass
+            version = Version(al.layout, chunks, node.dtype)
+            if target is not None and al.layout is not target:
+                version = _moved(context, version, target, program.name)
+            node.settle(version)
         assert node.version is not None
         return node.version
+
+
+def _computed(
+    context: Context,
+    program: Program,
+    leaves: Sequence[Leaf],
+    dtype: Any,
+    guard: AbstractContextManager[None],
+    lent: Container[int],
+) -> tuple[Version, Exception | None]:
+    """The value of a write in chunks of its own, where alignment puts it, and the floating-point error that it met."""
+    al = alignment_of(context, program, leaves, None)
+    with context.reporting():
+        chunks = allocate(context, al.layout, dtype, label=program.name)
+    outs = [None if c is None else c.array for c in chunks]
+    failed = _evaluated(context, program, leaves, al, outs, guard, chunks, lent)
+    return Version(al.layout, chunks, dtype), failed
+
+
+def _moved(context: Context, version: Version, target: Layout, operation: str) -> Version:
+    """A value that nobody else holds, in another layout."""
+    arrays = [None if c is None else c.array for c in version.chunks]
+    fresh = redistribute(
+        context, Operand(version.layout, arrays, version.dtype), target, operation=operation, chunks=version.chunks
+    )
+    return Version(target, fresh, version.dtype)
 
 
 def _guard(context: Context, node: Node) -> AbstractContextManager[None]:
@@ -69,6 +106,8 @@ def _guard(context: Context, node: Node) -> AbstractContextManager[None]:
 def _plain_layout(node: Node) -> Layout | None:
     """The layout of the operands, where a node is one small call on whole arrays of one REPLICA layout: the common case,
     which needs no alignment."""
+    if node.kept is not None:
+        return None
     layout: Layout | None = None
     shape = node.shape
     for arg in node.args:
@@ -118,7 +157,7 @@ class _Compiler:
             done = self.slots[id(item)] = len(self.steps)
             loud = is_loud(item.errors)
             self.steps.append(
-                Instruction(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud)
+                Instruction(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud, item)
             )
         return ("step", done)
 
@@ -186,9 +225,10 @@ def expression_devices(root: Node) -> tuple[int, ...]:
     program, leaves = compile_expression(root)
     layouts = [context.layout(leaf.version.layout.index_map.completed()) for leaf in leaves]
     described = [(layout, leaf.view) for layout, leaf in zip(layouts, leaves, strict=True)]
-    place, _ = meeting_place(context, program.shape, described, None)
+    place, _, stores = meeting_place(context, program.shape, described, None)
     if place is not None:
         return place.devices
+    layouts = [layout if store is None else store for layout, store in zip(layouts, stores, strict=True)]
     return alignment_of(context, program, leaves, None, layouts=layouts).layout.devices
 
 
@@ -225,19 +265,25 @@ def _evaluate(
     outs: Sequence[Any],
     guard: AbstractContextManager[None],
     whole: Sequence[Chunk | None] | None = None,
+    lent: Container[int] | None = None,
 ) -> None:
-    """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout.
+    """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout; what the
+    program still holds of the steps is kept.
 
-    `whole` are the chunks that `outs` are the arrays of, where they are such.
+    `whole` are the chunks that `outs` are the arrays of, where they are such. `lent`, of a write: see `held.stored`.
     """
     buffers = _fetch(context, program, leaves, al) if al.fetches else []
-    jobs: list[tuple[Any, list[tuple[Any, list[Any]]]]] = []
+    jobs: list[tuple[Any, list[Cell]]] = []
     chunks = al.layout.chunks
     nbytes = 0
-    joined = _joined(context, leaves, al, whole) if al.plain and whole is not None else {}
-    for device_id, cell_of_all in joined.items():
-        jobs.append((context.by_id[device_id], [cell_of_all]))
-        nbytes += cell_of_all[0].nbytes
+    program, picks, kept = shortened(program, len(leaves), al.layout)
+    values = stored(context, program, al.layout, lent or (), root=lent is not None)
+    more = [*kept, *[each.chunks for each in values]]
+    joined = _joined(context, [leaves[k] for k in picks], al, whole, more) if al.plain and whole is not None else {}
+    for device_id, arrays in joined.items():
+        split = len(picks) + len(kept)
+        jobs.append((context.by_id[device_id], [(arrays[0], arrays[1 : 1 + split], arrays[1 + split :])]))
+        nbytes += arrays[0].nbytes
     for i, cells in enumerate(al.cells):
         if chunks[i][0] in joined:
             continue
@@ -246,33 +292,44 @@ def _evaluate(
             continue
         out = outs[i]
         nbytes += out.nbytes
-        work = []
+        beside = [cast("Chunk", each[i]).array for each in more]
+        work: list[Cell] = []
         for cell in cells:
             operands = operands_of(leaves, al, buffers, cell, wait=device.kind != "host")
-            work.append((out if cell.key is None else out[cell.key], operands))
+            if kept:
+                operands = [operands[k] for k in picks]
+            arrays = [out, *beside] if cell.key is None else [array[cell.key] for array in (out, *beside)]
+            work.append((arrays[0], [*operands, *arrays[1 : 1 + len(kept)]], arrays[1 + len(kept) :]))
         jobs.append((device, work))
     strict = not al.layout.index_map.is_disjoint
     with guard:
-        evaluate_cells(context, program, jobs, nbytes * (1 + len(leaves)), strict)
+        places = tuple([each.step for each in values])
+        evaluate_cells(context, program, jobs, nbytes * (1 + len(picks) + len(more)), strict, places)
+    keep(context, program, al.layout, values)
 
 
 def _joined(
-    context: Context, leaves: Sequence[Leaf], al: Alignment, whole: Sequence[Chunk | None]
-) -> dict[int, tuple[Any, list[Any]]]:
-    """`(out, operands)` for the devices on which the chunks of each array lie in one piece of memory: one cell for all."""
+    context: Context,
+    leaves: Sequence[Leaf],
+    al: Alignment,
+    whole: Sequence[Chunk | None],
+    more: Sequence[Sequence[Chunk | None]],
+) -> dict[int, list[Any]]:
+    """The result, the operands and `more`, for the devices on which the chunks of each array lie in one piece of memory:
+    one cell for all."""
     found = {}
     for device in context.local_devices:
         span = al.layout.index_map.chunk_ids(device.id)
         if len(span) < 2:
             continue
         flat = []
-        for chunks in (whole, *[leaf.version.chunks for leaf in leaves]):
+        for chunks in (whole, *[leaf.version.chunks for leaf in leaves], *more):
             array = device.joined(cast("list[Chunk]", chunks[span.start : span.stop]))
             if array is None:
                 break
             flat.append(array)
         else:
-            found[device.id] = (flat[0], flat[1:])
+            found[device.id] = flat
     return found
 
 
@@ -411,23 +468,40 @@ def write(
         identity = ViewMap.identity(layout.shape) if view is None else view
         program, leaves = compile_expression(value)
         resolve_leaves(context, program, leaves)
+        if context.kind == "host" and context.communicator is None and not storage.exposed and watching.get() is None:
+            done, failed = write_assembled(context, storage, view, program, leaves, private)
+            if failed is not None:
+                raise failed
+            if done:
+                return
         seen = context.layouts.visible(layout, identity)
         assert seen is not None
-        settled, _ = brought(context, program.name, identity.shape, leaves, seen.layout)
+        settled, place = brought(context, program.name, identity.shape, leaves, seen.layout)
+        guard = context.guarding("assignment", fallible=(type(value) is Node and fallible(value)) or None)
+        lent = {id(value)} if type(value) is Node else set()
+        if private and type(value) is Node:
+            lent.update(map(id, value.args))
+        early = None
+        if place is None:  # cut for the target's many chunks the value would be computed in far more pieces than it has
+            fresh, early = _computed(context, program, settled, value.dtype, guard, lent)
+            fresh = _moved(context, fresh, seen.layout, program.name)
+            program, settled = compile_expression(Leaf(fresh, None, identity.shape))
+            guard = context.reporting()
         al = alignment_of(context, program, settled, seen.layout, identity.shape)
         mine = [leaf for leaf in settled if leaf.version is version]
         others = any((leaf.view or ViewMap.identity(layout.shape)) != identity for leaf in mine)
         in_place = not others and not version.pinned(by_writer=private)
-        guard = context.guarding("assignment", fallible=(type(value) is Node and fallible(value)) or None)
         if storage.exposed and not in_place:
-            _write_through(context, program, settled, al, version, seen, guard)
+            _write_through(context, program, settled, al, version, seen, guard, lent)
+            if early is not None:
+                raise early
             return
         chunks = list(version.chunks)
         with context.reporting():
             outs = _targets(seen, layout, version, chunks, fresh=not in_place)
             twins = _twins(seen, chunks, fresh=not in_place)
         whole = chunks if view is None and seen.layout is layout else None
-        failed = _evaluated(context, program, settled, al, outs, guard, whole)
+        failed = _evaluated(context, program, settled, al, outs, guard, whole, lent) or early
         for origin, array, device in twins:
             device.copy(array, outs[origin], device)
         watch = watching.get()
@@ -512,12 +586,13 @@ def _write_through(
     version: Version,
     seen: Any,
     guard: AbstractContextManager[None],
+    lent: Container[int],
 ) -> None:
     """Write into buffers that others hold, from values computed beforehand in buffers of our own."""
     with context.reporting():
         fresh = allocate(context, seen.layout, version.dtype, label="the value of an assignment")
     values = [None if c is None else c.array for c in fresh]
-    failed = _evaluated(context, program, leaves, al, values, guard)
+    failed = _evaluated(context, program, leaves, al, values, guard, None, lent)
     for i, source in enumerate(seen.sources):
         chunk = version.chunks[source]
         if chunk is not None:

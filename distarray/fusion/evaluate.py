@@ -8,8 +8,9 @@ recorded the operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,19 +27,27 @@ from distarray.fusion.program import Instruction, Program
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Program", "Instruction", "evaluate_cells"]
+__all__ = ["Cell", "Instruction", "Program", "evaluate_cells", "evaluate_plain"]
 
-Jobs = Sequence[tuple[Any, Sequence[tuple[Any, Sequence[Any]]]]]
-"""For each device, `(out, operands)` of every cell."""
+_NOTHING: Mapping[int, Any] = MappingProxyType({})
+
+Cell = tuple[Any, Sequence[Any], Sequence[Any]]
+"""`(out, operands, arrays for the steps whose values are kept)` of a part of a chunk."""
+
+Jobs = Sequence[tuple[Any, Sequence[Cell]]]
+"""For each device, its cells."""
 
 
-def evaluate_cells(context: Context, program: Program, jobs: Jobs, nbytes: int, strict: bool) -> None:
-    """Compute every cell. `strict`: overlapping copies must come out equal to the bit."""
+def evaluate_cells(
+    context: Context, program: Program, jobs: Jobs, nbytes: int, strict: bool, stored: tuple[int, ...] = ()
+) -> None:
+    """Compute every cell. `strict`: overlapping copies must come out equal to the bit. `stored`: steps whose values are
+    written to arrays of their own, on the host."""
     if context.kind != "host":
         for device, cells in jobs:
             with device.active():
-                for out, given in cells:
-                    operands = given
+                for out, given, _ in cells:
+                    operands: Sequence[Any] = given
                     if any(type(item) is LaterChunk for item in given):
                         if fused_rows(device.lib, program, given, out):
                             continue
@@ -47,14 +56,14 @@ def evaluate_cells(context: Context, program: Program, jobs: Jobs, nbytes: int, 
                         _run(device.lib, program, operands, out, False)
         return
     notes = Notes()
-    plan = _planned(program, jobs)
+    plan = _planned(program, jobs, stored)
     if context.workers.threads_for(len(jobs), nbytes) <= 1:
         with notes.listening(program):
             for _, cells in jobs:
-                _run_host(program, plan, cells, strict, notes)
+                _run_host(program, plan, cells, strict, notes, stored)
     else:
         tasks: list[Callable[[], None]] = [
-            partial(_run_listening, program, plan, cells, strict, notes) for _, cells in jobs
+            partial(_run_listening, program, plan, cells, strict, notes, stored) for _, cells in jobs
         ]
         context.workers.run(tasks, nbytes)
     notes.finish()
@@ -95,35 +104,45 @@ def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
     return fresh
 
 
-def _planned(program: Program, jobs: Jobs) -> Schedule | None:
+def _planned(program: Program, jobs: Jobs, stored: tuple[int, ...]) -> Schedule | None:
     """How to go through the cells in blocks, where that gains something in any."""
     for _, cells in jobs:
-        for out, operands in cells:
+        for out, operands, _ in cells:
             if worth_blocks(program, out):
-                return schedule(program, len(operands), out.dtype)
+                return schedule(program, len(operands), out.dtype, stored)
     return None
 
 
-def _run_listening(program: Program, plan: Schedule | None, cells: Any, strict: bool, notes: Notes) -> None:
+def _run_listening(
+    program: Program, plan: Schedule | None, cells: Any, strict: bool, notes: Notes, stored: tuple[int, ...]
+) -> None:
     mine = Notes()
     with mine.listening(program):
-        _run_host(program, plan, cells, strict, mine)
+        _run_host(program, plan, cells, strict, mine, stored)
     notes.seen.update(mine.seen)
     notes.failed = notes.failed or mine.failed
 
 
-def _run_host(program: Program, plan: Schedule | None, cells: Any, strict: bool, notes: Notes) -> None:
-    for out, operands in cells:
+def _run_host(
+    program: Program, plan: Schedule | None, cells: Any, strict: bool, notes: Notes, stored: tuple[int, ...]
+) -> None:
+    for out, operands, arrays in cells:
         if plan is not None and worth_blocks(program, out):
-            run_blocks(plan, operands, out, strict, notes)
+            run_blocks(plan, operands, out, strict, notes, arrays)
         else:
-            _run(np, program, operands, out, strict, notes)
+            _run(np, program, operands, out, strict, notes, dict(zip(stored, arrays, strict=True)))
 
 
 def _run(
-    lib: Any, program: Program, operands: Sequence[Any], out: Any, strict: bool, notes: Notes | None = None
+    lib: Any,
+    program: Program,
+    operands: Sequence[Any],
+    out: Any,
+    strict: bool,
+    notes: Notes | None = None,
+    stores: Mapping[int, Any] = _NOTHING,
 ) -> None:
-    """Run all steps on one cell or block; the last writes into `out`."""
+    """Run all steps on one cell or block; the last writes into `out`, others into their `stores` where they have one."""
     steps = program.steps
     kind, value = program.result
     if kind != "step":
@@ -141,7 +160,9 @@ def _run(
         args = [operands[v] if k == "leaf" else done[v] if k == "step" else v for k, v in step.args]
         if strict and step.ufunc.__name__ not in CUT_FREE:
             args = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) and a.ndim else a for a in args]
-        into = out if i == last and out.dtype == step.dtype else None
+        into = stores.get(i)
+        if into is None and i == last and out.dtype == step.dtype:
+            into = out
         if notes is not None:
             notes.step = step
             result = notes.loudly(step, args, into) if step.loud else call_numpy(step, args, into)

@@ -125,7 +125,7 @@ class Node:
     shape, dtype
         Of the result.
     size : int
-        Nodes below and including this one; shared ones count each time.
+        Nodes below and including this one. Shared ones count each time while that stays within ``MAX_NODES``; then once.
     errors : dict
         ``np.geterr()`` at the call.
     site : tuple of (file name, line)
@@ -134,6 +134,12 @@ class Node:
         The value, once it has been evaluated.
     read : bool
         Whether a reduction has computed it without keeping it.
+    kept : Kept or None
+        This process's part of the value, where another expression has computed it: see `fusion.held`.
+    spent : int
+        The calls that this process has spent on it as a part of other expressions.
+    warned : tuple of str
+        The floating-point conditions that have been warned of: a call warns once, however often it is computed.
     """
 
     __slots__ = (
@@ -141,15 +147,18 @@ class Node:
         "context",
         "dtype",
         "errors",
+        "kept",
         "kwargs",
         "masked",
         "read",
         "shape",
         "site",
         "size",
+        "spent",
         "token",
         "ufunc",
         "version",
+        "warned",
     )
 
     def __init__(
@@ -176,6 +185,9 @@ class Node:
         self.site: Site = ("", 0, {})
         self.version: Version | None = None
         self.read = False
+        self.kept: Any = None
+        self.spent = 0
+        self.warned: tuple[str, ...] = ()
         self.token: Any = None
 
     def settle(self, version: Version) -> None:
@@ -183,6 +195,7 @@ class Node:
         self.version = version
         self.token = version.token
         self.args = ()
+        self.kept = None
         watch = watching.get()
         if watch is not None:  # it has been counted, and the block must not keep the value alive
             watch.drop(self)
@@ -238,6 +251,8 @@ def record(
     for arg in args:
         if type(arg) is Node and arg.version is None:
             size += arg.size
+    if size > MAX_NODES:
+        size = 1 + _distinct(args)
     if context.kind == "host":
         node = Node(context, ufunc, args, kwargs, shape, dtype, size, dict(np.geterr()), mask is not None)
         node.site = call_site()
@@ -254,14 +269,32 @@ def record(
     return node
 
 
+def _distinct(args: tuple[Any, ...]) -> int:
+    """How many nodes there are to evaluate among some and below them."""
+    seen: set[int] = set()
+    todo = list(args)
+    while todo:
+        item = todo.pop()
+        if type(item) is Node and item.version is None and id(item) not in seen:
+            seen.add(id(item))
+            todo.extend(item.args)
+    return len(seen)
+
+
 def fallible(node: Node) -> bool:
     """Whether data can make a call fail as NumPy's does, on some processes and not on others."""
-    if "raise" in node.errors.values() or (node.ufunc is np.power and node.dtype.kind in "iu"):
-        return True
-    if node.ufunc is not ASTYPE:
-        return False
-    # of a call that goes to an array of another dtype, before it was evaluated itself
-    return any(type(a) is Node and a.version is None and fallible(a) for a in node.args)
+    seen: set[int] = set()
+    todo: list[Any] = [node]
+    while todo:
+        item = todo.pop()
+        if "raise" in item.errors.values() or (item.ufunc is np.power and item.dtype.kind in "iu"):
+            return True
+        if item.ufunc is ASTYPE:  # of a call that goes to an array of another dtype, before it was evaluated itself
+            for arg in item.args:
+                if type(arg) is Node and arg.version is None and id(arg) not in seen:
+                    seen.add(id(arg))
+                    todo.append(arg)
+    return False
 
 
 def forced(node: Node) -> bool:

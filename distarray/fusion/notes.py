@@ -132,12 +132,17 @@ class Notes:
             self.seen.setdefault((condition, id(step)), step)
 
     def finish(self) -> None:
-        """Raise what a loud step met; else warn, once for each condition and step."""
+        """Raise what a loud step met; else warn, once for each condition and recorded call."""
         if self.failed is not None:
             raise self.failed
         for (condition, _), step in self.seen.items():
+            node: Any = getattr(step, "node", step)
+            if node is not None and condition in node.warned:
+                continue
             name = "cast" if step is _CAST or isinstance(step.ufunc, Conversion) else step.ufunc.__name__
             warn_at(call_site() if step is _CAST else step.site, f"{condition} encountered in {name}")
+            if node is not None:
+                node.warned += (condition,)
 
 
 _CAST = Instruction(np.positive, (), {}, None, {}, ("", 0, {}), False, False)

@@ -14,7 +14,7 @@ __all__ = ["Program", "Instruction"]
 
 class Instruction(NamedTuple):
     """One ufunc call of a program. `args` are ("leaf" | "step" | "const", value). `loud`: its errors ask for more than a
-    warning, so that it is called as NumPy's own would be."""
+    warning, so that it is called as NumPy's own would be. `node`: the recorded call, which knows what is kept of it."""
 
     ufunc: Any
     args: tuple[tuple[str, Any], ...]
@@ -24,6 +24,7 @@ class Instruction(NamedTuple):
     site: Site
     masked: bool
     loud: bool
+    node: Any = None
 
 
 class Program(NamedTuple):

@@ -31,8 +31,8 @@ def unstored(context: Context, node: Node) -> Operand | None:
     node.read = True
     program, leaves = compile_expression(node)
     settled = resolve_leaves(context, program, leaves)
-    place, _ = meeting_place(context, node.shape, [(leaf.version.layout, leaf.view) for leaf in settled], None)
-    if place is not None:
+    place, _, stores = meeting_place(context, node.shape, [(leaf.version.layout, leaf.view) for leaf in settled], None)
+    if place is not None or any(stores):
         return None
     al = alignment_of(context, program, settled, None)
     if al.fetches or any(len(cells) != 1 or cells[0].key is not None for cells in al.cells):

@@ -5,6 +5,7 @@ and so that each chunk can be read and written through the view without a copy."
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from distarray.errors import IndexMapError, LayoutError
@@ -83,8 +84,7 @@ class ViewMap(NamedTuple):
     @classmethod
     def identity(cls, shape: Sequence[int], inner: ViewMap | None = None) -> ViewMap:
         """The view that shows a storage of `shape`, or the view `inner` reshaped to it, as it is."""
-        shape = tuple(shape)
-        return cls(shape, shape, tuple([AxisMap(axis, 0, 1) for axis in range(len(shape))]), inner)
+        return _identity(tuple(shape), inner)
 
     @property
     def ndim(self) -> int:
@@ -94,7 +94,7 @@ class ViewMap(NamedTuple):
     @property
     def is_identity(self) -> bool:
         """Whether the view shows a storage of the base's shape as it is."""
-        return self == ViewMap.identity(self.base)
+        return self.shape == self.base and self.inner is None and self == ViewMap.identity(self.base)
 
     @property
     def new_axes(self) -> tuple[int, ...]:
@@ -308,3 +308,8 @@ class ViewMap(NamedTuple):
                 m = AxisMap(axis, m.start + m.step * start if n else 0, m.step * step if n > 1 else 1)
             axes.append(m)
         return ViewMap(shape, self.base, tuple(axes), self.inner)
+
+
+@lru_cache(4096)
+def _identity(shape: tuple[int, ...], inner: ViewMap | None) -> ViewMap:
+    return ViewMap(shape, shape, tuple([AxisMap(axis, 0, 1) for axis in range(len(shape))]), inner)

@@ -52,7 +52,7 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
     Communication: none for stacks that are split over the batch. A matrix of at most 2048 rows goes whole to one device. A
     larger one takes Jacobi's iteration on blocks of columns, in which each device sends two of them, and two of the
     vectors, in each of 2p - 1 rounds a sweep, five to ten times; see ``distarray.algorithms.jacobi``, also for the source.
-    A device then holds about six times its share of `a`. The eigenvectors are in blocks of columns.
+    A device then holds at most 2.5 times its share of `a` and the vectors. The eigenvectors are in blocks of columns.
 
     Examples
     --------
@@ -106,31 +106,45 @@ def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tupl
     of the Frobenius norm is taken.
     """
     context, n = x._context, x.shape[0]
-    lower: Any = x if UPLO == "L" else np.conjugate(x.mT)
-    whole: Any = np.tril(lower)
-    whole += np.conjugate(np.tril(lower, -1).mT)
+    whole = _mirrored(x, UPLO)
     size = float(np.linalg.norm(whole))
     if not np.isfinite(size):
         raise Linear("Eigenvalues did not converge")
     if not size:
         return np.zeros_like(x, real(x.dtype), shape=(n,)), np.zeros_like(x) + np.eye(n, dtype=x.dtype)
     trace = float(np.trace(whole).real)
-    del lower
-    for shift in (1.25 * _norm(whole), 1.25 * size):
-        found = Jacobi(context, whole.mT._operand(name), taking_part(whole.layout), name, vectors=vectors, shift=shift)
+    shifts = (1.25 * _norm(whole), 1.25 * size)
+    del whole
+    for shift in shifts:
+        # the matrix goes as soon as its columns are dealt, before there are vectors
+        found = _dealt(_mirrored(x, UPLO), name, shift, vectors)
         if not found.converge():
             raise Linear("Eigenvalues did not converge")
         columns = from_chunks(context, *found.columns, x.dtype)
         sizes: Any = np.linalg.vector_norm(columns, axis=1).get()
+        del columns
         if np.sum(sizes - shift) - trace <= 1e3 * n * np.finfo(sizes.dtype).eps * shift:
             break
     order = np.argsort(sizes, stable=True)
     values = as_array(context, (sizes[order] - shift).astype(sizes.dtype))
     if not vectors:
         return values, None
-    del whole, columns
     right = from_chunks(context, *found.right, x.dtype)
+    del found
     return values, np.take(right, order, axis=0).mT
+
+
+def _mirrored(x: DistributedArray, UPLO: str) -> Any:
+    """The Hermitian matrix of which one triangle is given."""
+    place = as_array(x._context, np.arange(x.shape[0], dtype=np.int32))
+    row, column = np.expand_dims(place, 1), np.expand_dims(place, 0)
+    held = row >= column if UPLO == "L" else row <= column
+    return np.where(held, x, np.conjugate(x.mT)).evaluate()  # type: ignore[attr-defined]
+
+
+def _dealt(whole: Any, name: str, shift: float, vectors: bool) -> Jacobi:
+    devices = taking_part(whole.layout)
+    return Jacobi(whole._context, whole.mT._operand(name), devices, name, vectors=vectors, shift=shift)
 
 
 def _norm(x: DistributedArray) -> float:
@@ -155,9 +169,13 @@ def _eigvalsh(device: Any, a: Any, *, UPLO: str) -> Any:
         return device.lib.linalg.eigvalsh(a, UPLO=UPLO)
 
 
+#: Up to NumPy 2.4 ``eig`` and ``eigvals`` return real arrays where all eigenvalues are; from 2.5 on always complex ones.
+_REAL_WHERE_POSSIBLE = np.linalg.eigvals(np.eye(1)).dtype.kind != "c"
+
+
 def eig(a: Any) -> Any:
-    """Eigenvalues and right eigenvectors of square matrices, always complex; ``numpy.linalg.eig`` gives real ones of real
-    matrices that have no others.
+    """Eigenvalues and right eigenvectors of square matrices, always complex; ``numpy.linalg.eig`` before NumPy 2.5 gives
+    real ones of real matrices that have no others.
 
     Parameters
     ----------
@@ -167,8 +185,8 @@ def eig(a: Any) -> Any:
     Returns
     -------
     EigResult
-        Eigenvalues (..., n) and eigenvectors (..., n, n), one a column. Of ``numpy.linalg.eig`` they are real where `a` is
-        real and so are all eigenvalues of all matrices.
+        Eigenvalues (..., n) and eigenvectors (..., n, n), one a column. Of ``numpy.linalg.eig`` before NumPy 2.5
+        they are real where `a` is real and so are all eigenvalues of all matrices.
 
     Raises
     ------
@@ -187,9 +205,9 @@ def eig(a: Any) -> Any:
 
 @implements(np.linalg.eig)
 def _numpy_eig(a: Any) -> Any:
-    """``numpy.linalg.eig``, whose dtype depends on the values."""
+    """``numpy.linalg.eig``, whose dtype depends on the values before NumPy 2.5."""
     x, found, parts = _eigenpairs(a)
-    if x.dtype.kind != "c" and not bool(np.any(parts)):
+    if x.dtype.kind != "c" and _REAL_WHERE_POSSIBLE and not bool(np.any(parts)):
         return EigResult(found.eigenvalues.real.copy(), found.eigenvectors.real.copy())
     return found
 
@@ -212,9 +230,9 @@ def eigvals(a: Any) -> Any:
 
 @implements(np.linalg.eigvals)
 def _numpy_eigvals(a: Any) -> Any:
-    """``numpy.linalg.eigvals``, whose dtype depends on the values."""
+    """``numpy.linalg.eigvals``, whose dtype depends on the values before NumPy 2.5."""
     x, values, parts = _eigenvalues(a)
-    if x.dtype.kind != "c" and not bool(np.any(parts)):
+    if x.dtype.kind != "c" and _REAL_WHERE_POSSIBLE and not bool(np.any(parts)):
         return values.real.copy()
     return values
 

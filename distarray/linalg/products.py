@@ -77,6 +77,12 @@ def matmul(
     batches, and whatever else meets on some device. Else the cheapest is chosen by bytes: to move to each device what its
     part of one operand meets of the other (rows @ rows of square matrices gathers the second), or to sum partial results
     later (rows @ rows where the summed axis is long and the result small). Partial operands are folded first.
+
+    Memory: a device holds at most 2.5 times its fair share of operands and result, whatever the layouts. Where more would be
+    brought (from 1 MiB on a device), operands move and are multiplied in panels, one after the other; where partial
+    results would be too much, the devices share the result in blocks instead: see ``distarray.algorithms.rounds``, also for the
+    source.
+
     Results depend on the layouts by rounding only; products of replicated operands with a small result (64 KiB) are
     computed on every device, larger ones are shared.
 

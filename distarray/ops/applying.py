@@ -36,6 +36,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
         for its own lines. On GPUs it is tried with a line that is a CuPy array; where it does not take that, it gets NumPy
         arrays, and the lines cross to the host and back.
     axis : int
+        The axis that lines run along.
     arr : array_like
     *args, **kwargs
         Passed to the function.
@@ -131,7 +132,20 @@ def _pairing(layout: Any, target: Any, mapping: dict[int, list[Region]]) -> list
 
 @implements(np.apply_over_axes)
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedArray:
-    """A function ``func(a, axis)`` applied over one axis after another, whose result keeps or lacks the axis.
+    """A function applied over one axis after another.
+
+    Parameters
+    ----------
+    func : callable
+        Called as ``func(a, axis)``; its result keeps the axis or lacks it.
+    a : array_like
+    axes : int or sequence of int
+        The axes, in this order.
+
+    Returns
+    -------
+    DistributedArray
+        With as many axes as `a`.
 
     Raises
     ------
@@ -141,6 +155,13 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedA
     Notes
     -----
     Communication: that of `func`, which gets distributed arrays.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.apply_over_axes(da.sum, da.ones((2, 3)), [0, 1]).tolist()
+    [[6.0]]
     """
     result = asarray(a)
     ndim = result.ndim
@@ -159,17 +180,26 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedA
 def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> DistributedArray:
-    """All windows of an array, along new last axes: a read-only copy, since no view of a spread array shows an element twice
-    along axes that overlap.
+    """All windows of an array, along new last axes: a read-only copy.
+
+    No view of a spread array shows an element twice along axes that overlap.
 
     Parameters
     ----------
     x : array_like
     window_shape : int or tuple of int
+        The windows' lengths, one for each of the axes.
     axis : int or tuple of int, optional
         The axes that the windows slide along. Default: all.
-    subok, writeable : bool
+    subok : bool
+        Accepted for NumPy's sake.
+    writeable : bool
         Only False.
+
+    Returns
+    -------
+    DistributedArray
+        With the number of windows in place of each axis, then the windows' axes.
 
     Raises
     ------

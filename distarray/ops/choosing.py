@@ -33,7 +33,7 @@ _MISSING = object()
 
 @implements(np.where)
 def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
-    """Elements of `x` where the condition holds, of `y` elsewhere; recorded like a ufunc.
+    """Elements of `x` where a condition holds, of `y` elsewhere; recorded like a ufunc.
 
     Parameters
     ----------
@@ -41,6 +41,16 @@ def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
         Of any dtype: what is not zero holds.
     x, y : array_like, optional
         Both or neither; the three broadcast. Without them: the indices of ``np.nonzero(condition)``.
+
+    Returns
+    -------
+    DistributedArray, or tuple of DistributedArray
+        Of the broadcast shape, in NumPy's common dtype; without `x` and `y`, the indices.
+
+    Raises
+    ------
+    ValueError
+        Only one of `x` and `y` is given, or the shapes do not fit.
 
     Notes
     -----
@@ -88,6 +98,16 @@ def _chosen(context: Context, mask: Any, first: Any, second: Any, dtype: Any, sh
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """Write `src` into `dst`, both broadcast, where the mask holds.
 
+    Parameters
+    ----------
+    dst : DistributedArray or numpy.ndarray
+        Written to.
+    src : array_like
+    casting : {"no", "equiv", "safe", "same_kind", "unsafe"}
+        Which conversions of dtypes are allowed.
+    where : array_like of bool
+        Where to write.
+
     Raises
     ------
     TypeError
@@ -98,6 +118,15 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     Notes
     -----
     Communication: what aligns `src` with `dst`. Into a NumPy array, `src` comes to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(4)
+    ...     da.copyto(x, -1, where=x > 1)
+    ...     x.tolist()
+    [0, 1, -1, -1]
     """
     if not isinstance(dst, DistributedArray):
         if not isinstance(dst, np.ndarray):
@@ -130,7 +159,23 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 
 def fill(x: DistributedArray, value: Any) -> None:
-    """Write one value into every element. Communication: none."""
+    """Write one value into every element.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    value : scalar
+        Converted to the array's dtype.
+
+    Raises
+    ------
+    ValueError
+        `value` is no scalar.
+
+    Notes
+    -----
+    Communication: none.
+    """
     if np.ndim(value):
         raise ValueError(
             "setting an array element with a sequence: fill takes a scalar; assign arrays with x[...] = value"
@@ -176,18 +221,40 @@ def clip(
     min, max : array_like or None
         The bounds; None for none.
     out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
     a_min, a_max : array_like or None
         Other names of the bounds.
     where : array_like of bool
         Where to clip; elsewhere stands what `out` holds, or zero.
-    casting, dtype
-        As of a ufunc.
-    order, subok
+    casting : str
+        The rule for casts.
+    dtype : dtype, optional
+        Of the computation.
+    order : str
         Accepted for NumPy's sake.
+    subok : bool
+        Accepted for NumPy's sake.
+
+    Returns
+    -------
+    DistributedArray
+        Of the broadcast shape.
+
+    Raises
+    ------
+    ValueError
+        A bound is given by both names.
 
     Notes
     -----
     Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.clip(da.arange(5), 1, 3).tolist()
+    [1, 1, 2, 3, 3]
     """
     if (min is not None and a_min is not None) or (max is not None and a_max is not None):
         raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
@@ -224,7 +291,32 @@ _ROUND_INTEGERS = _Rounding()
 
 @implements(np.round, np.around)
 def round(a: ArrayLike, decimals: int = 0, out: Any = None) -> Any:
-    """Elements rounded to a number of decimals, halves to even; recorded like a ufunc. Communication: none."""
+    """Elements rounded to a number of decimals, halves to even; recorded like a ufunc.
+
+    Parameters
+    ----------
+    a : array_like
+    decimals : int
+        Negative ones round to tens, hundreds and so on.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+        Of the dtype of `a`.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.round(da.asarray([0.5, 1.5, 2.26]), 1).tolist()
+    [0.5, 1.5, 2.3]
+    """
     x = as_array(context_of((a,)), a)
     function = _ROUND_INTEGERS if x.dtype.kind in "iu" else np.around
     return into(recorded(function, (x, operator.index(decimals))), out)

@@ -28,10 +28,12 @@ __all__ = ["LocalChunk", "local_chunks", "map_chunks"]
 class LocalChunk(NamedTuple):
     """One chunk of an array: where it lives, which elements it holds, and its data.
 
-    Attributes
+    Parameters
     ----------
     device : int
+        The device's id.
     region : Region
+        The elements that the chunk holds, with methods of sets.
     index : tuple of slice
         ``x.get()[index]`` are the elements that the chunk holds.
     data : array
@@ -48,6 +50,14 @@ def local_chunks(x: Any) -> list[LocalChunk]:
     """The chunks of an array that this process holds, with their regions.
 
     Where chunks overlap, whoever writes to one must write the others too. In a partial mode the data are partial values.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    list of LocalChunk
 
     Notes
     -----

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import ArrayLike
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import broadcast_shape
@@ -25,6 +26,19 @@ def isclose(a: ArrayLike, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_na
 
     Python numbers are weak, as in every operation of NumPy: beside a float32 array they are float32.
 
+    Parameters
+    ----------
+    a, b : array_like
+    rtol, atol : float or array_like
+        The relative and the absolute tolerance.
+    equal_nan : bool
+        Whether NaN equals NaN.
+
+    Returns
+    -------
+    DistributedArray
+        Of bool, in the broadcast shape.
+
     Warns
     -----
     RuntimeWarning
@@ -34,6 +48,13 @@ def isclose(a: ArrayLike, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_na
     -----
     Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed. Of a
     tolerance that is a distributed array, one boolean a device at the call.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.isclose(da.asarray([1.0, 2.0]), [1.0, 2.1]).tolist()
+    [True, False]
     """
     context = context_of((a, b, rtol, atol))
     x, y, rtol, atol = arguments_of(context, (a, b, rtol, atol))
@@ -67,12 +88,25 @@ def _check_tolerances(rtol: Any, atol: Any) -> None:
 
 
 @implements(np.allclose)
+@described_as(isclose)
 def allclose(a: ArrayLike, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close; see :func:`isclose`. Every process gets the same answer.
+
+    Returns
+    -------
+    bool
+        The same on every process.
 
     Notes
     -----
     Communication: that of :func:`isclose`, and one boolean a device.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.allclose(da.ones(3), 1.0 + 1e-9)
+    True
     """
     return _all(isclose(a, b, rtol, atol, equal_nan))
 
@@ -92,7 +126,30 @@ def _pair(a1: Any, a2: Any) -> tuple[DistributedArray, DistributedArray] | None:
 
 @implements(np.array_equal)
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    """Whether two arrays have one shape and equal elements. Communication: what aligns them, and one boolean a device."""
+    """Whether two arrays have one shape and equal elements.
+
+    Parameters
+    ----------
+    a1, a2 : array_like
+    equal_nan : bool
+        Whether NaN equals NaN.
+
+    Returns
+    -------
+    bool
+        The same on every process; False for what is no array of numbers.
+
+    Notes
+    -----
+    Communication: what aligns them, and one boolean a device.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.array_equal(da.arange(3), [0, 1, 2])
+    True
+    """
     pair = _pair(a1, a2)
     if pair is None or pair[0].shape != pair[1].shape:
         return False
@@ -104,8 +161,17 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 
 @implements(np.array_equiv)
+@described_as(array_equal)
 def array_equiv(a1: Any, a2: Any) -> bool:
-    """Whether two arrays broadcast and have equal elements; see :func:`array_equal`."""
+    """Whether two arrays broadcast and have equal elements.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.array_equiv(da.ones((2, 3)), 1)
+    True
+    """
     pair = _pair(a1, a2)
     if pair is None:
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, cast
 
 import numpy as np
@@ -39,7 +40,12 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
 
 def set_part(x: DistributedArray, name: str, value: Any) -> None:
     """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
-    value = value if isinstance(value, DistributedArray) else np.asarray(value)  # a Python number is not weak here
+    if not isinstance(value, DistributedArray):
+        if isinstance(value, (int, float, complex, np.generic)):
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                setattr(np.zeros(1, x.dtype), name, value)  # from NumPy 2.5 on it refuses numbers that do not fit
+        value = np.asarray(value)  # a Python number is not weak here
     if x.dtype.kind != "c":
         x[...] = value
         return
@@ -60,14 +66,54 @@ def set_part(x: DistributedArray, name: str, value: Any) -> None:
 
 @implements(np.real)
 def real(val: Any) -> DistributedArray:
-    """The real part: the array itself where it is real, else a read-only copy (NumPy has a view). Communication: none."""
+    """The real part: the array itself where it is real, else a read-only copy, where NumPy has a view.
+
+    Parameters
+    ----------
+    val : array_like
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.real(da.asarray([1 + 2j])).tolist()
+    [1.0]
+    """
     x = asarray(val)
     return _part(x, "real") if x.dtype.kind == "c" else x
 
 
 @implements(np.imag)
 def imag(val: Any) -> DistributedArray:
-    """The imaginary part, a read-only copy (NumPy has a view); zeros for real arrays. Communication: none."""
+    """The imaginary part, a read-only copy, where NumPy has a view; zeros for real arrays.
+
+    Parameters
+    ----------
+    val : array_like
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.imag(da.asarray([1 + 2j])).tolist()
+    [2.0]
+    """
     x = asarray(val)
     if x.dtype.kind == "c":
         return _part(x, "imag")
@@ -77,7 +123,22 @@ def imag(val: Any) -> DistributedArray:
 
 
 def conj(x: DistributedArray, out: Any = None) -> Any:
-    """The complex conjugate; recorded for complex arrays, the array itself for others. Communication: none."""
+    """The complex conjugate; recorded for complex arrays, the array itself for others.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none.
+    """
     if x.dtype.kind != "c":
         return x if out is None else into(x, out)
     return into(cast("DistributedArray", np.conjugate(x)), out)
@@ -85,7 +146,29 @@ def conj(x: DistributedArray, out: Any = None) -> Any:
 
 @implements(np.angle)
 def angle(z: Any, deg: bool = False) -> Any:
-    """The angle of complex numbers in the plane, in radians or degrees. Communication: none."""
+    """The angle of complex numbers in the plane, in radians or degrees.
+
+    Parameters
+    ----------
+    z : array_like
+    deg : bool
+        In degrees.
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.angle(da.asarray([1j, -1.0]), deg=True).tolist()
+    [90.0, 180.0]
+    """
     x = asarray(z)
     found = np.arctan2(imag(x), real(x)) if x.dtype.kind == "c" else np.arctan2(0, x)
     return found * (180 / math.pi) if deg else found

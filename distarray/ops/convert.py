@@ -195,6 +195,10 @@ def distributed_array(array: Any, index_map: Any, mode: Mode | str | None = Mode
         others with the identity; MIN and MAX keep it everywhere. In these modes elements may be left out: they read as
         the identity.
 
+    Returns
+    -------
+    DistributedArray
+
     Raises
     ------
     IndexMapError, DeviceError, CoverageError
@@ -229,21 +233,63 @@ def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> DistributedArra
     """A copy of an array, in the layout that its view shows. Communication: none.
 
     The copy shares buffers with a whole array until one of them is written to.
+
+    `order` and `subok` have no effect: chunks are C-contiguous, and there are no subclasses.
+
+    Parameters
+    ----------
+    a : array_like
+    order : str
+        Accepted for NumPy's sake.
+    subok : bool
+        Accepted for NumPy's sake.
+
+    Returns
+    -------
+    DistributedArray
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(3)
+    ...     y = da.copy(x)
+    ...     y[0] = 9
+    ...     x.tolist(), y.tolist()
+    ([0, 1, 2], [9, 1, 2])
     """
     return copy_array(a) if isinstance(a, DistributedArray) else asarray(a)
 
 
 @implements(np.astype)
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """The array converted to another dtype; recorded, not evaluated. Communication: none.
+    """The array converted to another dtype; recorded, not evaluated.
 
     Parameters
     ----------
+    x : array_like
     dtype : dtype
+        Of the result.
     copy : bool
         False: an array that has the dtype already is returned as it is.
     device : Group, int or list of int, optional
         Where the result lives: by default where `x` does. To other devices its elements move.
+
+    Returns
+    -------
+    DistributedArray
+        `x` itself where nothing changes and `copy` is False.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.astype(da.arange(3), float).tolist()
+    [0.0, 1.0, 2.0]
     """
     result = converted(x, dtype, copy=copy)
     return result if device is None else asarray(result, device=device)
@@ -252,7 +298,40 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 def converted(
     x: Any, /, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
-    """The method, with the arguments of NumPy's. `order` and `subok` are accepted for NumPy's sake."""
+    """The array converted to another dtype, with the arguments of NumPy's method; recorded, not evaluated.
+
+    Parameters
+    ----------
+    x : array_like
+    dtype : dtype
+        Of the result.
+    order : str
+        Accepted for NumPy's sake.
+    casting : {"no", "equiv", "safe", "same_kind", "unsafe"}
+        Which conversions are allowed.
+    subok : bool
+        Accepted for NumPy's sake.
+    copy : bool
+        False: an array that has the dtype already is returned as it is.
+
+    Returns
+    -------
+    DistributedArray
+
+    Raises
+    ------
+    TypeError
+        The rule forbids the conversion.
+
+    Warns
+    -----
+    ComplexWarning
+        Imaginary parts are dropped.
+
+    Notes
+    -----
+    Communication: none.
+    """
     target = check_dtype(dtype)
     np.empty(0, bool).astype(bool, order, cast("Any", casting), subok, copy)  # type: ignore[call-overload]
     x = asarray(x)
@@ -284,7 +363,30 @@ def _unpickled(value: Any, index_map: Mapping[int, Any], mode: str, detached: bo
 
 
 def to_device(x: DistributedArray, device: Any, /, *, stream: Any = None) -> Any:
-    """The array on other devices of its context; on ``"cpu"``, the device of NumPy's arrays, as a NumPy array."""
+    """The array on other devices of its context; on ``"cpu"``, the device of NumPy's arrays, as a NumPy array.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    device : Group, int, list of int, or "cpu"
+        The devices.
+    stream : None
+        Nothing else: devices order their own work.
+
+    Returns
+    -------
+    DistributedArray or numpy.ndarray
+        The array itself where it lives there.
+
+    Raises
+    ------
+    UnsupportedError
+        A `stream` was passed.
+
+    Notes
+    -----
+    Communication: the elements that a device lacks; to ``"cpu"`` all, to every process.
+    """
     if stream is not None:
         raise UnsupportedError("to_device takes no stream: devices order their own work; pass stream=None")
     if isinstance(device, str) and device == "cpu":

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import DTypeLike, LayoutLike, ShapeLike
+from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -20,6 +21,7 @@ from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import Range, Region
 from distarray.ops.convert import asarray
+from distarray.ops.creation import empty
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.transfer.execute import allocate
 
@@ -27,6 +29,7 @@ __all__ = ["array", "eye", "fromfunction", "identity", "meshgrid", "tri", "tril"
 
 
 @implements(np.eye)
+@described_as(empty)
 def eye(
     N: int,
     M: int | None = None,
@@ -39,9 +42,25 @@ def eye(
 ) -> DistributedArray:
     """A matrix of N × M with ones on the `k`-th diagonal and zeros elsewhere.
 
+    Parameters
+    ----------
+    N, M : int
+        Numbers of rows and columns; without `M` as many of both.
+    k : int
+        Above (positive) or below the main diagonal.
+    dtype : dtype
+        Of the matrix.
+
     Notes
     -----
     Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.eye(2, 3, 1, dtype=int).tolist()
+    [[0, 1, 0], [0, 0, 1]]
     """
     shape = as_shape((N, N if M is None else M))
     dtype, k = check_dtype(dtype), operator.index(k)
@@ -54,8 +73,24 @@ def eye(
 
 
 @implements(np.identity)
+@described_as(eye)
 def identity(n: int, dtype: DTypeLike = None, *, layout: LayoutLike = None, device: Any = None) -> DistributedArray:
-    """The n × n identity matrix; see :func:`eye`."""
+    """The n × n identity matrix.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows and columns.
+    dtype : dtype, optional
+        Default: float64.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.identity(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     return eye(n, dtype=dtype, layout=layout, device=device)
 
 
@@ -66,6 +101,7 @@ def _below(lib: Any, region: Region, k: int) -> Any:
 
 
 @implements(np.tri)
+@described_as(eye)
 def tri(
     N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, layout: LayoutLike = None, device: Any = None
 ) -> DistributedArray:
@@ -74,6 +110,13 @@ def tri(
     Notes
     -----
     Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.tri(2, 3).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
     shape = as_shape((N, N if M is None else M))
     dtype, k = check_dtype(dtype), operator.index(k)
@@ -88,16 +131,49 @@ def tri(
 def tril(m: Any, k: int = 0) -> DistributedArray:
     """The array with the elements above the `k`-th diagonal of its last two axes set to zero, in its layout.
 
+    Parameters
+    ----------
+    m : array_like
+        Of two axes or more; of one axis, the rows of a matrix.
+    k : int
+        Above (positive) or below the main diagonal.
+
+    Returns
+    -------
+    DistributedArray
+        A copy.
+
+    Raises
+    ------
+    TypeError
+        `m` has no axes.
+
     Notes
     -----
     Communication: none; partial values are resolved first.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.tril(da.ones((2, 2))).tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
     """
     return _triangle(m, operator.index(k), True, "tril")
 
 
 @implements(np.triu)
+@described_as(tril)
 def triu(m: Any, k: int = 0) -> DistributedArray:
-    """The array with the elements below the `k`-th diagonal of its last two axes set to zero; see :func:`tril`."""
+    """The array with the elements below the `k`-th diagonal of its last two axes set to zero, in its layout.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.triu(da.ones((2, 2))).tolist()
+    [[1.0, 1.0], [0.0, 1.0]]
+    """
     return _triangle(m, operator.index(k) - 1, False, "triu")
 
 
@@ -120,6 +196,7 @@ def _triangle(m: Any, k: int, lower: bool, name: str) -> DistributedArray:
 
 
 @implements(np.fromfunction)
+@described_as(empty)
 def fromfunction(
     function: Callable[..., Any],
     shape: ShapeLike,
@@ -139,8 +216,6 @@ def fromfunction(
     shape : int or sequence of int
     dtype : dtype
         Of the coordinates.
-    layout, device
-        As for :func:`empty`.
     **kwargs
         Passed to `function`.
 
@@ -206,9 +281,37 @@ def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[DistributedArray, ...]:
     """Coordinate matrices from coordinate vectors.
 
+    Parameters
+    ----------
+    *xi : array_like
+        The vectors.
+    copy : bool
+        False: views of the vectors.
+    sparse : bool
+        Each of length 1 along the axes of the others; they broadcast to the grid.
+    indexing : {"xy", "ij"}
+        With "xy" the first two axes are exchanged, as for images.
+
+    Returns
+    -------
+    tuple of DistributedArray
+        One for each vector.
+
+    Raises
+    ------
+    ValueError
+        An unknown `indexing`.
+
     Notes
     -----
     Communication: none with ``copy=False`` or ``sparse=True``; else each device gets what it lacks of the vectors.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [x.tolist() for x in da.meshgrid([1, 2], [3, 4, 5])]
+    [[[1, 2], [1, 2], [1, 2]], [[3, 3], [4, 4], [5, 5]]]
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"Valid values for `indexing` are 'xy' and 'ij', got {indexing!r}")
@@ -265,6 +368,24 @@ def array(
     ndmin: int = 0,
 ) -> DistributedArray:
     """A new array of an object's values, as ``numpy.array``; :func:`asarray` takes a layout.
+
+    Parameters
+    ----------
+    object : array_like
+    dtype : dtype, optional
+        Default: as NumPy infers it.
+    copy : bool, optional
+        False: a DistributedArray that stays as it is is not copied.
+    order : str, optional
+        Accepted for NumPy's sake: chunks are C-contiguous.
+    subok : bool
+        Accepted for NumPy's sake.
+    ndmin : int
+        Axes of length 1 are put before, to have so many.
+
+    Returns
+    -------
+    DistributedArray
 
     Notes
     -----

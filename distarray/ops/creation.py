@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import ArrayLike, DTypeLike, LayoutLike, ShapeLike
+from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -81,19 +82,31 @@ def empty(
     device : Group, int or list of int, optional
         The devices to use. Default: all of the current context.
 
+    Returns
+    -------
+    DistributedArray
+
     Notes
     -----
     Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.empty((4, 2), layout=da.blocks(0)).index_map
+    {0: [(slice(0, 2, 1), slice(0, 2, 1))], 1: [(slice(2, 4, 1), slice(0, 2, 1))]}
     """
     shape, dtype = as_shape(shape), check_dtype(dtype)
     return _uninitialised(*placement(shape, dtype, layout, device), dtype)
 
 
 @implements(np.zeros)
+@described_as(empty)
 def zeros(
     shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: Any = None
 ) -> DistributedArray:
-    """An array of zeros. Parameters as for :func:`empty`.
+    """An array of zeros.
 
     Notes
     -----
@@ -111,20 +124,29 @@ def zeros(
 
 
 @implements(np.ones)
+@described_as(empty)
 def ones(
     shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: Any = None
 ) -> DistributedArray:
-    """An array of ones. Parameters as for :func:`empty`.
+    """An array of ones.
 
     Notes
     -----
     Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.ones(3, int).tolist()
+    [1, 1, 1]
     """
     shape, dtype = as_shape(shape), check_dtype(dtype)
     return _filled(*placement(shape, dtype, layout, device), dtype, dtype.type(1), "ones")
 
 
 @implements(np.full)
+@described_as(empty)
 def full(
     shape: ShapeLike,
     fill_value: Any,
@@ -134,11 +156,29 @@ def full(
     layout: LayoutLike = None,
     device: Any = None,
 ) -> DistributedArray:
-    """An array of one value, or of an array's values broadcast to the shape. Parameters as for :func:`empty`.
+    """An array of one value, or of an array's values broadcast to the shape.
+
+    Parameters
+    ----------
+    fill_value : scalar or array_like
+    dtype : dtype, optional
+        Default: that of `fill_value`.
+
+    Raises
+    ------
+    ValueError
+        `fill_value` does not broadcast to the shape.
 
     Notes
     -----
     Communication: none for scalars and host arrays; a distributed `fill_value` sends each device what it lacks.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.full((2, 2), [1, 2]).tolist()
+    [[1, 2], [1, 2]]
     """
     shape, fill_value = as_shape(shape), _fill_value(fill_value)
     dtype = check_dtype(_dtype_of(fill_value) if dtype is None else dtype)
@@ -201,14 +241,43 @@ def empty_like(
 ) -> DistributedArray:
     """An array of uninitialised memory with the shape, dtype and layout of `a`, each unless it is given.
 
+    Parameters
+    ----------
+    a : array_like
+    dtype : dtype, optional
+        Default: that of `a`.
+    order : str
+        Accepted for NumPy's sake: chunks are C-contiguous.
+    subok : bool
+        Accepted for NumPy's sake.
+    shape : int or sequence of int, optional
+        Default: that of `a`.
+    layout : specification, dict, IndexMap or Layout, optional
+        Default: that of `a`, where the shape and the devices are those of `a`.
+    device : Group, int or list of int, optional
+        Default: those of `a`.
+
+    Returns
+    -------
+    DistributedArray
+
     Notes
     -----
     Communication: none but what evaluates `a`, where it is a recorded expression. A partial mode is not kept.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.zeros((4, 2), layout=da.blocks(0))
+    ...     da.empty_like(x).layout == x.layout
+    True
     """
     return _uninitialised(*_like(a, dtype, shape, layout, device))
 
 
 @implements(np.zeros_like)
+@described_as(empty_like)
 def zeros_like(
     a: ArrayLike,
     dtype: DTypeLike = None,
@@ -219,12 +288,21 @@ def zeros_like(
     layout: LayoutLike = None,
     device: Any = None,
 ) -> DistributedArray:
-    """An array of zeros like `a`; see :func:`empty_like`."""
+    """An array of zeros with the shape, dtype and layout of `a`, each unless it is given.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.zeros_like(da.arange(3)).tolist()
+    [0, 0, 0]
+    """
     context, target, kind = _like(a, dtype, shape, layout, device)
     return _filled(context, target, kind, kind.type(0), "zeros_like")
 
 
 @implements(np.ones_like)
+@described_as(empty_like)
 def ones_like(
     a: ArrayLike,
     dtype: DTypeLike = None,
@@ -235,12 +313,21 @@ def ones_like(
     layout: LayoutLike = None,
     device: Any = None,
 ) -> DistributedArray:
-    """An array of ones like `a`; see :func:`empty_like`."""
+    """An array of ones with the shape, dtype and layout of `a`, each unless it is given.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.ones_like(da.arange(3)).tolist()
+    [1, 1, 1]
+    """
     context, target, kind = _like(a, dtype, shape, layout, device)
     return _filled(context, target, kind, kind.type(1), "ones_like")
 
 
 @implements(np.full_like)
+@described_as(empty_like)
 def full_like(
     a: ArrayLike,
     fill_value: Any,
@@ -252,7 +339,28 @@ def full_like(
     layout: LayoutLike = None,
     device: Any = None,
 ) -> DistributedArray:
-    """An array of one value like `a`; see :func:`empty_like` and :func:`full`."""
+    """An array of one value with the shape, dtype and layout of `a`, each unless it is given.
+
+    Parameters
+    ----------
+    fill_value : scalar or array_like
+
+    Raises
+    ------
+    ValueError
+        `fill_value` does not broadcast to the shape.
+
+    Notes
+    -----
+    Communication: as for :func:`empty_like` and :func:`full`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.full_like(da.arange(3), 7).tolist()
+    [7, 7, 7]
+    """
     context, target, dtype = _like(a, dtype, shape, layout, device)
     return _full(context, target, dtype, _fill_value(fill_value))
 
@@ -270,6 +378,7 @@ def _bound(value: Any) -> Any:
 
 
 @implements(np.arange)
+@described_as(empty)
 def arange(
     start: Any = None,
     stop: Any = None,
@@ -287,8 +396,11 @@ def arange(
         ``arange(stop)``, ``arange(start, stop)`` or ``arange(start, stop, step)``.
     dtype : dtype, optional
         Default: as NumPy infers it.
-    layout, device
-        As for :func:`empty`.
+
+    Raises
+    ------
+    ValueError
+        The length is not finite, or more than an array holds.
 
     Notes
     -----
@@ -369,6 +481,7 @@ def _arithmetic(firsts: Any, device: Device, region: Region, out: Any) -> None:
 
 
 @implements(np.linspace)
+@described_as(empty)
 def linspace(
     start: Any,
     stop: Any,
@@ -388,6 +501,7 @@ def linspace(
     start, stop : scalar or array_like
         Arrays give an array of sequences, along `axis`.
     num : int
+        How many values.
     endpoint : bool
         Whether `stop` is the last value.
     retstep : bool
@@ -395,12 +509,27 @@ def linspace(
     dtype : dtype, optional
         Default: as NumPy infers it, never an integer dtype.
     axis : int
-    layout, device
-        As for :func:`empty`.
+        Of arrays: the axis of the result along which values follow each other.
+
+    Returns
+    -------
+    DistributedArray, or a tuple of it and the step
+
+    Raises
+    ------
+    ValueError
+        `num` is negative.
 
     Notes
     -----
     Communication: none for scalars. With distributed arrays, what aligns them.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     num = operator.index(num)
     if num < 0:

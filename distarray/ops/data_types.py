@@ -83,30 +83,130 @@ def _finfo(dtype: np.dtype[Any]) -> _FInfo:
 
 
 def finfo(type: Any, /) -> _FInfo:
-    """Limits of a floating-point dtype, as Python floats. Takes a dtype or an array."""
+    """Limits of a floating-point dtype, as Python floats.
+
+    Parameters
+    ----------
+    type : dtype or array_like
+
+    Returns
+    -------
+    object
+        With the attributes `bits`, `eps`, `max`, `min`, `smallest_normal` and `dtype`, and NumPy's others.
+
+    Raises
+    ------
+    ValueError
+        The dtype is none of floating-point numbers.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.finfo(da.float32).bits
+    32
+    """
     return _finfo(_dtype_of(type))
 
 
 def iinfo(type: Any, /) -> _IInfo:
-    """Limits of an integer dtype, as Python ints. Takes a dtype or an array."""
+    """Limits of an integer dtype, as Python ints.
+
+    Parameters
+    ----------
+    type : dtype or array_like
+
+    Returns
+    -------
+    object
+        With the attributes `bits`, `max`, `min` and `dtype`, and NumPy's others.
+
+    Raises
+    ------
+    ValueError
+        The dtype is none of integers.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.iinfo(da.int8).max
+    127
+    """
     info = np.iinfo(_dtype_of(type))
     return _IInfo(int(info.bits), int(info.max), int(info.min), info.dtype)
 
 
 def isdtype(dtype: Any, kind: Any) -> Any:
-    """Whether a dtype is of a kind, such as ``"integral"`` or ``"real floating"``."""
+    """Whether a dtype is of a kind, such as ``"integral"`` or ``"real floating"``.
+
+    Parameters
+    ----------
+    dtype : dtype
+    kind : dtype, str, or tuple of them
+        A name of the standard's, such as ``"integral"``.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.isdtype(da.float32, "real floating")
+    True
+    """
     return np.isdtype(dtype, kind)
 
 
 @implements(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """The dtype that NumPy's promotion gives. Arrays count with their dtype; their values are not read."""
+    """The dtype that NumPy's promotion gives.
+
+    Arrays count with their dtype; their values are not read.
+
+    Parameters
+    ----------
+    *arrays_and_dtypes : array_like or dtype
+
+    Returns
+    -------
+    numpy.dtype
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.result_type(da.arange(3), da.float32)
+    dtype('float64')
+    """
     return np.result_type(*[a.dtype if isinstance(a, DistributedArray) else a for a in arrays_and_dtypes])
 
 
 @implements(np.can_cast)
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
-    """Whether a cast is allowed by a rule. Arrays count with their dtype."""
+    """Whether a cast is allowed by a rule.
+
+    Parameters
+    ----------
+    from_ : dtype or array_like
+        An array counts with its dtype.
+    to : dtype
+    casting : {"no", "equiv", "safe", "same_kind", "unsafe"}
+        The rule.
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.can_cast(da.arange(3), da.float32, "same_kind")
+    True
+    """
     return np.can_cast(from_.dtype if isinstance(from_, DistributedArray) else from_, to, casting)
 
 
@@ -114,33 +214,78 @@ class Info:
     """The namespace's inspection object, ``__array_namespace_info__()``."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What optional parts of the standard are there."""
+        """What optional parts of the standard are there.
+
+        Returns
+        -------
+        dict
+            Names of the standard's, and whether or how far they hold.
+        """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Any:
-        """The group of all devices of the current context."""
+        """The group of all devices of the current context.
+
+        Returns
+        -------
+        Group
+        """
         return current().group
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
-        """The dtypes of results that nothing else decides."""
+        """The dtypes of results that nothing else decides.
+
+        Parameters
+        ----------
+        device : Group, optional
+            Has no effect: all devices have the same.
+
+        Returns
+        -------
+        dict of str to numpy.dtype
+            By kind.
+        """
         kinds = {"real floating": float64, "complex floating": complex128, "integral": int64, "indexing": int64}
         return {kind: np.dtype(type) for kind, type in kinds.items()}
 
     def devices(self) -> tuple[Any, ...]:
-        """The group that arrays live on by default; and each device alone, where there are several."""
+        """The group that arrays live on by default; and each device alone, where there are several.
+
+        Returns
+        -------
+        tuple of Group
+        """
         group = current().group
         alone = [group.context.subgroup((i,)) for i in group.ids] if len(group) > 1 else []
         return (group, *alone)
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
-        """The standard's dtypes, of one kind or of a tuple of kinds."""
+        """The standard's dtypes, of one kind or of a tuple of kinds.
+
+        Parameters
+        ----------
+        device : Group, optional
+            Has no effect: all devices have the same.
+        kind : str or tuple of str, optional
+            Default: all.
+
+        Returns
+        -------
+        dict of str to numpy.dtype
+            By name.
+        """
         if kind is None:
             return dict(_DTYPES)
         return {name: dtype for name, dtype in _DTYPES.items() if np.isdtype(dtype, kind)}
 
 
 def __array_namespace_info__() -> Info:
-    """The inspection object of the array API standard."""
+    """The inspection object of the array API standard.
+
+    Returns
+    -------
+    Info
+    """
     return Info()
 
 

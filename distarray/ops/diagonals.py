@@ -24,11 +24,16 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Distrib
 
     Parameters
     ----------
-    a : DistributedArray
+    a : array_like
     offset : int
         Above (positive) or below the main diagonal.
     axis1, axis2 : int
         The axes of the matrices; the diagonals are the result's last axis.
+
+    Returns
+    -------
+    DistributedArray
+        Read-only.
 
     Raises
     ------
@@ -123,7 +128,36 @@ def _moved(r: Range, by: int) -> Range:
 
 @implements(np.linalg.diagonal)
 def _diagonal(x: Any, /, *, offset: int = 0) -> DistributedArray:
-    """The standard's diagonals, of the last two axes."""
+    """The diagonals of matrices, in the last two axes: a read-only copy.
+
+    Parameters
+    ----------
+    x : array_like
+        Of two axes or more.
+    offset : int
+        Above (positive) or below the main diagonal.
+
+    Returns
+    -------
+    DistributedArray
+        With the diagonals as its last axis.
+
+    Raises
+    ------
+    ValueError
+        `x` has fewer than two axes.
+
+    Notes
+    -----
+    Communication: none; the mode stays.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.diagonal(da.eye(2)).tolist()
+    [1.0, 1.0]
+    """
     return diagonal(x, offset, -2, -1)
 
 
@@ -133,11 +167,20 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
     Parameters
     ----------
-    a : DistributedArray
-    offset, axis1, axis2 : int
-        As for :func:`diagonal`.
+    a : array_like
+    offset : int
+        Above (positive) or below the main diagonal.
+    axis1, axis2 : int
+        The axes of the matrices.
     dtype : dtype, optional
-    out : DistributedArray, optional
+        Of the sums, as for :func:`sum`.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+        With the axes of `a` but those two.
 
     Raises
     ------
@@ -160,7 +203,37 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 @implements(np.linalg.trace)
 def _trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """The standard's traces, of the last two axes."""
+    """The traces of matrices, in the last two axes.
+
+    Parameters
+    ----------
+    x : array_like
+        Of two axes or more.
+    offset : int
+        Above (positive) or below the main diagonal.
+    dtype : dtype, optional
+        Of the sums, as for :func:`distarray.sum`.
+
+    Returns
+    -------
+    DistributedArray
+
+    Raises
+    ------
+    ValueError
+        `x` has fewer than two axes.
+
+    Notes
+    -----
+    Communication: that of a sum over the diagonals; the result is left partial.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.linalg.trace(da.eye(3)))
+    3.0
+    """
     return trace(x, offset, -2, -1, dtype=dtype)
 
 
@@ -176,6 +249,11 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         The axes of the vectors in `a`, in `b` and in the result.
     axis : int, optional
         In all three.
+
+    Returns
+    -------
+    DistributedArray
+        Of the broadcast shape, with the vectors along `axisc`; of two pairs of elements, their third elements alone.
 
     Raises
     ------
@@ -241,7 +319,35 @@ def _minus(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 @implements(np.linalg.cross)
 def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """The standard's cross product, of vectors of three elements alone."""
+    """Cross products of vectors of three elements.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Their other axes broadcast.
+    axis : int
+        The axis of the vectors.
+
+    Returns
+    -------
+    DistributedArray
+
+    Raises
+    ------
+    ValueError
+        The vectors do not have three elements: :func:`distarray.cross` takes two, too.
+
+    Notes
+    -----
+    Communication: that of element-wise products of views, and of a stack.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.cross(da.asarray([1, 0, 0]), [0, 1, 0]).tolist()
+    [0, 0, 1]
+    """
     _, (x, y) = arrays(x1, x2)
     for array in (x, y):
         if array.shape[_axis(axis, array.ndim)] != 3:

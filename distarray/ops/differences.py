@@ -29,6 +29,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any
     n : int, optional
         How often to take differences; 0 returns `a`.
     axis : int, optional
+        The axis along which elements are neighbours.
     prepend, append : array_like, optional
         Put before and behind `a` along the axis first. Scalars stand for one slice.
 
@@ -93,6 +94,17 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> DistributedArray:
     """The differences of neighbours in the flattened array, with given numbers before and behind them.
 
+    Parameters
+    ----------
+    ary : array_like
+    to_end, to_begin : array_like, optional
+        The numbers behind and before.
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis, in the dtype of `ary`.
+
     Raises
     ------
     TypeError
@@ -101,6 +113,13 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> DistributedAr
     Notes
     -----
     Communication: that of flattening the array, one element between neighbours, and what joins the given numbers.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.ediff1d(da.asarray([1, 2, 4]), to_begin=0).tolist()
+    [0, 1, 2]
     """
     x = ravel(asarray(ary))
     result: Any = np.subtract(x[1:], x[:-1])

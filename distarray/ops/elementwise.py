@@ -43,8 +43,59 @@ def _binary(
 _SIGNATURES = {1: inspect.signature(_unary), 2: inspect.signature(_binary)}
 
 
+def _described(numpys: np.ufunc) -> str:
+    """The docstring of a ufunc: NumPy's summary, and what is said of all."""
+    name, inputs = numpys.__name__, ["x"] if numpys.nin == 1 else [f"x{i + 1}" for i in range(numpys.nin)]
+    paragraphs = (numpys.__doc__ or "").split("\n\n")
+    first = (
+        " ".join(paragraphs[1].split()).split(". ")[0].rstrip(".")
+        if len(paragraphs) > 2
+        else f"Element-wise ``{name}``"
+    )
+    same = f"As ``numpy.{name}``, with the same dtypes and errors: recorded" if hasattr(np, name) else "Recorded"
+    results = ", ".join([f"y{i + 1}" for i in range(numpys.nout)]) + " : " if numpys.nout > 1 else ""
+    return inspect.cleandoc(f"""{first}.
+
+    {same}, and evaluated when its value is needed.
+
+    Parameters
+    ----------
+    {", ".join(inputs)} : array_like
+        {"Of any shape." if numpys.nin == 1 else "They are broadcast to one shape."}
+    out : DistributedArray, numpy.ndarray, or tuple of them, optional
+        Where to put the result.
+    where : array_like of bool, optional
+        Where to compute; elsewhere stands what `out` holds, or zero.
+    dtype : dtype, optional
+        That of the computation. Default: as NumPy's promotion says.
+    casting : str, optional
+        The rule for casts. Default: ``"same_kind"``.
+
+    Returns
+    -------
+    {results}DistributedArray
+        Of the broadcast shape; a 0-d one that behaves as a number where NumPy returns a scalar.
+
+    Raises
+    ------
+    TypeError
+        There is no loop for the dtypes, or the rule forbids a cast.
+    ValueError
+        The shapes do not fit.
+
+    Notes
+    -----
+    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
+    """)
+
+
 class ufunc:
     """An element-wise function of distributed arrays, with the attributes and methods of ``numpy.ufunc``.
+
+    Parameters
+    ----------
+    numpys : numpy.ufunc
+        NumPy's function of the same name.
 
     Attributes
     ----------
@@ -63,15 +114,7 @@ class ufunc:
         self.__name__ = self.__qualname__ = numpys.__name__
         if numpys.nin in _SIGNATURES:
             self.__signature__ = _SIGNATURES[numpys.nin]
-        arguments = "x" if numpys.nin == 1 else ", ".join(f"x{i + 1}" for i in range(numpys.nin))
-        self.__doc__ = f"""Element-wise ``numpy.{numpys.__name__}({arguments})``, recorded and evaluated when its value is needed.
-
-    Takes and returns what NumPy's ufunc does: same dtypes, broadcasting, ``out=``, ``where=``, ``dtype=``, ``casting=``.
-
-    Notes
-    -----
-    Communication: none where the operands have one layout; otherwise what aligns them, when the value is needed.
-    """
+        self.__doc__ = _described(numpys)
 
     def __call__(self, *inputs: Any, out: Any = None, where: Any = True, **kwargs: Any) -> Any:
         numpys = self._numpys
@@ -101,28 +144,167 @@ class ufunc:
         initial: Any = NOTHING,
         where: Any = True,
     ) -> Any:
-        """The elements along axes folded into one. Communication: none, or running values; see :func:`distarray.sum`."""
+        """The elements along axes folded into one.
+
+        Parameters
+        ----------
+        array : array_like
+        axis : int or tuple of int, optional
+            The axes that are reduced; None: all.
+        dtype : dtype, optional
+            Of the computation and the result. Default: as NumPy's ufunc says.
+        out : DistributedArray or numpy.ndarray, optional
+            Where to put the result.
+        keepdims : bool
+            Keep the reduced axes, with length 1.
+        initial : scalar, optional
+            The value to begin with.
+        where : array_like of bool
+            The elements to include.
+
+        Returns
+        -------
+        DistributedArray
+
+        Raises
+        ------
+        ValueError
+            There is no element and no value to begin with.
+
+        Notes
+        -----
+        Communication: none for sums, products and extremes, whose results stay partial; other functions pass
+        running values along the
+        devices of a split axis.
+
+        Examples
+        --------
+        >>> import distarray as da
+        >>> with da.init(devices=2, kind="host"):
+        ...     da.add.reduce(da.arange(4)).get()
+        array(6)
+        """
         return reductions.reduce(self._numpys, asarray(array), axis, dtype, out, keepdims, initial, where)
 
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """The results of folding up to each element along an axis. Communication: as of :func:`distarray.cumsum`."""
+        """The results of folding up to each element along an axis.
+
+        Parameters
+        ----------
+        array : array_like
+        axis : int
+        dtype : dtype, optional
+            Of the computation and the result. Default: as NumPy's ufunc says.
+        out : DistributedArray or numpy.ndarray, optional
+            Where to put the result.
+
+        Returns
+        -------
+        DistributedArray
+            Of the shape of `array`.
+
+        Notes
+        -----
+        Communication: as of :func:`distarray.cumsum`.
+
+        Examples
+        --------
+        >>> import distarray as da
+        >>> with da.init(devices=2, kind="host"):
+        ...     da.maximum.accumulate(da.asarray([1, 3, 2])).tolist()
+        [1, 3, 3]
+        """
         return scans.accumulate(self._numpys, asarray(array), axis, dtype, out)
 
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """The elements between given indices along an axis folded. Communication: the slices that a device lacks."""
+        """The elements between given indices along an axis folded.
+
+        Parameters
+        ----------
+        array : array_like
+        indices : array_like of int
+            Where the slices begin: each ends at the next index, or holds one element where that is not greater.
+        axis : int
+        dtype : dtype, optional
+            Of the computation and the result. Default: as NumPy's ufunc says.
+        out : DistributedArray or numpy.ndarray, optional
+            Where to put the result.
+
+        Returns
+        -------
+        DistributedArray
+            With one element for each index along the axis.
+
+        Raises
+        ------
+        IndexError
+            An index is out of bounds.
+
+        Notes
+        -----
+        Communication: the slices that a device lacks.
+
+        Examples
+        --------
+        >>> import distarray as da
+        >>> with da.init(devices=2, kind="host"):
+        ...     da.add.reduceat(da.arange(6), [0, 2, 4]).tolist()
+        [1, 5, 9]
+        """
         return scans.reduceat(self._numpys, asarray(array), indices, axis, dtype, out)
 
     def at(self, a: Any, indices: Any, /, *b: Any) -> None:
         """Apply the function in place to the elements at `indices`, once for each time that an index stands there.
 
+        Parameters
+        ----------
+        a : DistributedArray or numpy.ndarray
+            Written to.
+        indices : int, slice, array_like, or tuple of them
+            As in ``a[indices]``.
+        *b : array_like
+            The second operand of a function of two.
+
         Notes
         -----
         Communication: the elements of a distributed `b` that the chunks lack; index arrays and masks are fetched.
+
+        Examples
+        --------
+        >>> import distarray as da
+        >>> with da.init(devices=2, kind="host"):
+        ...     x = da.zeros(3, int)
+        ...     da.add.at(x, [0, 0, 2], 1)
+        ...     x.tolist()
+        [2, 0, 1]
         """
         indexing.ufunc_at(self._numpys, a, indices, *b)
 
     def outer(self, A: Any, B: Any, /, **kwargs: Any) -> Any:
-        """The function of every element of `A` with every one of `B`. Communication: what broadcasting needs."""
+        """The function of every element of one array with every one of another.
+
+        Parameters
+        ----------
+        A, B : array_like
+        **kwargs : object
+            As for a call.
+
+        Returns
+        -------
+        DistributedArray
+            With the axes of `A`, then those of `B`.
+
+        Notes
+        -----
+        Communication: what broadcasting needs.
+
+        Examples
+        --------
+        >>> import distarray as da
+        >>> with da.init(devices=2, kind="host"):
+        ...     da.multiply.outer(da.arange(3), [1, 10]).tolist()
+        [[0, 0], [1, 10], [2, 20]]
+        """
         return ufuncs.outer(self._numpys, asarray(A), B, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -146,9 +328,15 @@ def frompyfunc(func: Any, /, nin: int, nout: int, **kwargs: Any) -> ufunc:
     Parameters
     ----------
     func : callable
+        Of scalars.
     nin, nout : int
+        How many scalars it takes and returns.
     **kwargs
         ``identity=``, as of ``numpy.frompyfunc``.
+
+    Returns
+    -------
+    ufunc
 
     Raises
     ------

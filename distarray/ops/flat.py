@@ -14,8 +14,9 @@ from distarray.array.state import DistributedArray, copy_array
 from distarray.ops.convert import asarray
 from distarray.ops.joining import concatenate
 from distarray.ops.manipulation import broadcast_to
+from distarray.ops.placing import put
 from distarray.ops.reshaping import flatten, ravel, reshape
-from distarray.ops.taking import put, take
+from distarray.ops.taking import take
 
 __all__ = ["broadcast", "ndenumerate"]
 
@@ -183,9 +184,20 @@ def set_flat(x: DistributedArray, value: Any) -> None:
 class ndenumerate:
     """Pairs of an index and the element there, in C order, as ``numpy.ndenumerate``.
 
+    Parameters
+    ----------
+    arr : array_like
+
     Notes
     -----
     Communication: the elements to every process, 65,536 at a time.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     list(da.ndenumerate(da.asarray([[5, 6]])))
+    [((0, 0), np.int64(5)), ((0, 1), np.int64(6))]
     """
 
     def __init__(self, arr: Any) -> None:
@@ -203,6 +215,10 @@ class ndenumerate:
 class broadcast:
     """Arrays broadcast against each other: their common shape, and tuples of their elements.
 
+    Parameters
+    ----------
+    *args : array_like
+
     Attributes
     ----------
     shape : tuple of int
@@ -214,6 +230,13 @@ class broadcast:
     Notes
     -----
     Communication: none; iterating brings the elements to every process.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.broadcast(da.ones((2, 1)), da.ones(3)).shape
+    (2, 3)
     """
 
     def __init__(self, *args: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import DTypeLike, LayoutLike
+from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray
@@ -16,7 +17,7 @@ from distarray.devices import Device
 from distarray.errors import UnsupportedError
 from distarray.geometry import Region
 from distarray.ops.convert import asarray
-from distarray.ops.creation import arange, linspace, ones
+from distarray.ops.creation import arange, empty, linspace, ones
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.ops.joining import concatenate
 from distarray.ops.manipulation import expand_dims
@@ -43,6 +44,7 @@ def _lattice(
     return generate(*placement(whole, dtype, layout, device), dtype, make, "a grid")
 
 
+@described_as(empty)
 def indices(
     dimensions: Any, dtype: DTypeLike = int, sparse: bool = False, *, layout: LayoutLike = None, device: Any = None
 ) -> Any:
@@ -51,11 +53,18 @@ def indices(
     Parameters
     ----------
     dimensions : sequence of int
+        The grid's shape.
     dtype : dtype
+        Of the indices.
     sparse : bool
         Return a tuple of arrays that broadcast to the grid.
-    layout, device
-        As for :func:`empty`, of the result with its first axis.
+    layout : specification, dict, IndexMap or Layout, optional
+        Of the result with its first axis. Default: blocks of rows; small arrays are replicated.
+
+    Returns
+    -------
+    DistributedArray, or tuple of DistributedArray
+        With the number of axes as the first length.
 
     Notes
     -----
@@ -216,10 +225,30 @@ c_ = _Join("c_", -1, 2, 0)
 
 
 def mask_indices(n: int, mask_func: Any, k: Any = 0) -> tuple[DistributedArray, ...]:
-    """Where a function such as :func:`triu` leaves ones in an n × n matrix; see :func:`nonzero`.
+    """Where a function such as :func:`triu` leaves ones in an n × n matrix.
+
+    Parameters
+    ----------
+    n : int
+    mask_func : callable
+        Called as ``mask_func(matrix, k)``.
+    k : object
+        Passed to `mask_func`.
+
+    Returns
+    -------
+    tuple of DistributedArray
+        As of :func:`nonzero`.
 
     Notes
     -----
     Communication: the numbers of the elements found.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [i.tolist() for i in da.mask_indices(2, da.triu)]
+    [[0, 0, 1], [0, 1, 1]]
     """
     return nonzero(mask_func(ones((n, n), int), k) != 0)

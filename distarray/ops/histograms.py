@@ -15,6 +15,7 @@ import numpy as np
 
 from distarray.algorithms.folds import run_tasks
 from distarray.algorithms.local import aligned, counted, everywhere, told
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
@@ -183,10 +184,32 @@ def _sample(a: Any, *others: Any) -> DistributedArray:
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> DistributedArray:
     """The edges that :func:`histogram` would use.
 
+    Parameters
+    ----------
+    a : array_like
+        Of any shape.
+    bins : int, sequence of scalar, or str
+        How many of equal width; or their edges; or the name of one of NumPy's estimators.
+    range : pair of float, optional
+        The outer edges. Default: the extremes.
+    weights : array_like, optional
+        Of the shape of `a`; only checked.
+
+    Returns
+    -------
+    DistributedArray
+
     Notes
     -----
     Communication: the extremes, where `range` is not given; with an estimator's name what it needs, which is that of
     :func:`percentile` for "fd" and "auto", and of 100 histograms or more for "stone".
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.histogram_bin_edges(da.arange(5), 2).tolist()
+    [0.0, 2.0, 4.0]
     """
     x = _flat(_sample(a, weights))
     if weights is not None:
@@ -227,7 +250,10 @@ def histogram(
 
     Returns
     -------
-    hist, bin_edges : DistributedArray
+    hist : DistributedArray
+        Of ``int64``; with weights of their dtype, with `density` of ``float64``.
+    bin_edges : DistributedArray
+        One more than there are bins.
 
     Raises
     ------
@@ -281,8 +307,11 @@ def histogramdd(
     bins : int, sequence of int, or sequence of arrays
         For each dimension, or for all.
     range : sequence of pairs, optional
+        The outer edges of each dimension. Default: the extremes.
     density : bool, optional
-    weights : array_like of N, optional
+        The probability density instead of counts.
+    weights : array_like, optional
+        Of N elements: what each point counts.
 
     Returns
     -------
@@ -295,6 +324,14 @@ def histogramdd(
     in SUM mode.
 
     Memory on each device: one whole array of counts.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     counts, edges = da.histogramdd(da.asarray([[0.0, 0.0], [1.0, 1.0]]), bins=2)
+    ...     counts.tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
     if isinstance(sample, (DistributedArray, np.ndarray)):
         columns = [asarray(sample)]
@@ -369,14 +406,36 @@ def _grid_edges(i: int, column: DistributedArray, bins: Any, range: Any) -> Any:
 
 
 @implements(np.histogram2d)
+@described_as(histogramdd)
 def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> tuple[DistributedArray, DistributedArray, DistributedArray]:
-    """How many points (x, y) lie in each of a grid of bins; arguments as for :func:`histogramdd`.
+    """How many points (x, y) lie in each of a grid of bins.
+
+    Parameters
+    ----------
+    x, y : array_like
+        Of one length.
+    bins : int, pair of int, array_like, or pair of array_like
+        How many for each dimension, or for both; or their edges.
+
+    Returns
+    -------
+    hist : DistributedArray
+        Of ``float64`` and two axes.
+    x_edges, y_edges : DistributedArray
+        Of ``float64``, or as they were given.
 
     Notes
     -----
     Communication: as of :func:`histogramdd`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.histogram2d(da.asarray([0, 1, 1]), [0, 1, 1], bins=2)[0].tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
     """
     if len(x) != len(y):
         raise ValueError("x and y must have the same length.")
@@ -405,6 +464,11 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> DistributedA
         Of the shape of `x`: what each element counts; the result is then ``float64``.
     minlength : int, optional
         The least length of the result.
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis: ``int64``, or ``float64`` with weights.
 
     Raises
     ------
@@ -484,10 +548,16 @@ def digitize(x: Any, bins: Any, right: bool = False) -> DistributedArray:
     Parameters
     ----------
     x : array_like
+        Real, of any shape.
     bins : array_like
         Edges of one axis, ascending or descending.
     right : bool
         Whether a bin holds its right edge, instead of its left one.
+
+    Returns
+    -------
+    DistributedArray
+        Of ``int64``, in the shape of `x`; 0 before all bins, their number behind.
 
     Raises
     ------
@@ -499,6 +569,13 @@ def digitize(x: Any, bins: Any, right: bool = False) -> DistributedArray:
     Notes
     -----
     Communication: whether the edges are in order; then that of :func:`searchsorted`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.digitize(da.asarray([0.5, 2.5]), [0, 1, 2]).tolist()
+    [1, 3]
     """
     context = same_context([a for a in (x, bins) if isinstance(a, DistributedArray)])
     a: DistributedArray = as_array(context, x)

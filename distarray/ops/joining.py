@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -138,9 +139,13 @@ def concatenate(
     out : DistributedArray or numpy.ndarray, optional
         Where to put the result.
     dtype : dtype, optional
-        Of the result, not together with `out`.
-    casting : str
-        Default ``"same_kind"``.
+        Of the result, not together with `out`. Default: NumPy's common dtype.
+    casting : str, optional
+        The rule by which dtypes are converted. Default: ``"same_kind"``.
+
+    Returns
+    -------
+    DistributedArray
 
     Raises
     ------
@@ -206,14 +211,31 @@ def concatenate(
     return out
 
 
+@described_as(concatenate)
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
     """The standard's name of :func:`concatenate`."""
     return concatenate(arrays, axis)
 
 
 @implements(np.stack)
+@described_as(concatenate)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: DTypeLike = None, casting: str | None = None) -> Any:
-    """Arrays of one shape joined along a new axis; see :func:`concatenate`."""
+    """Arrays of one shape joined along a new axis.
+
+    Parameters
+    ----------
+    arrays : sequence of array_like
+        Of one shape.
+    axis : int
+        The new axis in the result.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.stack([da.arange(2), [5, 6]], axis=1).tolist()
+    [[0, 5], [1, 6]]
+    """
     given = list(arrays)
     if not given:
         raise ValueError("need at least one array to stack")
@@ -230,34 +252,104 @@ def _listed(found: Any) -> list[DistributedArray]:
 
 
 @implements(np.vstack)
+@described_as(concatenate)
 def vstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
-    """Arrays joined along the first axis, those with one axis as rows; see :func:`concatenate`."""
+    """Arrays joined along the first axis, those with one axis as rows.
+
+    Parameters
+    ----------
+    tup : sequence of array_like
+        Equal shapes except along the first axis.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.vstack([da.arange(2), [[5, 6]]]).tolist()
+    [[0, 1], [5, 6]]
+    """
     return concatenate(_listed(atleast_2d(*tup)), 0, None, dtype, casting)
 
 
 @implements(np.hstack)
+@described_as(concatenate)
 def hstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
-    """Arrays joined along the second axis, those with one axis along it; see :func:`concatenate`."""
+    """Arrays joined along the second axis, those with one axis along it.
+
+    Parameters
+    ----------
+    tup : sequence of array_like
+        Equal shapes except along the second axis.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.hstack([da.arange(2), [5, 6]]).tolist()
+    [0, 1, 5, 6]
+    """
     arrays = _listed(atleast_1d(*tup))
     return concatenate(arrays, 0 if arrays and arrays[0].ndim == 1 else 1, None, dtype, casting)
 
 
 @implements(np.dstack)
+@described_as(concatenate)
 def dstack(tup: Any) -> Any:
-    """Arrays joined along the third axis; see :func:`concatenate`."""
+    """Arrays joined along the third axis, which those with fewer axes get.
+
+    Parameters
+    ----------
+    tup : sequence of array_like
+        Equal shapes except along the third axis.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.dstack([da.arange(2), [5, 6]]).tolist()
+    [[[0, 5], [1, 6]]]
+    """
     return concatenate(_listed(atleast_3d(*tup)), 2)
 
 
 @implements(np.column_stack)
+@described_as(concatenate)
 def column_stack(tup: Any) -> Any:
-    """Arrays joined along the second axis, those with one axis as columns; see :func:`concatenate`."""
+    """Arrays joined along the second axis, those with one axis as columns.
+
+    Parameters
+    ----------
+    tup : sequence of array_like
+        Equal shapes except along the second axis.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.column_stack([da.arange(2), [5, 6]]).tolist()
+    [[0, 5], [1, 6]]
+    """
     arrays = [asarray(a) for a in tup]
     return concatenate([x if x.ndim >= 2 else expand_dims(atleast_1d(x), 1) for x in arrays], 1)
 
 
 @implements(np.block)
+@described_as(concatenate)
 def block(arrays: Any) -> DistributedArray:
-    """An array from nested lists of blocks; the innermost are joined along the last axis. See :func:`concatenate`."""
+    """An array from nested lists of blocks; the innermost are joined along the last axis.
+
+    Parameters
+    ----------
+    arrays : nested list of array_like
+        Lists of one depth.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.block([[da.eye(1), 2], [3, 4]]).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
 
     def depth(item: Any) -> int:
         if isinstance(item, tuple):
@@ -290,8 +382,25 @@ def block(arrays: Any) -> DistributedArray:
 
 
 @implements(np.append)
+@described_as(concatenate)
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """`values` joined to the end of `arr`, both flattened without an `axis`; see :func:`concatenate`."""
+    """An array's elements with others behind them, both flattened without an `axis`.
+
+    Parameters
+    ----------
+    arr : array_like
+    values : array_like
+        Of the shape of `arr` except along `axis`.
+    axis : int, optional
+        Default: both are flattened.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.append(da.arange(2), [5, 6]).tolist()
+    [0, 1, 5, 6]
+    """
     return concatenate((asarray(arr), asarray(values)), axis)
 
 
@@ -300,7 +409,35 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 @implements(np.tile)
 def tile(A: Any, reps: Any) -> DistributedArray:
-    """The array repeated along each axis, as :func:`concatenate` joins it."""
+    """The array repeated along each axis.
+
+    Parameters
+    ----------
+    A : array_like
+    reps : int or sequence of int
+        How often along each axis, the last axis last.
+
+    Returns
+    -------
+    DistributedArray
+        A copy.
+
+    Raises
+    ------
+    ValueError
+        A number is negative.
+
+    Notes
+    -----
+    Communication: as of :func:`concatenate`, once for each doubling.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.tile(da.arange(2), (2, 2)).tolist()
+    [[0, 1, 0, 1], [0, 1, 0, 1]]
+    """
     try:
         counts = tuple([operator.index(n) for n in reps])
     except TypeError:
@@ -338,11 +475,30 @@ def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> DistributedAr
     repeats : int or array of int
         How often, for all elements or for each along the axis.
     axis : int, optional
+        Default: of the flattened array.
+
+    Returns
+    -------
+    DistributedArray
+
+    Raises
+    ------
+    ValueError
+        Numbers are negative, or not as many as there are elements along the axis.
+    TypeError
+        Numbers are no integers.
 
     Notes
     -----
     Communication: none where each chunk's part of the axis is contiguous; otherwise each element moves once into blocks.
     Distributed `repeats` are read, since they decide the shape.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.repeat(da.arange(3), [1, 0, 2]).tolist()
+    [0, 2, 2]
     """
     x = asarray(a)
     axis = None if axis is None else normalize_axis_index(operator.index(axis), max(x.ndim, 1))
@@ -400,9 +556,28 @@ def _counts(repeats: Any, n: int) -> list[int]:
 def roll(a: ArrayLike, shift: Any, axis: Axis = None) -> DistributedArray:
     """Elements shifted along axes, or through the flattened array; those that leave come in at the other end.
 
+    Parameters
+    ----------
+    a : array_like
+    shift : int or tuple of int
+        How far, along each axis.
+    axis : int or tuple of int, optional
+        Default: through the flattened array.
+
+    Returns
+    -------
+    DistributedArray
+
     Notes
     -----
     Communication: the elements that change their device. The result has the array's layout.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.roll(da.arange(5), 2).tolist()
+    [3, 4, 0, 1, 2]
     """
     x = asarray(a)
     if axis is None:

@@ -134,7 +134,27 @@ def set_writable(x: DistributedArray, value: bool) -> None:
 
 
 def set_flags(x: DistributedArray, write: Any = None, align: Any = None, uic: Any = None) -> None:
-    """``x.setflags(write, align, uic)``."""
+    """Set whether the array may be written to.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    write : bool, optional
+        Default: as it is.
+    align : bool, optional
+        Has no effect: chunks are aligned.
+    uic : bool, optional
+        Only False.
+
+    Raises
+    ------
+    ValueError
+        ``write=True`` of a copy that stands for a view of NumPy's, or of a broadcast array; ``uic=True``.
+
+    Notes
+    -----
+    Communication: none.
+    """
     if uic:
         raise ValueError("cannot set WRITEBACKIFCOPY flag to True")
     if write is not None:
@@ -142,7 +162,25 @@ def set_flags(x: DistributedArray, write: Any = None, align: Any = None, uic: An
 
 
 def resize(x: DistributedArray, *new_shape: Any, refcheck: bool = True) -> None:
-    """``x.resize(shape)``, in place: the elements in C order, cut off or followed by zeros."""
+    """Change the shape in place, by cutting elements off at the end or adding zeros, in C order.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    *new_shape : int, or one sequence of int
+        Default: the shape as it is.
+    refcheck : bool
+        Has no effect: views keep the old shape.
+
+    Raises
+    ------
+    ValueError
+        The array is a view or read-only, or a length is negative.
+
+    Notes
+    -----
+    Communication: what joins the zeros to the array, or makes the new shape.
+    """
     if len(new_shape) == 1 and (new_shape[0] is None or not isinstance(new_shape[0], (int, np.integer))):
         shape = x.shape if new_shape[0] is None else tuple([operator.index(n) for n in new_shape[0]])
     else:
@@ -165,7 +203,23 @@ def resize(x: DistributedArray, *new_shape: Any, refcheck: bool = True) -> None:
 
 
 def byteswap(x: DistributedArray, inplace: bool = False) -> DistributedArray:
-    """The elements with the order of their bytes reversed, in a new array of the same dtype, or in place."""
+    """The elements with the order of their bytes reversed, in the same dtype.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    inplace : bool
+        Write them to the array itself.
+
+    Returns
+    -------
+    DistributedArray
+        A new array, or the array itself with `inplace`.
+
+    Notes
+    -----
+    Communication: none; partial values are resolved first.
+    """
     unit = x.itemsize // 2 if x.dtype.kind == "c" else x.itemsize
     source = x._operand("byteswap")
     chunks = allocate(x._context, source.layout, x.dtype, label="byteswap")
@@ -184,7 +238,31 @@ def byteswap(x: DistributedArray, inplace: bool = False) -> DistributedArray:
 
 
 def view(x: DistributedArray, dtype: Any = None, type: Any = None) -> DistributedArray:
-    """``x.view(dtype)``: a view, or for another dtype a read-only copy of the bytes."""
+    """A view of the array, or for another dtype a read-only copy of its bytes.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    dtype : dtype, optional
+        Default: the array's.
+    type : type, optional
+        None but the array's own class.
+
+    Returns
+    -------
+    DistributedArray
+
+    Raises
+    ------
+    ValueError
+        The dtype has another size, and the last axis, or a chunk of it, does not hold whole elements of it.
+    UnsupportedError
+        Another class is asked for.
+
+    Notes
+    -----
+    Communication: none; partial values are resolved first.
+    """
     if inspect.isclass(dtype) and issubclass(dtype, (DistributedArray, np.ndarray)):
         dtype, type = None, dtype
     if type is not None and type is not DistributedArray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
@@ -36,6 +37,7 @@ def without_nan(x: DistributedArray, value: Any) -> DistributedArray:
 
 
 @implements(np.nansum)
+@described_as(reductions.sum)
 def nansum(
     a: Any,
     axis: Any = None,
@@ -45,7 +47,7 @@ def nansum(
     initial: Any = NOTHING,
     where: Any = NOTHING,
 ) -> Any:
-    """Sum of the elements that are not NaN along axes; 0 where there is none. Arguments as for :func:`sum`.
+    """Sum of the elements that are not NaN along axes; 0 where there is none.
 
     Notes
     -----
@@ -65,6 +67,7 @@ def nansum(
 
 
 @implements(np.nanprod)
+@described_as(reductions.prod)
 def nanprod(
     a: Any,
     axis: Any = None,
@@ -74,11 +77,18 @@ def nanprod(
     initial: Any = NOTHING,
     where: Any = NOTHING,
 ) -> Any:
-    """Product of the elements that are not NaN along axes; 1 where there is none. Arguments as for :func:`sum`.
+    """Product of the elements that are not NaN along axes; 1 where there is none.
 
     Notes
     -----
     Communication: none. Where an axis is split over devices, the result stays in PROD mode.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.nanprod(da.asarray([2.0, np.nan, 3.0])))
+    6.0
     """
     x = asarray(a)
     return reductions.prod(without_nan(x, 1) if holds_nan(x.dtype) else x, axis, dtype, out, keepdims, initial, where)
@@ -112,10 +122,16 @@ _where = where
 
 
 @implements(np.nanmin)
+@described_as(reductions.min)
 def nanmin(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
 ) -> Any:
-    """Smallest element that is not NaN along axes; arguments as for :func:`sum`.
+    """Smallest element that is not NaN along axes.
+
+    Returns
+    -------
+    DistributedArray
+        NaN where a line holds nothing else.
 
     Warns
     -----
@@ -125,19 +141,34 @@ def nanmin(
     Notes
     -----
     Communication: the result is brought together, to see whether some of it has to be NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.nanmin(da.asarray([2.0, np.nan, 3.0])))
+    2.0
     """
     return _least(reductions.min, np.inf, a, axis, out, keepdims, initial, where)
 
 
 @implements(np.nanmax)
+@described_as(nanmin)
 def nanmax(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
 ) -> Any:
-    """Largest element that is not NaN along axes; as :func:`nanmin`.
+    """Largest element that is not NaN along axes.
 
     Notes
     -----
     Communication: the result is brought together, to see whether some of it has to be NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.nanmax(da.asarray([2.0, np.nan, 3.0])))
+    3.0
     """
     return _least(reductions.max, -np.inf, a, axis, out, keepdims, initial, where)
 
@@ -152,8 +183,9 @@ def _best(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: An
 
 
 @implements(np.nanargmin)
+@described_as(argmin)
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
-    """Position of the smallest element that is not NaN; arguments as for :func:`argmin`.
+    """Position of the smallest element that is not NaN.
 
     Raises
     ------
@@ -163,13 +195,21 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTH
     Notes
     -----
     Communication: of :func:`argmin`, and whether there are lines of NaN alone.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.nanargmin(da.asarray([2.0, np.nan, 1.0])))
+    2
     """
     return _best(argmin, np.inf, a, axis, out, keepdims)
 
 
 @implements(np.nanargmax)
+@described_as(argmax)
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
-    """Position of the largest element that is not NaN; arguments as for :func:`argmax`.
+    """Position of the largest element that is not NaN.
 
     Raises
     ------
@@ -179,29 +219,52 @@ def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTH
     Notes
     -----
     Communication: of :func:`argmax`, and whether there are lines of NaN alone.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.nanargmax(da.asarray([2.0, np.nan, 1.0])))
+    0
     """
     return _best(argmax, -np.inf, a, axis, out, keepdims)
 
 
 @implements(np.nancumsum)
+@described_as(cumsum)
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running sums along an axis with NaN as 0; arguments as for :func:`cumsum`.
+    """Running sums along an axis, with NaN as 0.
 
     Notes
     -----
     Communication: as of :func:`cumsum`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.nancumsum(da.asarray([2.0, np.nan, 1.0])).tolist()
+    [2.0, 2.0, 3.0]
     """
     x = asarray(a)
     return cumsum(without_nan(x, 0) if holds_nan(x.dtype) else x, axis, dtype, out)
 
 
 @implements(np.nancumprod)
+@described_as(cumprod)
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """Running products along an axis with NaN as 1; arguments as for :func:`cumprod`.
+    """Running products along an axis, with NaN as 1.
 
     Notes
     -----
     Communication: as of :func:`cumprod`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.nancumprod(da.asarray([2.0, np.nan, 3.0])).tolist()
+    [2.0, 2.0, 6.0]
     """
     x = asarray(a)
     return cumprod(without_nan(x, 1) if holds_nan(x.dtype) else x, axis, dtype, out)
@@ -222,10 +285,16 @@ def _over(total: Any, count: Any) -> Any:
 
 
 @implements(np.nanmean)
+@described_as(reductions.mean)
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
 ) -> Any:
-    """Mean of the elements that are not NaN along axes; arguments as for :func:`mean`.
+    """Mean of the elements that are not NaN along axes.
+
+    Raises
+    ------
+    TypeError
+        `dtype` or `out` holds no NaN, and the array may.
 
     Warns
     -----
@@ -237,6 +306,13 @@ def nanmean(
     Communication: the counts of elements are brought together; partial sums at the demand, with the size of the result.
 
     Memory on each device: one array of the size of its part.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.nanmean(da.asarray([2.0, np.nan, 3.0])))
+    2.5
     """
     x = asarray(a)
     if not holds_nan(x.dtype):
@@ -286,6 +362,7 @@ def _nanvar(
 
 
 @implements(np.nanvar)
+@described_as(reductions.var)
 def nanvar(
     a: Any,
     axis: Any = None,
@@ -298,7 +375,14 @@ def nanvar(
     mean: Any = NOTHING,
     correction: Any = NOTHING,
 ) -> Any:
-    """Variance of the elements that are not NaN along axes; arguments as for :func:`var`.
+    """Variance of the elements that are not NaN along axes.
+
+    Raises
+    ------
+    TypeError
+        `dtype` or `out` holds no NaN, and the array may.
+    ValueError
+        Both `ddof` and `correction`.
 
     Warns
     -----
@@ -310,6 +394,13 @@ def nanvar(
     Communication: the means and the counts of elements are brought together; partial sums at the demand.
 
     Memory on each device: two arrays of the size of its part.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.nanvar(da.asarray([2.0, np.nan, 4.0])))
+    1.0
     """
     x = asarray(a)
     if not holds_nan(x.dtype):
@@ -319,6 +410,7 @@ def nanvar(
 
 
 @implements(np.nanstd)
+@described_as(nanvar)
 def nanstd(
     a: Any,
     axis: Any = None,
@@ -331,11 +423,18 @@ def nanstd(
     mean: Any = NOTHING,
     correction: Any = NOTHING,
 ) -> Any:
-    """Standard deviation of the elements that are not NaN along axes; as :func:`nanvar`.
+    """Standard deviation of the elements that are not NaN along axes.
 
     Notes
     -----
     Communication: as of :func:`nanvar`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.nanstd(da.asarray([2.0, np.nan, 4.0])))
+    1.0
     """
     x = asarray(a)
     if not holds_nan(x.dtype):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.local import mapped
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
@@ -26,13 +27,55 @@ __all__ = [
 
 @implements(np.isreal)
 def isreal(x: Any) -> DistributedArray:
-    """Where elements have no imaginary part. Communication: none."""
+    """Where elements have no imaginary part.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    DistributedArray
+        Of bool.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.isreal(da.asarray([1.0, 2j])).tolist()
+    [True, False]
+    """
     return asarray(x).imag == 0
 
 
 @implements(np.iscomplex)
 def iscomplex(x: Any) -> DistributedArray:
-    """Where elements have an imaginary part. Communication: none."""
+    """Where elements have an imaginary part.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    DistributedArray
+        Of bool.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.iscomplex(da.asarray([1.0, 2j])).tolist()
+    [False, True]
+    """
     array = asarray(x)
     return array.imag != 0 if array.dtype.kind == "c" else zeros_like(array, dtype=bool)
 
@@ -54,24 +97,68 @@ def _infinite(x: Any, out: Any, negative: bool) -> Any:
 
 @implements(np.isposinf)
 def isposinf(x: Any, out: Any = None) -> Any:
-    """Where elements are +inf. Communication: none.
+    """Where elements are +inf.
+
+    Parameters
+    ----------
+    x : array_like
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+        Of bool.
 
     Raises
     ------
     TypeError
         The array is complex.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.isposinf(da.asarray([1.0, np.inf, -np.inf])).tolist()
+    [False, True, False]
     """
     return _infinite(x, out, False)
 
 
 @implements(np.isneginf)
 def isneginf(x: Any, out: Any = None) -> Any:
-    """Where elements are −inf. Communication: none.
+    """Where elements are −inf.
+
+    Parameters
+    ----------
+    x : array_like
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+        Of bool.
 
     Raises
     ------
     TypeError
         The array is complex.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.isneginf(da.asarray([1.0, np.inf, -np.inf])).tolist()
+    [False, False, True]
     """
     return _infinite(x, out, True)
 
@@ -87,6 +174,11 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         False: in place.
     nan, posinf, neginf : scalar or array_like, optional
         What replaces them. Default: 0, and the largest and least finite numbers.
+
+    Returns
+    -------
+    DistributedArray
+        `x` itself with ``copy=False``.
 
     Notes
     -----
@@ -125,9 +217,26 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 def real_if_close(a: Any, tol: Any = 100) -> DistributedArray:
     """The real part of a complex array all of whose imaginary parts are near zero; else the array.
 
+    Parameters
+    ----------
+    a : array_like
+    tol : float
+        How near is near: so many times the dtype's epsilon where `tol` is above 1, else `tol` itself.
+
+    Returns
+    -------
+    DistributedArray
+
     Notes
     -----
     Communication: whether all are near zero.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.real_if_close(da.asarray([1 + 1e-17j])).tolist()
+    [1.0]
     """
     array = asarray(a)
     if array.dtype.kind != "c":
@@ -138,13 +247,55 @@ def real_if_close(a: Any, tol: Any = 100) -> DistributedArray:
 
 @implements(np.fix)
 def fix(x: Any, out: Any = None) -> Any:
-    """Elements rounded toward zero. Communication: none."""
+    """Elements rounded toward zero.
+
+    Parameters
+    ----------
+    x : array_like
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fix(da.asarray([1.7, -1.7])).tolist()
+    [1.0, -1.0]
+    """
     return np.trunc(asarray(x), out=out)
 
 
 @implements(np.sinc)
 def sinc(x: Any) -> DistributedArray:
-    """sin(πx) / (πx). Communication: none."""
+    """The function sin(πx) / (πx), 1 at 0.
+
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.sinc(da.asarray([0.0, 0.5])).round(3).tolist()
+    [1.0, 0.637]
+    """
     angle = np.pi * asarray(x)
     tiny = np.finfo(angle.dtype).eps if angle.dtype.kind == "f" else 1e-20
     angle = where(angle, angle, angle.dtype.type(tiny))
@@ -155,6 +306,15 @@ def sinc(x: Any) -> DistributedArray:
 def i0(x: Any) -> DistributedArray:
     """Modified Bessel function of the first kind, order 0.
 
+    Parameters
+    ----------
+    x : array_like
+        Real.
+
+    Returns
+    -------
+    DistributedArray
+
     Raises
     ------
     TypeError
@@ -163,6 +323,13 @@ def i0(x: Any) -> DistributedArray:
     Notes
     -----
     Communication: none; evaluated at the call.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.i0(da.asarray([0.0, 1.0])).round(3).tolist()
+    [1.0, 1.266]
     """
     array = asarray(x)
     if array.dtype.kind == "c":
@@ -190,14 +357,46 @@ def _share(a: Any, b: Any) -> bool:
 
 @implements(np.shares_memory)
 def shares_memory(a: Any, b: Any, /, max_work: int = -1) -> bool:
-    """Whether a write to one array shows in the other: both are views of one, and show an element in common.
+    """Whether a write to one array shows in the other.
 
     Views of reshaped arrays count as sharing where they might. Communication: none.
+
+    Both are then views of one array, and show an element in common. Views of reshaped arrays count as sharing where
+    they
+    might.
+
+    Parameters
+    ----------
+    a, b : array_like
+    max_work : int
+        Accepted for NumPy's sake.
+
+    Returns
+    -------
+    bool
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(4)
+    ...     da.shares_memory(x, x[1:]), da.shares_memory(x[:2], x[2:])
+    (True, False)
     """
     return _share(a, b)
 
 
 @implements(np.may_share_memory)
+@described_as(shares_memory)
 def may_share_memory(a: Any, b: Any, /, max_work: int = 0) -> bool:
-    """As :func:`shares_memory`. Communication: none."""
+    """The same as :func:`shares_memory`.
+
+    Notes
+    -----
+    Communication: none.
+    """
     return _share(a, b)

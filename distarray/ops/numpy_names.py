@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.polynomial
 
+from distarray.array.documented import described_as
 from distarray.array.state import DistributedArray
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -73,26 +74,70 @@ ndarray = DistributedArray
 row_stack = vstack
 
 
+@described_as(asarray)
 def asanyarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None
 ) -> DistributedArray:
-    """As :func:`asarray`: there are no subclasses. Communication: none."""
+    """The same as :func:`asarray`: there are no subclasses.
+
+    Parameters
+    ----------
+    a : array_like
+
+    Notes
+    -----
+    Communication: none.
+    """
     return asarray(a, dtype=dtype, device=device, copy=copy)
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> DistributedArray:
-    """As :func:`asarray`, with at least one axis; chunks are contiguous as they are. Communication: none."""
+    """The same as :func:`asarray`, with at least one axis; chunks are contiguous as they are.
+
+    Parameters
+    ----------
+    a : array_like
+    dtype : dtype, optional
+        Default: as NumPy infers it.
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.ascontiguousarray(5).shape
+    (1,)
+    """
     x = asarray(a, dtype=dtype)
     return x if x.ndim else x.reshape(1)
 
 
+@described_as(ascontiguousarray)
 def asfortranarray(a: Any, dtype: Any = None) -> DistributedArray:
-    """As :func:`asarray`: how chunks lie in memory is not the program's matter. Communication: none."""
+    """The same as :func:`asarray`: how chunks lie in memory is not the program's matter.
+
+    Notes
+    -----
+    Communication: none.
+    """
     return asarray(a, dtype=dtype)
 
 
+@described_as(ascontiguousarray)
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> DistributedArray:
-    """As :func:`asarray`, and refused where an element is infinite or NaN.
+    """The same as :func:`asarray`, refused where an element is infinite or NaN.
+
+    Parameters
+    ----------
+    order : str, optional
+        Accepted for NumPy's sake: chunks are C-contiguous.
 
     Raises
     ------
@@ -110,7 +155,19 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Distribut
 
 
 def require(a: Any, dtype: Any = None, requirements: Any = None) -> DistributedArray:
-    """As :func:`asarray`, a copy where the array must own its memory or be writable and does not or is not.
+    """The same as :func:`asarray`, or a copy where requirements ask for one.
+
+    Parameters
+    ----------
+    a : array_like
+    dtype : dtype, optional
+        Default: as NumPy infers it.
+    requirements : str or list of str, optional
+        Of NumPy's: a copy is made where the array must own its memory or be writable, and does not or is not.
+
+    Returns
+    -------
+    DistributedArray
 
     Raises
     ------
@@ -120,6 +177,14 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> DistributedA
     Notes
     -----
     Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(4)
+    ...     da.require(x[1:], requirements="O").base is None
+    True
     """
     listed: Any = [requirements] if isinstance(requirements, str) else list(requirements or ())
     np.require(0, None, listed)  # NumPy checks them

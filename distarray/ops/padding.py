@@ -66,11 +66,12 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Di
     array : array_like
     pad_width : int, pair, one pair for each axis, or dict
         How wide it is before and behind each axis.
-    mode : {"constant", "edge", "empty", "linear_ramp", "maximum", "mean", "median", "minimum", "reflect", "symmetric", "wrap"} \
-or callable
-        What stands in it. A function gets each line as a NumPy array and writes its ends, as NumPy says.
-    constant_values, end_values, stat_length, reflect_type
-        As for :func:`numpy.pad`.
+    mode : str or callable
+        What stands in it: "constant", "edge", "empty", "linear_ramp", "maximum", "mean", "median", "minimum", "reflect",
+        "symmetric" or "wrap". A function gets each line as a NumPy array and writes its ends, as NumPy says.
+    **kwargs : object
+        `constant_values`, `end_values`, `stat_length` or `reflect_type`, as the mode needs, as for :func:`numpy.pad`; what a
+        function takes.
 
     Returns
     -------

@@ -174,6 +174,10 @@ def from_local_chunks(
         How overlapping chunks combine. In REPLICA, overlapping chunks must be equal; they are not compared, and a process
         gives a region once. In the other modes chunks of one region that come to one device are folded there.
 
+    Returns
+    -------
+    DistributedArray
+
     Raises
     ------
     ValueError

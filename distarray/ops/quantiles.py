@@ -14,7 +14,9 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.algorithms.local import at, mapped, whole_along
+from distarray.algorithms.quantile_positions import POSITIONS, between, places
 from distarray.algorithms.selection import candidates, selected
+from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.place import host_values
 from distarray.array.shapes import fits
@@ -35,70 +37,6 @@ from distarray.ops.statistics import fitting_weights
 from distarray.ops.taking import take_along_axis
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
-
-
-# --- which elements, and how far between them -------------------------------------------------------------------------
-
-
-def _discrete(index: Any, at_previous: Callable[[Any, Any], Any], lib: Any) -> Any:
-    """The whole position of a discontinuous method: the next one, or the previous one where the method says so."""
-    previous = lib.floor(index)
-    chosen = lib.where(at_previous(index - previous, index), previous, previous + 1).astype(np.intp)
-    return lib.maximum(chosen, 0)
-
-
-def _continuous(alpha: float, beta: float) -> Callable[[Any, Any, Any], Any]:
-    return lambda n, q, lib: n * q + (alpha + q * (1 - alpha - beta)) - 1
-
-
-_POSITIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "inverted_cdf": lambda n, q, lib: _discrete(n * q - 1, lambda gamma, _: gamma == 0, lib),
-    "averaged_inverted_cdf": lambda n, q, lib: n * q - 1,
-    "closest_observation": lambda n, q, lib: _discrete(
-        n * q - 1 - 0.5, lambda gamma, index: (gamma == 0) & (lib.floor(index) % 2 == 1), lib
-    ),
-    "interpolated_inverted_cdf": _continuous(0, 1),
-    "hazen": _continuous(0.5, 0.5),
-    "weibull": _continuous(0, 0),
-    "linear": lambda n, q, lib: (n - 1) * q,
-    "median_unbiased": _continuous(1 / 3.0, 1 / 3.0),
-    "normal_unbiased": _continuous(3 / 8.0, 3 / 8.0),
-    "lower": lambda n, q, lib: lib.floor((n - 1) * q).astype(np.intp),
-    "higher": lambda n, q, lib: lib.ceil((n - 1) * q).astype(np.intp),
-    "midpoint": lambda n, q, lib: 0.5 * (lib.floor((n - 1) * q) + lib.ceil((n - 1) * q)),
-    "nearest": lambda n, q, lib: lib.around((n - 1) * q).astype(np.intp),
-}
-"""Method → where quantiles lie among n sorted elements. (R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages",
-The American Statistician 50, 1996.)"""
-
-_DISCRETE = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
-
-Middle = tuple[Any, Any, Any]
-"""The elements before and after each quantile, and how far it lies between them; None where it is an element."""
-
-
-def _places(method: str, n: Any, q: Any, lib: Any = np) -> Middle:
-    """Where the quantiles `q` lie among `n` sorted elements, of which a host or device array may say another number each."""
-    index = lib.asarray(_POSITIONS[method](n, q, lib))
-    if method in _DISCRETE or (method == "linear" and index.dtype.kind in "iu"):
-        return index, index, None
-    previous = lib.floor(index)
-    following = previous + 1
-    last, first = index >= n - 1, index < 0
-    previous, following = (lib.where(last, n - 1, lib.where(first, 0, p)) for p in (previous, following))
-    whole = lib.where(last, -1, previous)  # NumPy measures from there beyond the last
-    gamma = index - lib.where(first, 0, whole)
-    if method == "averaged_inverted_cdf":
-        gamma = lib.where(gamma == 0, 0.5, 1.0)
-    elif method == "midpoint":
-        gamma = lib.where(index % 1 == 0, 0.0, 0.5)
-    return previous.astype(np.intp), following.astype(np.intp), gamma.astype(index.dtype)
-
-
-def _between(a: Any, b: Any, t: Any, choose: Callable[..., Any]) -> Any:
-    """The value at `t` of the way from a to b, exact at both ends."""
-    apart = b - a
-    return choose(t >= 0.5, b - apart * (1 - t), a + apart * t)
 
 
 # --- elements by rank -------------------------------------------------------------------------------------------------
@@ -221,10 +159,12 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     a : array_like
     axis : int or tuple of int, optional
         Default: all.
-    out : DistributedArray, optional
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
     overwrite_input : bool
         For NumPy's sake: nothing is overwritten.
     keepdims : bool
+        Keep the reduced axes, with length 1.
 
     Returns
     -------
@@ -267,8 +207,14 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 
 @implements(np.nanmedian)
+@described_as(median)
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = NOTHING) -> Any:
-    """The median of the elements that are not NaN along axes; as :func:`median`.
+    """The median of the elements that are not NaN along axes.
+
+    Returns
+    -------
+    DistributedArray
+        NaN where a line holds nothing else.
 
     Warns
     -----
@@ -278,6 +224,13 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     Notes
     -----
     Communication: as of :func:`median`; whether there are lines of NaN alone.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.nanmedian(da.asarray([4, np.nan, 3, 2])).tolist()
+    3.0
     """
     x = asarray(a)
     keepdims = bool(given(keepdims, False))
@@ -333,8 +286,8 @@ def _method(method: str, weights: Any) -> None:
     if weights is not None:
         if method != "inverted_cdf":
             raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
-    elif method not in _POSITIONS:
-        raise ValueError(f"{method!r} is not a valid method. Use one of: {_POSITIONS.keys()}")
+    elif method not in POSITIONS:
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {POSITIONS.keys()}")
 
 
 def _quantile(
@@ -364,7 +317,7 @@ def _quantile(
 
 def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
     x = lines.x
-    previous, following, t = _places(method, lines.n, q)
+    previous, following, t = places(method, lines.n, q)
     unique = sorted({*previous.tolist(), *following.tolist()})
     with x._context.lock:
         found = lines.ranked(unique, x._operand("quantile").layout)
@@ -376,7 +329,7 @@ def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
     value = picked(previous)
     if t is not None:
         t = float(t[0]) if weak else t.reshape(-1, *(1,) * len(lines.shape))
-        value = _between(value, picked(following), t, where) if not weak else _weakly(value, picked(following), t)
+        value = between(value, picked(following), t, where) if not weak else _weakly(value, picked(following), t)
     if holds_nan(x.dtype):
         last = found[-1:]
         value = where(np.isnan(last), last, value)
@@ -390,18 +343,18 @@ def _weakly(a: Any, b: Any, t: float) -> Any:
 def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
     x = lines.x
     context = x._context
-    _, _, t = _places(method, 2, q)
+    _, _, t = places(method, 2, q)
     dtype = x.dtype if t is None or weak else np.result_type(x.dtype, t.dtype)
 
     def local(lib: Any, part: Any) -> Any:
         count = (~lib.isnan(part)).sum(axis=0)
         ordered = lib.sort(part, axis=0)
-        low, high, gamma = _places(method, lib.maximum(count, 1), lib.asarray(q).reshape(-1, *(1,) * count.ndim), lib)
+        low, high, gamma = places(method, lib.maximum(count, 1), lib.asarray(q).reshape(-1, *(1,) * count.ndim), lib)
         a = lib.take_along_axis(ordered, low, axis=0)
         if gamma is None:
             return a
         b = lib.take_along_axis(ordered, high, axis=0)
-        return _between(a, b, gamma.astype(dtype), lib.where)
+        return between(a, b, gamma.astype(dtype), lib.where)
 
     with context.lock:
         if not lines.few(x._operand("quantile").layout):
@@ -412,10 +365,10 @@ def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedA
             if not found.total:
                 columns.append(np.full(len(q), np.nan, dtype))
                 continue
-            low, high, gamma = _places(method, found.total, q)
+            low, high, gamma = places(method, found.total, q)
             values = selected(found, sorted({*low.tolist(), *high.tolist()}))
             a, b = (np.array([values[i] for i in places.tolist()], x.dtype) for places in (low, high))
-            columns.append(a if gamma is None else _between(a, b, gamma.astype(dtype), np.where))
+            columns.append(a if gamma is None else between(a, b, gamma.astype(dtype), np.where))
     return asarray(np.array(columns, dtype).T.reshape(len(q), *lines.shape), device=x.device)
 
 
@@ -523,6 +476,7 @@ def _fetched(q: Any) -> Any:
 
 
 @implements(np.percentile)
+@described_as(quantile)
 def percentile(
     a: Any,
     q: Any,
@@ -534,17 +488,30 @@ def percentile(
     *,
     weights: Any = None,
 ) -> Any:
-    """Quantiles of parts in hundredths, from 0 to 100; as :func:`quantile`.
+    """Quantiles of parts in hundredths, from 0 to 100.
+
+    Parameters
+    ----------
+    q : array_like of float
+        Hundredths, from 0 to 100.
 
     Notes
     -----
     Communication: as of :func:`quantile`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.percentile(da.asarray([4, 1, 3, 2]), 50).tolist()
+    2.5
     """
     parts = np.asarray(np.true_divide(_fetched(q), 100))
     return _quantile("Percentiles", a, parts, _is_weak(q), axis, out, method, keepdims, weights, False)
 
 
 @implements(np.nanquantile)
+@described_as(quantile)
 def nanquantile(
     a: Any,
     q: Any,
@@ -556,16 +523,34 @@ def nanquantile(
     *,
     weights: Any = None,
 ) -> Any:
-    """Quantiles of the elements that are not NaN; as :func:`quantile`.
+    """Quantiles of the elements that are not NaN.
+
+    Returns
+    -------
+    DistributedArray
+        The axes of `q`, then those that are left of `a`. NaN where a line holds nothing else.
+
+    Warns
+    -----
+    RuntimeWarning
+        "All-NaN slice encountered".
 
     Notes
     -----
     Communication: as of :func:`quantile`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.nanquantile(da.asarray([4, np.nan, 3, 2]), 0.5).tolist()
+    3.0
     """
     return _quantile("Quantiles", a, _fetched(q), _is_weak(q), axis, out, method, keepdims, weights, True)
 
 
 @implements(np.nanpercentile)
+@described_as(nanquantile)
 def nanpercentile(
     a: Any,
     q: Any,
@@ -577,11 +562,23 @@ def nanpercentile(
     *,
     weights: Any = None,
 ) -> Any:
-    """Quantiles, in hundredths, of the elements that are not NaN; as :func:`quantile`.
+    """Quantiles, in hundredths, of the elements that are not NaN.
+
+    Parameters
+    ----------
+    q : array_like of float
+        Hundredths, from 0 to 100.
 
     Notes
     -----
     Communication: as of :func:`quantile`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.nanpercentile(da.asarray([4, np.nan, 3, 2]), 50).tolist()
+    3.0
     """
     parts = np.asarray(np.true_divide(_fetched(q), 100))
     return _quantile("Percentiles", a, parts, _is_weak(q), axis, out, method, keepdims, weights, True)

@@ -26,6 +26,7 @@ from distarray.algorithms.reduction import (
     small,
 )
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray, astype_node, same_context
@@ -53,9 +54,10 @@ def sum(
     ----------
     a : array_like
     axis : int or tuple of int, optional
-        The axes to sum over. Default: all of them.
+        The axes that are reduced. Default: all of them.
     dtype : dtype, optional
-        Of the sum. Default: that of `a`; of integers shorter than ``int64`` and bools, ``int64`` or ``uint64``.
+        Of the computation and the result. Default: that of `a`; of integers shorter than ``int64`` and bools, ``int64``
+        or ``uint64``.
     out : DistributedArray or numpy.ndarray, optional
         Where to put the result.
     keepdims : bool, optional
@@ -68,6 +70,7 @@ def sum(
     Returns
     -------
     DistributedArray
+        Without the reduced axes, or with `keepdims` of length 1 along them.
 
     Notes
     -----
@@ -87,6 +90,7 @@ def sum(
 
 
 @implements(np.prod)
+@described_as(sum)
 def prod(
     a: ArrayLike,
     axis: Axis = None,
@@ -96,16 +100,24 @@ def prod(
     initial: Any = NOTHING,
     where: ArrayLike = NOTHING,
 ) -> Any:
-    """Product of the elements along axes; arguments as for :func:`sum`.
+    """Product of the elements along axes.
 
     Notes
     -----
     Communication: none. Where an axis is split over devices, the result stays in PROD mode.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.prod(da.asarray([2, 3, 4])))
+    24
     """
     return reduce(np.multiply, asarray(a), axis, dtype, out, given(keepdims, False), initial, where)
 
 
 @implements(np.max, np.amax)
+@described_as(sum)
 def max(
     a: ArrayLike,
     axis: Axis = None,
@@ -114,7 +126,12 @@ def max(
     initial: Any = NOTHING,
     where: ArrayLike = NOTHING,
 ) -> Any:
-    """Largest element along axes, NaN where there is one; arguments as for :func:`sum`.
+    """Largest element along axes, NaN where there is one.
+
+    Parameters
+    ----------
+    initial : scalar, optional
+        The least value of the result; needed where there are no elements.
 
     Raises
     ------
@@ -124,11 +141,19 @@ def max(
     Notes
     -----
     Communication: none. Where an axis is split over devices, the result stays in MAX mode.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.max(da.asarray([2, 4, 3])))
+    4
     """
     return reduce(np.maximum, asarray(a), axis, None, out, given(keepdims, False), initial, where)
 
 
 @implements(np.min, np.amin)
+@described_as(sum)
 def min(
     a: ArrayLike,
     axis: Axis = None,
@@ -137,7 +162,12 @@ def min(
     initial: Any = NOTHING,
     where: ArrayLike = NOTHING,
 ) -> Any:
-    """Smallest element along axes, NaN where there is one; arguments as for :func:`sum`.
+    """Smallest element along axes, NaN where there is one.
+
+    Parameters
+    ----------
+    initial : scalar, optional
+        The greatest value of the result; needed where there are no elements.
 
     Raises
     ------
@@ -147,6 +177,13 @@ def min(
     Notes
     -----
     Communication: none. Where an axis is split over devices, the result stays in MIN mode.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.min(da.asarray([2, 4, 3])))
+    2
     """
     return reduce(np.minimum, asarray(a), axis, None, out, given(keepdims, False), initial, where)
 
@@ -155,49 +192,91 @@ amax, amin = max, min
 
 
 @implements(np.any)
+@described_as(sum)
 def any(
     a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
 ) -> Any:
-    """Whether any element along axes is true; arguments as for :func:`sum`.
+    """Whether any element along axes is true.
+
+    Returns
+    -------
+    DistributedArray
+        Of bool, without the reduced axes, or with `keepdims` of length 1 along them.
 
     Notes
     -----
     Communication: none. Where an axis is split over devices, the result stays in MAX mode.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     bool(da.any(da.asarray([0, 4, 3]) > 3))
+    True
     """
     return reduce(np.logical_or, asarray(a), axis, None, out, given(keepdims, False), NOTHING, where)
 
 
 @implements(np.all)
+@described_as(any)
 def all(
     a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
 ) -> Any:
-    """Whether all elements along axes are true; arguments as for :func:`sum`.
+    """Whether all elements along axes are true.
 
     Notes
     -----
     Communication: none. Where an axis is split over devices, the result stays in MIN mode.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     bool(da.all(da.asarray([0, 4, 3]) > 3))
+    False
     """
     return reduce(np.logical_and, asarray(a), axis, None, out, given(keepdims, False), NOTHING, where)
 
 
 @implements(np.count_nonzero)
+@described_as(sum)
 def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Any:
-    """How many elements along axes are not zero, as ``int64``; arguments as for :func:`sum`.
+    """How many elements along axes are not zero.
+
+    Returns
+    -------
+    DistributedArray
+        Of ``int64``, without the reduced axes, or with `keepdims` of length 1 along them.
 
     Notes
     -----
     Communication: none. Where an axis is split over devices, the result stays in SUM mode.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.count_nonzero(da.asarray([0, 4, 3])))
+    2
     """
     return reduce(np.add, asarray(a) != 0, axis, np.intp, None, keepdims)
 
 
 @implements(np.ptp)
+@described_as(max)
 def ptp(a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING) -> Any:
-    """Largest less smallest element along axes; arguments as for :func:`sum`.
+    """Largest less smallest element along axes.
 
     Notes
     -----
     Communication: none at the call; the extremes are brought together, with the size of the result, at the demand.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.ptp(da.asarray([2, 4, 7])))
+    5
     """
     array = asarray(a)
     top, bottom = max(array, axis, keepdims=keepdims), min(array, axis, keepdims=keepdims)
@@ -256,6 +335,7 @@ def _wide(dtype: Any) -> Any:
 
 
 @implements(np.mean)
+@described_as(sum)
 def mean(
     a: ArrayLike,
     axis: Axis = None,
@@ -265,7 +345,7 @@ def mean(
     *,
     where: ArrayLike = NOTHING,
 ) -> Any:
-    """Arithmetic mean of the elements along axes; arguments as for :func:`sum`.
+    """Arithmetic mean of the elements along axes.
 
     Parameters
     ----------
@@ -378,6 +458,7 @@ def _squares_apart(
 
 
 @implements(np.var)
+@described_as(mean)
 def var(
     a: ArrayLike,
     axis: Axis = None,
@@ -394,12 +475,17 @@ def var(
 
     Parameters
     ----------
-    a, axis, dtype, out, keepdims, where
-        As for :func:`mean`.
-    ddof, correction : int or float, optional
-        The divisor is the number of elements less this; one name or the other.
+    ddof : int or float, optional
+        The divisor is the number of elements less this.
     mean : array_like, optional
         The mean, with the reduced axes kept, where it is known already.
+    correction : int or float, optional
+        Another name of `ddof`: one or the other.
+
+    Raises
+    ------
+    ValueError
+        Both `ddof` and `correction`.
 
     Warns
     -----
@@ -423,6 +509,7 @@ def var(
 
 
 @implements(np.std)
+@described_as(var)
 def std(
     a: ArrayLike,
     axis: Axis = None,
@@ -435,11 +522,18 @@ def std(
     mean: Any = NOTHING,
     correction: Any = NOTHING,
 ) -> Any:
-    """Standard deviation of the elements along axes: the square root of :func:`var`, whose arguments it takes.
+    """Standard deviation of the elements along axes: the square root of :func:`var`.
 
     Notes
     -----
     Communication: as for :func:`var`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.std(da.asarray([1.0, 3.0])))
+    1.0
     """
     value, done = _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction, True)
     if done:

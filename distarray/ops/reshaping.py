@@ -79,18 +79,41 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
     return result
 
 
-def _reshape_method(x: DistributedArray, *shape: Any, order: str = "C", copy: bool | None = None) -> DistributedArray:
-    """``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
-    if len(shape) == 1 and not isinstance(shape[0], int):
-        return reshape(x, shape[0], order, copy=copy)
-    return reshape(x, shape, order, copy=copy)
-
-
 @implements(np.ravel)
 def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
-    """The elements in one axis; as :func:`reshape` to -1.
+    """The elements in one axis.
 
     With order ``"K"`` they are read in the order of the strides that NumPy's view would have.
+
+    It is :func:`reshape` to -1. With order ``"K"`` the elements are read in the order of the strides that NumPy's
+    view would have.
+
+    Parameters
+    ----------
+    a : array_like
+    order : {"C", "F", "A", "K"}
+        In which order elements are read.
+
+    Returns
+    -------
+    DistributedArray
+        A view, or a copy that is read-only where NumPy would have a view.
+
+    Raises
+    ------
+    TypeError
+        `order` is no str.
+
+    Notes
+    -----
+    Communication: none for a view. Otherwise each element moves at most once.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.ravel(da.eye(2)).tolist()
+    [1.0, 0.0, 0.0, 1.0]
     """
     x = asarray(a)
     if not isinstance(order, str):
@@ -111,7 +134,22 @@ def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
 
 
 def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
-    """A copy of the elements in one axis; communication as of :func:`reshape`."""
+    """A copy of the elements in one axis.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    order : {"C", "F", "A", "K"}
+        In which order elements are read.
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: none where every chunk can be reshaped where it is. Otherwise each element moves at most once.
+    """
     flat = ravel(x, order)
     return copy_array(flat) if flat._storage is x._storage else _owned(flat)
 

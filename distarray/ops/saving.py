@@ -19,6 +19,7 @@ import numpy as np
 
 from distarray.algorithms.held import run_by_device
 from distarray.array.agreement import agreed
+from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -87,7 +88,21 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
 
 
 def tofile(a: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
-    """Write an array's elements to a file, as ``numpy.ndarray.tofile``: binary, or as text where `sep` is given.
+    """Write an array's elements to a file, as ``numpy.ndarray.tofile``.
+
+    Parameters
+    ----------
+    a : array_like
+    fid : str, path or binary file
+    sep : str
+        Between elements that are written as text; without it, their bytes are written in C order.
+    format : str
+        Of an element written as text, for ``%``.
+
+    Raises
+    ------
+    OSError
+        The file can't be written; on all processes, and what was there is left.
 
     Notes
     -----
@@ -119,6 +134,29 @@ def savetxt(
 ) -> None:
     """Write an array of one or two axes as text, as ``numpy.savetxt``.
 
+    Parameters
+    ----------
+    fname : str, path or file
+    X : array_like
+        Of one or two axes.
+    fmt : str or sequence of str
+        Formats of an element, or of each column's.
+    delimiter, newline : str
+        Between columns, and behind rows.
+    header, footer : str
+        Lines before and behind, after `comments`.
+    comments : str
+        What marks the header and the footer.
+    encoding : str, optional
+        Default: Latin 1.
+
+    Raises
+    ------
+    ValueError
+        `X` has neither one axis nor two.
+    OSError
+        The file can't be written; on all processes, and what was there is left.
+
     Notes
     -----
     Communication: the array passes through every host in pieces of 16 MiB, and process 0 writes.
@@ -143,6 +181,24 @@ def savetxt(
 def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Write several arrays to one ``.npz`` file, as ``numpy.savez``.
 
+    Parameters
+    ----------
+    file : str, path or binary file
+        ``.npz`` is added to a name without it.
+    *args : array_like
+        Named ``arr_0``, ``arr_1``, and so on.
+    allow_pickle : bool
+        Has no effect: distributed arrays hold no objects.
+    **kwds : array_like
+        By name.
+
+    Raises
+    ------
+    ValueError
+        A name of `kwds` is one of those of `args`.
+    OSError
+        The file can't be written; on all processes, and what was there is left.
+
     Notes
     -----
     Communication: the arrays pass through every host in pieces of 16 MiB, and process 0 writes: one zip archive has one
@@ -152,8 +208,9 @@ def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None
 
 
 @implements(np.savez_compressed)
+@described_as(savez)
 def savez_compressed(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
-    """Write several arrays to one compressed ``.npz`` file; see :func:`savez`.
+    """Write several arrays to one compressed ``.npz`` file, as ``numpy.savez_compressed``.
 
     Notes
     -----
@@ -381,10 +438,12 @@ def load(
     ----------
     file : str, path or binary file
         An open file is read whole by every process.
-    layout, device : optional
-        As for :func:`asarray`.
-    mmap_mode, allow_pickle, fix_imports, encoding
+    mmap_mode, allow_pickle, fix_imports, encoding : object
         NumPy's; without effect: files are read in place, and objects are refused.
+    layout : specification, dict, IndexMap or Layout, optional
+        Default: blocks of rows; small arrays are replicated.
+    device : Group, int or list of int, optional
+        The devices to use. Default: all of the current context.
 
     Returns
     -------
@@ -422,6 +481,32 @@ def fromfile(
     device: Any = None,
 ) -> DistributedArray:
     """Read a file's elements as an array of one axis, as ``numpy.fromfile``.
+
+    Parameters
+    ----------
+    file : str, path or binary file
+    dtype : dtype
+        Of the file's elements.
+    count : int
+        How many elements; -1: all.
+    sep : str
+        Between elements of a text file; without it, the file is binary.
+    offset : int
+        Bytes to leave out at the beginning.
+    layout : specification, dict, IndexMap or Layout, optional
+        Default: blocks of rows; small arrays are replicated.
+    device : Group, int or list of int, optional
+        The devices to use. Default: all of the current context.
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis.
+
+    Raises
+    ------
+    OSError
+        There is no such file.
 
     Notes
     -----

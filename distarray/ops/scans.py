@@ -24,6 +24,7 @@ from distarray.algorithms.folds import (
 )
 from distarray.algorithms.reduction import arrays_of, as_taken, computed_in, in_blocks, normalized, place_operand, small
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
@@ -263,13 +264,14 @@ def cumsum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any = 
     axis : int, optional
         Default: the array is taken as flat, in C order.
     dtype : dtype, optional
-        Of the sums. Default: that of `a`; of shorter integers and bools, ``int64`` or ``uint64``.
+        Of the result. Default: that of `a`; of shorter integers and bools, ``int64`` or ``uint64``.
     out : DistributedArray or numpy.ndarray, optional
         Where to put the result.
 
     Returns
     -------
     DistributedArray
+        Of the shape of `a`, or of one axis without `axis`.
 
     Notes
     -----
@@ -287,17 +289,26 @@ def cumsum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any = 
 
 
 @implements(np.cumprod)
+@described_as(cumsum)
 def cumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any = None) -> Any:
-    """Cumulative product along an axis; arguments as for :func:`cumsum`.
+    """Cumulative product along an axis, or over the flattened array.
 
     Notes
     -----
     Communication: as for :func:`cumsum`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.cumprod(da.asarray([1, 2, 3])).tolist()
+    [1, 2, 6]
     """
     return _cumulated(np.multiply, a, axis, dtype, out)
 
 
 @implements(np.cumulative_sum)
+@described_as(cumsum)
 def cumulative_sum(
     x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike = None, out: Any = None, include_initial: bool = False
 ) -> Any:
@@ -308,27 +319,57 @@ def cumulative_sum(
     x : array_like
     axis : int, optional
         May be left out for arrays of one axis.
-    dtype, out
-        As for :func:`cumsum`.
+    dtype : dtype, optional
+        Of the result. Default: that of `x`; of shorter integers and bools, ``int64`` or ``uint64``.
     include_initial : bool, optional
         Begin with the sum of no elements, 0.
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape of `x`, with `include_initial` longer by one along the axis.
+
+    Raises
+    ------
+    ValueError
+        `axis` is left out, and `x` has more than one.
 
     Notes
     -----
     Communication: one slice from each device to the next along a split axis.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.cumulative_sum(da.asarray([1, 2, 3]), include_initial=True).tolist()
+    [0, 1, 3, 6]
     """
     return _cumulative(np.add, x, axis, dtype, out, include_initial)
 
 
 @implements(np.cumulative_prod)
+@described_as(cumulative_sum)
 def cumulative_prod(
     x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike = None, out: Any = None, include_initial: bool = False
 ) -> Any:
-    """Cumulative product along an axis, as in the array API; arguments as for :func:`cumulative_sum`.
+    """Cumulative product along an axis, as in the array API.
+
+    Parameters
+    ----------
+    include_initial : bool, optional
+        Begin with the product of no elements, 1.
 
     Notes
     -----
     Communication: as for :func:`cumulative_sum`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.cumulative_prod(da.asarray([1, 2, 3])).tolist()
+    [1, 2, 6]
     """
     return _cumulative(np.multiply, x, axis, dtype, out, include_initial)
 

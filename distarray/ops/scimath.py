@@ -41,6 +41,15 @@ def _function(name: str, outside: Callable[[DistributedArray], Any], domain: str
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"""``{name}`` of each element; complex where an element is {domain}.
 
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    DistributedArray
+        Complex where any element is {domain}.
+
     Notes
     -----
     Communication: whether any element is {domain}.
@@ -59,22 +68,58 @@ arctanh = _function("arctanh", _beyond_one, "beyond ±1")
 
 @implements(np.emath.logn)
 def logn(n: Any, x: Any) -> Any:
-    """Logarithm to base `n`; complex where an element or a base is negative.
+    """Logarithm to a base; complex where an element or a base is negative.
+
+    Parameters
+    ----------
+    n : array_like
+        The base.
+    x : array_like
+
+    Returns
+    -------
+    DistributedArray
+        Of the broadcast shape.
 
     Notes
     -----
     Communication: whether any element is negative.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.emath.logn(2, da.asarray([8.0, 2.0])).tolist()
+    [3.0, 1.0]
     """
     return np.log(_widened(asarray(x), _negative)) / np.log(_widened(asarray(n), _negative))
 
 
 @implements(np.emath.power)
 def power(x: Any, p: Any) -> Any:
-    """`x` to the power `p`; complex where an element of `x` is negative, floating where one of `p` is.
+    """Elements to a power; complex where an element is negative, floating where an exponent is.
+
+    Parameters
+    ----------
+    x : array_like
+    p : array_like
+        The exponent.
+
+    Returns
+    -------
+    DistributedArray
+        Of the broadcast shape.
 
     Notes
     -----
     Communication: whether any element is negative.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.emath.power(da.asarray([2, 3]), -1).round(3).tolist()
+    [0.5, 0.333]
     """
     exponent = asarray(p)
     if exponent.dtype.kind in "iu" and bool(reductions.any(exponent < 0)):

@@ -16,6 +16,7 @@ import numpy as np
 from distarray.algorithms.folds import chain, ufunc_of
 from distarray.algorithms.reduction import Reduction, arrays_of, fold_sources, in_blocks, normalized, small, whole_lines
 from distarray.array.aliases import ArrayLike, Axis
+from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
@@ -77,12 +78,20 @@ def argmax(a: ArrayLike, axis: Axis = None, out: Any = None, *, keepdims: bool =
 
 
 @implements(np.argmin)
+@described_as(argmax)
 def argmin(a: ArrayLike, axis: Axis = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
-    """Position of the smallest element: the first of equals, the first NaN; arguments as for :func:`argmax`.
+    """Position of the smallest element along an axis, or in the flattened array: the first of equals, the first NaN.
 
     Notes
     -----
     Communication: as for :func:`argmax`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.argmin(da.asarray([3, 1, 4, 1])))
+    1
     """
     return _best(np.argmin, np.minimum, a, axis, out, bool(given(keepdims, False)))
 
@@ -344,6 +353,15 @@ def _none(a: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
 def nonzero(a: ArrayLike) -> tuple[DistributedArray, ...]:
     """Positions of the elements that are not zero, in C order: one array for each axis.
 
+    Parameters
+    ----------
+    a : array_like
+
+    Returns
+    -------
+    tuple of DistributedArray
+        Of ``int64``, and one axis each.
+
     Raises
     ------
     ValueError
@@ -378,9 +396,25 @@ def nonzero(a: ArrayLike) -> tuple[DistributedArray, ...]:
 def argwhere(a: ArrayLike) -> DistributedArray:
     """Positions of the elements that are not zero, in C order: one a row.
 
+    Parameters
+    ----------
+    a : array_like
+
+    Returns
+    -------
+    DistributedArray
+        Of ``int64``: a row for each element found, a column for each axis.
+
     Notes
     -----
     Communication: as for :func:`nonzero`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.argwhere(da.eye(2)).tolist()
+    [[0, 0], [1, 1]]
     """
     array = asarray(a)
     if not array.ndim:
@@ -395,9 +429,25 @@ def argwhere(a: ArrayLike) -> DistributedArray:
 def flatnonzero(a: ArrayLike) -> DistributedArray:
     """Positions in the flattened array of the elements that are not zero.
 
+    Parameters
+    ----------
+    a : array_like
+
+    Returns
+    -------
+    DistributedArray
+        Of ``int64``, and one axis.
+
     Notes
     -----
     Communication: as for :func:`nonzero`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.flatnonzero(da.asarray([0, 3, 0, 5])).tolist()
+    [1, 3]
     """
     array = asarray(a)
     if not array.ndim:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops import reductions
@@ -19,14 +20,36 @@ __all__ = ["frombuffer", "fromiter", "fromstring", "geomspace", "genfromtxt", "l
 
 
 @implements(np.logspace)
+@described_as(linspace)
 def logspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
 ) -> DistributedArray:
-    """Powers of a base whose exponents are evenly spaced; arguments as for :func:`linspace`.
+    """Powers of a base whose exponents are evenly spaced.
+
+    Parameters
+    ----------
+    start, stop : scalar or array_like
+        The first and the last exponent.
+    endpoint : bool
+        Whether `stop` is the last exponent.
+    base : scalar or array_like
+    dtype : dtype, optional
+        Default: as NumPy infers it.
+
+    Returns
+    -------
+    DistributedArray
 
     Notes
     -----
     Communication: none for scalars. With distributed arrays, what aligns them.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.logspace(0, 2, 3).tolist()
+    [1.0, 10.0, 100.0]
     """
     if np.ndim(base):
         base, start, stop = (asarray(v) for v in (base, start, stop))
@@ -38,10 +61,20 @@ def logspace(
 
 
 @implements(np.geomspace)
+@described_as(linspace)
 def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> DistributedArray:
-    """Numbers each of which is the same multiple of the one before; arguments as for :func:`linspace`.
+    """Numbers each of which is the same multiple of the one before.
+
+    Parameters
+    ----------
+    dtype : dtype, optional
+        Default: as NumPy infers it.
+
+    Returns
+    -------
+    DistributedArray
 
     Raises
     ------
@@ -51,6 +84,13 @@ def geomspace(
     Notes
     -----
     Communication: none for scalars. With distributed arrays, what aligns them, and whether an end is zero.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.geomspace(1, 8, 4).round(6).tolist()
+    [1.0, 2.0, 4.0, 8.0]
     """
     first, last = (v if isinstance(v, DistributedArray) and v.ndim else np.asarray(_host(v)) for v in (start, stop))
     if any(bool(reductions.any(v == 0)) if isinstance(v, DistributedArray) else (v == 0).any() for v in (first, last)):
@@ -81,7 +121,17 @@ def _spread(name: str) -> Callable[..., DistributedArray]:
         return asarray(function(*args, **kwargs))
 
     read.__name__ = read.__qualname__ = name
-    read.__doc__ = f"""``numpy.{name}`` on each process, of which each keeps its part; arguments as NumPy's.
+    read.__doc__ = f"""``numpy.{name}`` on each process, of which each keeps its part.
+
+    Parameters
+    ----------
+    *args, **kwargs : object
+        As for ``numpy.{name}``.
+
+    Returns
+    -------
+    DistributedArray
+        In the default layout.
 
     Notes
     -----

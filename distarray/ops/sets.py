@@ -164,9 +164,25 @@ def unique(
 def unique_all(x: Any, /) -> UniqueAllResult:
     """Distinct elements, where each comes first, which one each element is, and how many there are; NaNs are distinct.
 
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    UniqueAllResult
+        With the fields `values`, `indices`, `inverse_indices` and `counts`.
+
     Notes
     -----
     Communication: as for :func:`unique`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.unique_all(da.asarray([3, 1, 3])).counts.tolist()
+    [1, 2]
     """
     return UniqueAllResult(*unique(x, True, True, True, equal_nan=False))
 
@@ -175,9 +191,25 @@ def unique_all(x: Any, /) -> UniqueAllResult:
 def unique_counts(x: Any, /) -> UniqueCountsResult:
     """Distinct elements, and how many there are of each; NaNs are distinct.
 
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    UniqueCountsResult
+        With the fields `values` and `counts`.
+
     Notes
     -----
     Communication: as for :func:`unique`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.unique_counts(da.asarray([3, 1, 3])).values.tolist()
+    [1, 3]
     """
     return UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False))
 
@@ -186,9 +218,25 @@ def unique_counts(x: Any, /) -> UniqueCountsResult:
 def unique_inverse(x: Any, /) -> UniqueInverseResult:
     """Distinct elements, and which of them each element is, in the layout of `x`; NaNs are distinct.
 
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    UniqueInverseResult
+        With the fields `values` and `inverse_indices`.
+
     Notes
     -----
     Communication: as for :func:`unique`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.unique_inverse(da.asarray([3, 1, 3])).inverse_indices.tolist()
+    [1, 0, 1]
     """
     return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False))
 
@@ -197,9 +245,25 @@ def unique_inverse(x: Any, /) -> UniqueInverseResult:
 def unique_values(x: Any, /) -> DistributedArray:
     """Distinct elements, ascending; NaNs are distinct.
 
+    Parameters
+    ----------
+    x : array_like
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis.
+
     Notes
     -----
     Communication: as for :func:`unique`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.unique_values(da.asarray([3, 1, 3])).tolist()
+    [1, 3]
     """
     result: DistributedArray = unique(x, equal_nan=False)
     return result
@@ -330,9 +394,26 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 def union1d(ar1: Any, ar2: Any) -> DistributedArray:
     """The distinct elements of two arrays, ascending.
 
+    Parameters
+    ----------
+    ar1, ar2 : array_like
+        Taken as flat.
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis.
+
     Notes
     -----
     Communication: that of joining the two, flattened, and of :func:`unique`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.union1d(da.asarray([3, 1]), [2, 3]).tolist()
+    [1, 2, 3]
     """
     one, other = _operands(ar1, ar2)
     result: DistributedArray = unique(concatenate([one, other], axis=None))
@@ -343,9 +424,28 @@ def union1d(ar1: Any, ar2: Any) -> DistributedArray:
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> DistributedArray:
     """The distinct elements of one array that another has not, ascending; with `assume_unique` as they come.
 
+    Parameters
+    ----------
+    ar1, ar2 : array_like
+        Taken as flat.
+    assume_unique : bool, optional
+        The elements of `ar1` are distinct: they stay in their order.
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis.
+
     Notes
     -----
     Communication: that of :func:`unique` of the first, and of :func:`isin`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.setdiff1d(da.asarray([3, 1, 2]), [2]).tolist()
+    [1, 3]
     """
     one, other = _operands(ar1, ar2)
     values = ravel(one) if assume_unique else unique(one)
@@ -357,9 +457,28 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> DistributedArr
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> DistributedArray:
     """The distinct elements that only one of two arrays has, ascending.
 
+    Parameters
+    ----------
+    ar1, ar2 : array_like
+        Taken as flat.
+    assume_unique : bool, optional
+        For NumPy's sake.
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis.
+
     Notes
     -----
     Communication: that of :func:`unique` of both, of :func:`isin`, and of sorting the result.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.setxor1d(da.asarray([3, 1]), [2, 3]).tolist()
+    [1, 2]
     """
     one, other = [unique(array) for array in _alike(*_operands(ar1, ar2))]
     return sort(concatenate([one[isin(one, other, invert=True)], other[isin(other, one, invert=True)]]))

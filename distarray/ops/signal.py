@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from distarray.algorithms.local import at, everywhere, mapped
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, same_context
@@ -119,7 +120,14 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> DistributedArray:
     Parameters
     ----------
     a, v : array_like
+        Of one axis.
     mode : {"full", "valid", "same"}
+        All of the convolution, what needs no elements beyond the ends, or as much as the longer array.
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis.
 
     Raises
     ------
@@ -146,12 +154,20 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> DistributedArray:
 
 
 @implements(np.correlate)
+@described_as(convolve)
 def correlate(a: Any, v: Any, mode: Any = "valid") -> DistributedArray:
-    """Cross-correlation of two arrays of one axis: of `a` with the conjugate of `v`.
+    """Cross-correlation of two arrays of one axis: of one with the conjugate of the other.
 
     Notes
     -----
     Communication: as of :func:`convolve`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.correlate(da.asarray([1, 2, 3]), [0, 1, 0.5]).tolist()
+    [3.5]
     """
     _, (x, y) = _distributed(a, v)
     x, y = (item if item.ndim else item[None] for item in (x, y))
@@ -216,6 +232,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     axis : int or tuple of int, optional
         Default: all axes.
     edge_order : {1, 2}
+        The order of the differences at the edges.
 
     Returns
     -------
@@ -309,10 +326,22 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     dx : scalar
         The distance, where no coordinates are given.
     axis : int
+        The axis to integrate along.
+
+    Returns
+    -------
+    DistributedArray
 
     Notes
     -----
     Communication: halos of one element; the result stays in SUM mode where the axis is split.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.trapezoid(da.asarray([1.0, 2.0, 3.0])))
+    4.0
     """
     _, (values, *coordinates) = _distributed(y) if x is None else _distributed(y, x)
     axis = normalize_axis_index(axis, values.ndim)
@@ -337,13 +366,26 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     discont : float, optional
         The largest jump that stays. Default, and least: half the period.
     axis : int
+        The axis along which phases follow each other.
     period : float
+        That of the phases.
+
+    Returns
+    -------
+    DistributedArray
 
     Notes
     -----
     Communication: halos of one element, and that of a :func:`cumsum`.
 
     Memory on each device: two arrays of the size of its part.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.unwrap(da.asarray([0, 3, 0, 3]), period=4).tolist()
+    [0, -1, 0, -1]
     """
     _, (x,) = _distributed(p)
     axis = normalize_axis_index(axis, x.ndim)
@@ -386,11 +428,28 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     period : scalar, optional
         Of `xp`.
 
+    Returns
+    -------
+    DistributedArray
+        Of the shape of `x`: ``float64``, or ``complex128`` where `fp` is complex.
+
+    Raises
+    ------
+    ValueError
+        The points are none, or not as many in `xp` as in `fp`.
+
     Notes
     -----
     Communication: the points go whole to each device. A distributed `xp` or `fp` is fetched to the host first.
 
     Memory on each device: the points, and its part of the result.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.interp(da.asarray([0.5, 3.0]), [0, 1, 2], [0, 10, 20]).tolist()
+    [5.0, 20.0]
     """
     _, (places,) = _distributed(x) if isinstance(x, DistributedArray) else (None, [asarray(x)])
     xp, fp, left, right = (host_values(a) if isinstance(a, DistributedArray) else a for a in (xp, fp, left, right))

@@ -1,4 +1,5 @@
-"""Sorting: ``sort``, ``argsort``, ``lexsort``, ``partition``, ``argpartition``, ``sort_complex`` and ``searchsorted``.
+"""Sorting: ``sort``, ``argsort``, ``lexsort``, ``partition``, ``argpartition``, ``top_k``, ``sort_complex`` and
+``searchsorted``.
 
 They check as NumPy does, then leave the work to :mod:`distarray.algorithms`.
 """
@@ -10,10 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.lookup import look_up
 from distarray.algorithms.reduction import small
 from distarray.algorithms.sorting import sort_along
+from distarray.algorithms.top import few_enough, top
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
@@ -22,9 +26,9 @@ from distarray.array.writing import deliver
 from distarray.errors import ReadOnlyError
 from distarray.ops.convert import asarray, astype
 from distarray.ops.reshaping import ravel
-from distarray.ops.taking import take
+from distarray.ops.taking import take, take_along_axis
 
-__all__ = ["argpartition", "argsort", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "searchsorted", "sort", "sort_complex", "top_k"]
 
 
 def _flat(x: DistributedArray) -> DistributedArray:
@@ -32,7 +36,13 @@ def _flat(x: DistributedArray) -> DistributedArray:
 
 
 def _sorted(
-    keys: Sequence[DistributedArray], axis: int, name: str, *, positions: bool, descending: bool = False
+    keys: Sequence[DistributedArray],
+    axis: int,
+    name: str,
+    *,
+    positions: bool,
+    descending: bool = False,
+    kth: Sequence[int] = (),
 ) -> DistributedArray:
     """Keys of one shape, the most significant first, sorted along an axis that they have."""
     x = keys[0]
@@ -42,7 +52,7 @@ def _sorted(
         keys = [key._viewed(key._view_map().flip(axis)) for key in keys]
     with context.lock:
         operands = [key._operand(name) for key in keys]
-        found = sort_along(context, operands, axis, positions=positions, name=name, backward=descending)
+        found = sort_along(context, operands, axis, positions=positions, name=name, backward=descending, kth=kth)
         result = from_chunks(context, found.layout, found.chunks, found.dtype)
     if not descending:
         return result
@@ -118,6 +128,7 @@ def sort(
 
 
 @implements(np.argsort)
+@described_as(sort)
 def argsort(
     a: Any,
     axis: int | None = -1,
@@ -132,8 +143,6 @@ def argsort(
     Parameters
     ----------
     a : array_like
-    axis, kind, order, stable, descending
-        As for :func:`sort`.
 
     Returns
     -------
@@ -171,7 +180,7 @@ def lexsort(keys: Any, axis: int = -1) -> DistributedArray:
     keys : array_like, or sequence of array_like
         Keys of one shape; of an array, along its first axis.
     axis : int, optional
-        To sort along.
+        The axis to sort along.
 
     Returns
     -------
@@ -220,8 +229,9 @@ def lexsort(keys: Any, axis: int = -1) -> DistributedArray:
     return _sorted(arrays[::-1], axis, "lexsort", positions=True)
 
 
-def _check_kth(kth: Any, n: int | None) -> None:
-    """Refuse what NumPy's partition refuses as `kth` for an axis of length `n`; None: where there are no elements."""
+def _checked_kth(kth: Any, n: int | None) -> list[int]:
+    """The places that `kth` names in an axis of length `n`, ascending, after NumPy's refusals; None: where there are no
+    elements."""
     places = np.asarray(kth.get() if isinstance(kth, DistributedArray) else kth)
     if places.dtype.kind == "b":
         raise ValueError("Booleans unacceptable as partition index")
@@ -229,9 +239,13 @@ def _check_kth(kth: Any, n: int | None) -> None:
         raise TypeError("Partition index must be integer")
     if places.ndim > 1:
         raise ValueError(f"object too deep for desired array: kth has {places.ndim} axes, and may have one")
-    for place_ in places.reshape(-1).tolist():
-        if n is not None and not -n <= place_ < n:
+    if n is None:
+        return []
+    found = places.reshape(-1).tolist()
+    for place_ in found:
+        if not -n <= place_ < n:
             raise ValueError(f"kth(={place_ + n if place_ < 0 else place_}) out of bounds ({n})")
+    return sorted({place_ % n for place_ in found})
 
 
 def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order: Any) -> DistributedArray:
@@ -239,11 +253,12 @@ def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order
     getattr(np, name)(small(x.shape, x.dtype), 0, axis, kind, order)
     if axis is None:
         x, axis = _flat(x), 0
-    _check_kth(kth, x.shape[axis] if x.size else None)
-    return _sorted([x], axis, name, positions=name == "argpartition")
+    places = _checked_kth(kth, x.shape[axis] if x.size else None)
+    return _sorted([x], axis, name, positions=name == "argpartition", kth=places)
 
 
 @implements(np.partition)
+@described_as(sort)
 def partition(
     a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
 ) -> DistributedArray:
@@ -253,14 +268,13 @@ def partition(
     ----------
     a : array_like
     kth : int or sequence of int
-    axis, order
-        As for :func:`sort`.
+        Positions, which may be negative.
     kind : {"introselect"}, optional
 
     Returns
     -------
     DistributedArray
-        Sorted altogether, which any `kth` allows.
+        Laid out as :func:`sort` says.
 
     Raises
     ------
@@ -271,7 +285,9 @@ def partition(
 
     Notes
     -----
-    Communication: as for :func:`sort`.
+    Communication: as for :func:`sort`, without sorting: of an axis that is split, each element moves once, to the device
+    whose part of the order it is in, and devices part what they hold at `kth`. CuPy's partition is
+    a sort.
 
     Examples
     --------
@@ -284,25 +300,123 @@ def partition(
 
 
 @implements(np.argpartition)
+@described_as(partition)
 def argpartition(
     a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
 ) -> DistributedArray:
-    """Positions that partition an array; arguments as for :func:`partition`.
+    """Positions that partition an array along an axis.
+
+    Returns
+    -------
+    DistributedArray
+        Of int64: positions that sort altogether.
 
     Notes
     -----
-    Communication: as for :func:`argsort`.
+    Communication: as for :func:`argsort`. Lines that are whole on a device are parted at `kth`, others sorted.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray([3, 1, 2, 0])
+    ...     int(x[da.argpartition(x, 0)[0]])
+    0
     """
     return _partitioned("argpartition", a, kth, axis, kind, order)
+
+
+def top_k(x: Any, k: int, /, *, axis: int | None = -1, mode: str = "largest") -> tuple[Any, Any]:
+    """The k largest or smallest elements along an axis, in order, and their positions.
+
+    NumPy and the standard have no such function; name and arguments are those of the standard's proposal.
+
+    Parameters
+    ----------
+    x : array_like
+    k : int
+        How many; from 0 to the length of the axis.
+    axis : int, optional
+        None: of the flattened array.
+    mode : {"largest", "smallest"}
+
+    Returns
+    -------
+    values : DistributedArray
+        The shape of `x` with `k` in place of the axis: the largest, or smallest, first. NaN is larger than any number.
+    indices : DistributedArray
+        Of int64; of equal elements, those that come first.
+
+    Raises
+    ------
+    AxisError
+        There is no such axis.
+    ValueError
+        `k` is negative or longer than the axis, or `mode` is another.
+    TypeError
+        `k` is no integer.
+
+    Notes
+    -----
+    Communication: none where the axis is not split. Else each device sends the k best of its own, with their positions: of
+    few lines to one device, of many to devices that share the lines; and the result comes into the default layout. Where
+    k is so large that this would be more than a device's share of `x`, it is an :func:`argsort`.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     values, indices = da.top_k(da.asarray([3, 1, 7, 5], layout=da.blocks(0)), 2)
+    ...     values.get().tolist(), indices.get().tolist()
+    ([7, 5], [2, 3])
+    """
+    array = asarray(x)
+    if isinstance(k, (bool, np.bool_)):
+        raise TypeError(f"top_k: k must be an integer, and is {k!r}")
+    k = operator.index(k)
+    if mode not in ("largest", "smallest"):
+        raise ValueError(f"top_k: mode must be 'largest' or 'smallest', and is {mode!r}")
+    if axis is None or not array.ndim:
+        np.sort(small(array.shape, array.dtype), axis=axis)  # NumPy's refusal of an axis
+        array, axis = _flat(array), 0
+    axis = normalize_axis_index(operator.index(axis), array.ndim)
+    if not 0 <= k <= array.shape[axis]:
+        raise ValueError(f"top_k: k is {k}, and the axis has {array.shape[axis]} elements: pass from 0 to as many")
+    largest = mode == "largest"
+    context = array._context
+    context.check()
+    with context.lock:
+        operand = array._operand("top_k")
+        if k and array.size and few_enough(operand.layout, axis, k):
+            values, positions = top(context, operand, axis, k, largest)
+            return from_chunks(context, *values), from_chunks(context, *positions)
+    order = argsort(array, axis, descending=largest)[(*[slice(None)] * axis, slice(k))].copy()
+    return take_along_axis(array, order, axis), order
 
 
 @implements(np.sort_complex)
 def sort_complex(a: Any) -> DistributedArray:
     """The array sorted along its last axis, as complex numbers.
 
+    Parameters
+    ----------
+    a : array_like
+
+    Returns
+    -------
+    DistributedArray
+        ``complex64`` for integers of at most 16 bits, ``complex128`` for other real numbers.
+
     Notes
     -----
     Communication: as for :func:`sort`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.sort_complex(da.asarray([2, 1])).tolist()
+    [(1+0j), (2+0j)]
     """
     result = sort(a)
     if result.dtype.kind == "c":
@@ -395,7 +509,32 @@ def sort_in_place(
     stable: bool | None = None,
     descending: bool = False,
 ) -> None:
-    """Sort the array in place; arguments as for :func:`sort`."""
+    """Sort the array in place; arguments as for :func:`sort`.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    axis : int
+    kind : {"quicksort", "mergesort", "heapsort", "stable"}, optional
+        For NumPy's sake: every sort is stable.
+    order : None
+        Nothing else: there are no fields.
+    stable : bool, optional
+        For NumPy's sake, as `kind`.
+    descending : bool
+        The largest first.
+
+    Raises
+    ------
+    ReadOnlyError
+        The array is read-only: it stands where NumPy would have a view.
+    AxisError
+        There is no such axis.
+
+    Notes
+    -----
+    Communication: as for :func:`sort`, and what brings the result back into the array's layout.
+    """
     if axis is None:
         raise TypeError("'NoneType' object cannot be interpreted as an integer: x.sort needs an axis")
     _in_place(x, "sort", lambda y: sort(y, axis, kind, order, stable=stable, descending=descending))
@@ -404,7 +543,28 @@ def sort_in_place(
 def partition_in_place(
     x: DistributedArray, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
 ) -> None:
-    """Partition the array in place; arguments as for :func:`partition`."""
+    """Partition the array in place; arguments as for :func:`partition`.
+
+    Parameters
+    ----------
+    x : DistributedArray
+    kth : int or sequence of int
+    axis : int
+    kind : {"introselect"}, optional
+    order : None
+        Nothing else: there are no fields.
+
+    Raises
+    ------
+    ReadOnlyError
+        The array is read-only: it stands where NumPy would have a view.
+    ValueError, TypeError
+        `kth` is out of bounds, or no integer.
+
+    Notes
+    -----
+    Communication: as for :func:`sort`, and what brings the result back into the array's layout.
+    """
     if axis is None:
         raise TypeError("'NoneType' object cannot be interpreted as an integer: x.partition needs an axis")
     _in_place(x, "partition", lambda y: partition(y, kth, axis, kind, order))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
@@ -42,11 +43,18 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     ----------
     a : array_like
     axis : int or tuple of int, optional
+        The axes that are reduced. Default: all of them.
     weights : array_like, optional
         Of the shape of `a`, or of its lengths along `axis`. Default: all alike, as :func:`mean`.
     returned : bool
         Also the sum of the weights.
     keepdims : bool, optional
+        Keep the reduced axes, with length 1.
+
+    Returns
+    -------
+    DistributedArray, or tuple of two
+        The mean; with `returned` the sums of the weights, too.
 
     Raises
     ------
@@ -117,13 +125,21 @@ def cov(
     ----------
     m, y : array_like
         Of one or two axes.
-    rowvar, bias : bool
+    rowvar : bool
+        Whether each row is a variable, and not each column.
+    bias : bool
+        Divide by the number of observations, and not by one less.
     ddof : int, optional
         What is taken from the number of observations: 1, or 0 with `bias`.
     fweights, aweights : array_like, optional
         How often each observation was made; how much it counts.
     dtype : dtype, optional
         Default: at least ``float64``.
+
+    Returns
+    -------
+    DistributedArray
+        A matrix; of one variable, a 0-d array.
 
     Warns
     -----
@@ -136,6 +152,13 @@ def cov(
     result, of the size of the matrix.
 
     Memory on each device: two arrays of the size of its part.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.cov(da.asarray([[1.0, 2.0, 3.0], [1.0, 0.0, -1.0]])).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
     """
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
@@ -203,12 +226,27 @@ def _observation_weights(fweights: Any, aweights: Any, n: int) -> Any:
 
 
 @implements(np.corrcoef)
+@described_as(cov)
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    """Correlation coefficients of variables; arguments as for :func:`cov`.
+    """Correlation coefficients of variables.
+
+    Parameters
+    ----------
+    x : array_like
+        Variables, each a row, or a column without `rowvar`.
+    y : array_like, optional
+        More variables.
 
     Notes
     -----
     Communication: as of :func:`cov`; the coefficients are brought together.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.corrcoef(da.asarray([[1.0, 2.0, 4.0], [1.0, 0.0, -2.0]])).round(6).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
     """
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim < 2:

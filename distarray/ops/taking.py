@@ -1,33 +1,30 @@
-"""NumPy's functions that select or place elements by index or condition: ``take``, ``put``, ``compress``, ``place`` and
-their kin, on top of advanced indexing."""
+"""NumPy's functions that read elements chosen by index or condition, on top of advanced indexing: ``take``, ``compress``,
+``extract``, ``take_along_axis``."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from distarray.algorithms.fancy import Fancy, wrapped
-from distarray.algorithms.masks import assign_where, mask_count, mask_read, mask_write, place_like
+from distarray.algorithms.masks import mask_read
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import overwrite
 from distarray.context import Context
 from distarray.devices import Chunk
-from distarray.fusion.demand import write
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.geometry._keys import normalize_axes
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
-from distarray.ops.indexing import read, store, value_of
+from distarray.ops.indexing import read
 from distarray.storage import Operand
 from distarray.transfer.execute import gather_to_host, redistribute
 
-__all__ = ["compress", "extract", "place", "put", "putmask", "take", "take_along_axis"]
+__all__ = ["compress", "extract", "take", "take_along_axis"]
 
 
 def _distributed(a: Any, *others: Any) -> DistributedArray:
@@ -41,23 +38,6 @@ def _distributed(a: Any, *others: Any) -> DistributedArray:
 
 def _shape(obj: Any) -> tuple[int, ...]:
     return obj.shape if isinstance(obj, DistributedArray) else np.shape(obj)
-
-
-def _on_host_arrays(write: Callable[..., None]) -> Callable[..., None]:
-    """A function that writes to its first argument, for NumPy arrays too where nothing else is distributed."""
-
-    @wraps(write)
-    def written(target: Any, *args: Any, **kwargs: Any) -> None:
-        if not isinstance(target, np.ndarray) or any(
-            isinstance(a, DistributedArray) for a in (*args, *kwargs.values())
-        ):
-            write(target, *args, **kwargs)
-            return
-        placed = asarray(target)
-        write(placed, *args, **kwargs)
-        target[...] = placed.get()
-
-    return written
 
 
 def _axis(axis: Any, ndim: int) -> int:
@@ -108,14 +88,19 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
 
     Parameters
     ----------
-    a : DistributedArray
-    indices : integer or array_like of integers
+    a : array_like
+    indices : array_like of int
     axis : int, optional
         Default: the array is taken flat, in C order.
-    out : array, optional
-        Of the result's shape; may be distributed or NumPy's.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
     mode : {"raise", "wrap", "clip"}
         What becomes of indices out of range.
+
+    Returns
+    -------
+    DistributedArray
+        With the axes of `indices` in place of `axis`.
 
     Raises
     ------
@@ -171,59 +156,40 @@ def _into(result: DistributedArray, out: Any) -> Any:
     return overwrite(out, result)
 
 
-@_on_host_arrays
-@implements(np.put)
-def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    """Write values to flat C-order indices; values are repeated where there are fewer, and the last of an index stays.
-
-    Notes
-    -----
-    Communication: distributed indices are fetched to the host; values that are repeated, too. Otherwise the values that
-    the owners lack.
-    """
-    x = _target("put", a)
-    host = _host_indices(ind).reshape(-1)
-    value = value_of(x, v)
-    count = 1 if isinstance(value, np.generic) else math.prod(value.shape)
-    if host.size and not x.size:
-        raise IndexError("cannot replace elements of an empty array")
-    if not host.size or not count:
-        return
-    fancy = _flat(x, _moded(host, x.size, 0, mode))
-    if not isinstance(value, np.generic) and value.shape != host.shape:
-        value = np.resize(host_values(value) if isinstance(value, DistributedArray) else value, host.shape)
-    store(x, fancy, value, "put")
-
-
-def _target(name: str, a: Any) -> DistributedArray:
-    if not isinstance(a, DistributedArray):
-        raise TypeError(
-            f"{name} writes to its first argument, a {type(a).__name__}, from distributed ones: pass a DistributedArray, "
-            f"or fetch the others with x.get()"
-        )
-    if not a._writable:
-        write(a._own(), a._view, None, writable=False)
-    return a
-
-
-def _safe_value(x: DistributedArray, value: Any) -> Any:
-    """A value to write, of which an array must fit: numbers and lists are converted, arrays only where nothing is lost."""
-    if isinstance(value, (np.ndarray, DistributedArray)) and not np.can_cast(value.dtype, x.dtype, "safe"):
-        raise TypeError(
-            f"Cannot cast array data from {value.dtype!r} to {x.dtype!r} according to the rule 'safe'; convert it with "
-            f"values.astype({str(x.dtype)!r})"
-        )
-    return value_of(x, value)
-
-
 @implements(np.compress)
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
     """The slices of an array along an axis where a 1-d condition holds; of the array flattened by default.
+
+    Parameters
+    ----------
+    condition : array_like of bool
+        Of one axis; slices behind its end are left out.
+    a : array_like
+    axis : int, optional
+        Default: of the flattened array.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+
+    Raises
+    ------
+    ValueError
+        The condition has not one axis.
 
     Notes
     -----
     Communication: that of ``x[condition]`` for a distributed condition of a whole 1-d array; otherwise a distributed
     condition is fetched to the host, and the communication is that of :func:`take`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.compress([True, False, True], da.arange(3)).tolist()
+    [0, 2]
     """
     x = _distributed(a, condition, out)
     if len(_shape(condition)) != 1:
@@ -240,9 +206,27 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 def extract(condition: Any, arr: Any) -> Any:
     """The elements of an array where a condition holds, both flattened in C order.
 
+    Parameters
+    ----------
+    condition : array_like of bool
+    arr : array_like
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis.
+
     Notes
     -----
     Communication: that of ``x[condition]`` where the shapes are equal; otherwise that of :func:`compress`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.arange(5)
+    ...     da.extract(x % 2 == 1, x).tolist()
+    [1, 3]
     """
     x = _distributed(arr, condition)
     if _shape(condition) == x.shape and x.ndim:
@@ -260,68 +244,6 @@ def _mask(x: DistributedArray, condition: Any) -> Any:
     return np.asarray(condition).astype(bool)
 
 
-def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
-    """The mask in the shape of the array, as NumPy pairs them: in C order."""
-    condition = _mask(x, mask)
-    if condition.shape == x.shape:
-        return condition
-    if math.prod(condition.shape) != x.size:
-        raise ValueError(f"{name}: mask and data must be the same size")
-    if isinstance(condition, DistributedArray):
-        condition = host_values(condition)
-    return condition.reshape(x.shape)
-
-
-@_on_host_arrays
-@implements(np.place)
-def place(arr: Any, mask: Any, vals: Any) -> None:
-    """Write the first values to the elements where a mask holds, in C order, repeating them where there are fewer.
-
-    Notes
-    -----
-    Communication: that of ``x[mask] = values``; distributed values that are repeated or cut are fetched to the host.
-    """
-    x = _target("place", arr)
-    condition = _same_size("place", x, mask)
-    if not x.ndim:
-        x, condition = x[None], condition[None]
-    value = _safe_value(x, vals)
-    total = mask_count(x, condition)
-    if not isinstance(value, np.generic):
-        if not math.prod(value.shape) and total:
-            raise ValueError("Cannot insert from an empty array!")
-        if value.shape not in ((total,), (1,)) and total:
-            value = host_values(value) if isinstance(value, DistributedArray) else value
-            value = np.resize(value.reshape(-1)[:total], (total,))
-    if total:
-        mask_write(x, condition, value)
-
-
-@_on_host_arrays
-@implements(np.putmask)
-def putmask(a: Any, mask: Any, values: Any) -> None:
-    """Write ``values.flat[n]`` to ``a.flat[n]`` where the mask holds there, repeating values where there are fewer.
-
-    Notes
-    -----
-    Communication: none where array, mask and values have one layout, or values are on the host; otherwise what aligns
-    them. Distributed values of another shape are fetched to the host.
-    """
-    x = _target("putmask", a)
-    condition = _same_size("putmask", x, mask)
-    value = _safe_value(x, values)
-    if not x.size or (not isinstance(value, np.generic) and not math.prod(value.shape)):
-        return
-    if isinstance(condition, np.ndarray):
-        condition = place_like(x, condition, range(x.ndim))
-    spread = isinstance(value, DistributedArray) and value.shape == x.shape
-    if not spread and not isinstance(value, np.generic):
-        host = host_values(value) if isinstance(value, DistributedArray) else value
-        value = place_like(x, np.resize(host, x.shape), range(x.ndim))
-    with x._context.lock:
-        assign_where(x, condition, value)
-
-
 # --- take_along_axis --------------------------------------------------------------------------------------------------
 
 
@@ -331,10 +253,15 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
     Parameters
     ----------
-    arr, indices : array_like, one of them distributed
-        With as many axes; all but `axis` broadcast together.
+    arr, indices : array_like
+        One of them distributed; with as many axes, of which all but `axis` broadcast together.
     axis : int, optional
         None: both are taken flat; `indices` then has one axis.
+
+    Returns
+    -------
+    DistributedArray
+        Of the broadcast shape, with the length of `indices` along `axis`.
 
     Raises
     ------
@@ -345,6 +272,14 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     -----
     Communication: none where array and indices lie in the same places and every device holds `axis` whole. Otherwise the
     indices, and the array where its axis is cut, are brought there. With one axis only, the indices are fetched.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.asarray([[3, 1], [2, 4]])
+    ...     da.take_along_axis(x, da.argsort(x, axis=1), 1).tolist()
+    [[1, 3], [2, 4]]
     """
     x = _distributed(arr, indices)
     if not isinstance(indices, DistributedArray):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, same_context
@@ -30,6 +31,17 @@ __all__ = [
 @implements(np.diag)
 def diag(v: Any, k: int = 0) -> DistributedArray:
     """The `k`-th diagonal of a matrix, read-only; or the matrix of which `v` is the `k`-th diagonal.
+
+    Parameters
+    ----------
+    v : array_like
+        Of one axis or two.
+    k : int
+        Above (positive) or below the main diagonal.
+
+    Returns
+    -------
+    DistributedArray
 
     Raises
     ------
@@ -62,12 +74,25 @@ def diag(v: Any, k: int = 0) -> DistributedArray:
 
 
 @implements(np.diagflat)
+@described_as(diag)
 def diagflat(v: Any, k: int = 0) -> DistributedArray:
-    """The matrix of which the flattened `v` is the `k`-th diagonal; see :func:`diag`.
+    """The matrix of which the flattened array is the `k`-th diagonal.
+
+    Parameters
+    ----------
+    v : array_like
+        Of any shape.
 
     Notes
     -----
     Communication: as of :func:`diag`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.diagflat([[1, 2]]).tolist()
+    [[1, 0], [0, 2]]
     """
     return diag(ravel(asarray(v)), k)
 
@@ -78,7 +103,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
     Parameters
     ----------
-    a : DistributedArray
+    a : DistributedArray or numpy.ndarray
         Of two axes, or of more of one length.
     val : scalar or array_like
         Repeated where it is too short.
@@ -93,6 +118,15 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     Notes
     -----
     Communication: none; distributed values are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     x = da.zeros((2, 2), int)
+    ...     da.fill_diagonal(x, [1, 2])
+    ...     x.tolist()
+    [[1, 0], [0, 2]]
     """
     if isinstance(a, np.ndarray):
         np.fill_diagonal(a, host_values(val) if isinstance(val, DistributedArray) else val, wrap)
@@ -116,13 +150,45 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[DistributedArray, ...]:
-    """The indices of the main diagonal of an array of `ndim` axes of length `n`. Communication: none."""
+    """The indices of the main diagonal of an array of `ndim` axes of length `n`.
+
+    Parameters
+    ----------
+    n : int
+    ndim : int
+
+    Returns
+    -------
+    tuple of DistributedArray
+        One for each axis.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [i.tolist() for i in da.diag_indices(3)]
+    [[0, 1, 2], [0, 1, 2]]
+    """
     return (arange(n),) * ndim
 
 
 @implements(np.diag_indices_from)
 def diag_indices_from(arr: Any) -> tuple[DistributedArray, ...]:
-    """The indices of an array's main diagonal; see :func:`diag_indices`.
+    """The indices of an array's main diagonal.
+
+    Parameters
+    ----------
+    arr : array
+        Of two axes or more of one length.
+
+    Returns
+    -------
+    tuple of DistributedArray
+        One for each axis.
 
     Raises
     ------
@@ -132,6 +198,13 @@ def diag_indices_from(arr: Any) -> tuple[DistributedArray, ...]:
     Notes
     -----
     Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [i.tolist() for i in da.diag_indices_from(da.eye(2))]
+    [[0, 1], [0, 1]]
     """
     if not arr.ndim >= 2:
         raise ValueError("input array must be at least 2-d")
@@ -147,30 +220,77 @@ def _indices(found: tuple[Any, ...]) -> tuple[DistributedArray, ...]:
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[DistributedArray, ...]:
     """The indices of the elements at and below the `k`-th diagonal of an n × m matrix.
 
+    Parameters
+    ----------
+    n : int
+        The number of rows.
+    k : int
+        Above (positive) or below the main diagonal.
+    m : int, optional
+        The number of columns. Default: `n`.
+
+    Returns
+    -------
+    tuple of DistributedArray
+        Rows and columns, in C order.
+
     Notes
     -----
     Communication: none. Each process makes them all, and keeps its part.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [i.tolist() for i in da.tril_indices(2)]
+    [[0, 1, 1], [0, 0, 1]]
     """
     return _indices(np.tril_indices(n, k, m))
 
 
+@described_as(tril_indices)
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[DistributedArray, ...]:
-    """The indices of the elements at and above the `k`-th diagonal of an n × m matrix; see :func:`tril_indices`.
+    """The indices of the elements at and above the `k`-th diagonal of an n × m matrix.
 
     Notes
     -----
     Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [i.tolist() for i in da.triu_indices(2)]
+    [[0, 0, 1], [0, 1, 1]]
     """
     return _indices(np.triu_indices(n, k, m))
 
 
 @implements(np.tril_indices_from)
+@described_as(tril_indices)
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
-    """The indices of a matrix's lower triangle; see :func:`tril_indices`.
+    """The indices of a matrix's lower triangle.
+
+    Parameters
+    ----------
+    arr : array
+        Of two axes.
+
+    Raises
+    ------
+    ValueError
+        `arr` has not two axes.
 
     Notes
     -----
     Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [i.tolist() for i in da.tril_indices_from(da.eye(2))]
+    [[0, 1, 1], [0, 0, 1]]
     """
     if arr.ndim != 2:
         raise ValueError("input array must be 2-d")
@@ -178,12 +298,20 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
 
 
 @implements(np.triu_indices_from)
+@described_as(tril_indices_from)
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
-    """The indices of a matrix's upper triangle; see :func:`tril_indices`.
+    """The indices of a matrix's upper triangle.
 
     Notes
     -----
     Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [i.tolist() for i in da.triu_indices_from(da.eye(2))]
+    [[0, 0, 1], [0, 1, 1]]
     """
     if arr.ndim != 2:
         raise ValueError("input array must be 2-d")
@@ -203,11 +331,28 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Distribute
     increasing : bool
         Whether the powers grow from left to right.
 
+    Returns
+    -------
+    DistributedArray
+        Of the shape ``(len(x), N)``.
+
+    Raises
+    ------
+    ValueError
+        `x` has not one axis, or `N` is negative.
+
     Notes
     -----
     Communication: none where `x` is split: a device has the rows of its elements.
 
     Memory on each device: its part of the result, twice.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.vander(da.asarray([1, 2, 3]), 3).tolist()
+    [[1, 1, 1], [4, 2, 1], [9, 3, 1]]
     """
     v = asarray(x)
     if v.ndim != 1:
@@ -231,11 +376,27 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Distribute
 def kron(a: Any, b: Any) -> DistributedArray:
     """Kronecker product: each element of `a` replaced by its product with the whole of `b`.
 
+    Parameters
+    ----------
+    a, b : array_like
+
+    Returns
+    -------
+    DistributedArray
+        Its lengths are the products of those of `a` and `b`.
+
     Notes
     -----
     Communication: what aligns `b` with the parts of `a`; then what the result's shape needs, where no view gives it.
 
     Memory on each device: its part of the result, twice.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.kron(da.asarray([1, 10]), [1, 2]).tolist()
+    [1, 2, 10, 20]
     """
     context = same_context([x for x in (a, b) if isinstance(x, DistributedArray)])
     x, y = (as_array(context, item) for item in (a, b))

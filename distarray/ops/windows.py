@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.documented import described_as
 from distarray.array.state import DistributedArray
 from distarray.ops.choosing import where
 from distarray.ops.creation import arange, ones
@@ -25,7 +26,29 @@ def _short(M: Any) -> DistributedArray:
 
 
 def bartlett(M: int) -> DistributedArray:
-    """The Bartlett window, a triangle that ends in zeros, of `M` points. Communication: none."""
+    """The Bartlett window, a triangle that ends in zeros.
+
+    Parameters
+    ----------
+    M : int
+        The number of points; below 1, the window is empty.
+
+    Returns
+    -------
+    DistributedArray
+        Of ``float64``, and one axis.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.bartlett(5).tolist()
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
     n = _positions(M)
     if n is None:
         return _short(M)
@@ -33,8 +56,21 @@ def bartlett(M: int) -> DistributedArray:
     return found
 
 
+@described_as(bartlett)
 def blackman(M: int) -> DistributedArray:
-    """The Blackman window of `M` points. Communication: none."""
+    """The Blackman window.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.blackman(3).round(6).tolist()
+    [-0.0, 1.0, -0.0]
+    """
     n = _positions(M)
     if n is None:
         return _short(M)
@@ -42,22 +78,66 @@ def blackman(M: int) -> DistributedArray:
     return found
 
 
+@described_as(bartlett)
 def hamming(M: int) -> DistributedArray:
-    """The Hamming window of `M` points. Communication: none."""
+    """The Hamming window.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.hamming(3).round(6).tolist()
+    [0.08, 1.0, 0.08]
+    """
     n = _positions(M)
     found: DistributedArray = _short(M) if n is None else 0.54 + 0.46 * np.cos(np.pi * n / (M - 1))
     return found
 
 
+@described_as(bartlett)
 def hanning(M: int) -> DistributedArray:
-    """The Hann window of `M` points. Communication: none."""
+    """The Hann window.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.hanning(5).round(6).tolist()
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
     n = _positions(M)
     found: DistributedArray = _short(M) if n is None else 0.5 + 0.5 * np.cos(np.pi * n / (M - 1))
     return found
 
 
+@described_as(bartlett)
 def kaiser(M: int, beta: float) -> DistributedArray:
-    """The Kaiser window of `M` points and shape `beta`. Communication: none."""
+    """The Kaiser window.
+
+    Parameters
+    ----------
+    beta : float
+        The shape: the greater, the narrower.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.kaiser(3, 5.0).round(6).tolist()
+    [0.036711, 1.0, 0.036711]
+    """
     M, beta = np.array([0.0, M, beta])[1:]
     if M == 1:
         return ones(1, np.result_type(M, 0.0))

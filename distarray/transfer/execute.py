@@ -8,18 +8,20 @@ allocated, and room is checked, before the first byte moves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distarray.devices import Chunk, Device
+from distarray.geometry import Region
 from distarray.geometry._spatial import remainder
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host, watching
-from distarray.transfer.plan import Plan, plan, waypoint
+from distarray.transfer.plan import Plan, Step, plan, waypoint
 from distarray.transfer.round import Round
 
 if TYPE_CHECKING:
@@ -67,7 +69,10 @@ def allocate(
             if device.process != context.process:
                 chunks += [None] * len(regions)
                 continue
-            own = device.empties([region.shape for region in regions], dtype, label)
+            if len(regions) == 1:
+                own = [device.empty(regions[0].shape, dtype, label)]
+            else:
+                own = device.empties([region.shape for region in regions], dtype, label)
             if fill is not None:
                 fill_all(device, own, fill.identity(dtype))
             chunks += own
@@ -214,11 +219,15 @@ def _run(
                 task = partial(device.copy, targets[taker], source.arrays[giver], device)
                 work.setdefault(device.id, []).append(task)
                 total += dst[taker][1].size * itemsize
+    plain = not source.layout.is_partial
+    copies: dict[int, list[tuple[int, Step]]] = {}
     for number, step in enumerate(moves.steps):
         device = devices[dst[step.target][0]]
-        if device.process != me:
+        if device.process != me or arrived.get((number, 0)) is _IN_PLACE:
             continue
-        if arrived.get((number, 0)) is _IN_PLACE:
+        total += step.size * itemsize * len(step.sources)
+        if plain:
+            copies.setdefault(device.id, []).append((number, step))
             continue
         view = targets[step.target][step.key]
         parts = []
@@ -229,13 +238,32 @@ def _run(
                 parts.append((devices[src[chunk][0]], source.arrays[chunk][key]))
         task = partial(fold_into, device, view, parts, source.layout.mode, step.accumulate)
         work.setdefault(device.id, []).append(task)
-        total += step.size * itemsize * len(parts)
-    plain = all(len(step.sources) == 1 and not step.accumulate for step in moves.steps)
+    for device_id, steps in copies.items():
+        task = partial(_copy_steps, context, devices[device_id], steps, source, targets, arrived)
+        work.setdefault(device_id, []).append(task)
     folding = between and moves.moving and source.layout.is_partial
-    with context.guarding(operation) if folding else context.reporting(), np.errstate(**quiet()):
+    with context.guarding(operation) if folding else context.reporting(), _CALM if plain else np.errstate(**quiet()):
         context.run([partial(_all, tasks) for tasks in work.values()], total, independent=plain)
     if moves.forwards or (between and moves.forwarding):
         _run_forwards(context, moves, source.dtype, targets, operation)
+
+
+def _copy_steps(
+    context: Context,
+    device: Device,
+    steps: Sequence[tuple[int, Step]],
+    source: Operand,
+    targets: Sequence[Any],
+    arrived: dict[tuple[int, int], Any],
+) -> None:
+    """The steps of a plan that only copy, of one receiving device: there may be very many, so that none makes an object."""
+    src, devices = source.layout.chunks, context.by_id
+    for number, (target, key, ((chunk, source_key),), _, _) in steps:
+        if (number, 0) in arrived:
+            part, origin = arrived[number, 0], context.local_devices[0]
+        else:
+            part, origin = source.arrays[chunk][source_key], devices[src[chunk][0]]
+        device.copy(targets[target][key], part, origin)
 
 
 def _run_forwards(context: Context, moves: Plan, dtype: Any, targets: Sequence[Any], operation: str) -> None:
@@ -427,24 +455,20 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     process, in one round.
     """
     layout, dtype = source.layout, source.dtype
-    index_map = layout.index_map
     wide = layout.is_partial and _folds_wide(layout.mode, dtype)
     out = np.empty(layout.shape, roomy(dtype) if wide else dtype)
-    if layout.is_partial and not index_map.covers:
+    if layout.is_partial and not layout.index_map.covers:
         out[...] = layout.mode.unheld(dtype)
     note_to_host(out.size * dtype.itemsize)
-    pieces = []
-    for cell in index_map.cells:
-        for turn, chunk in enumerate(cell.holders if layout.is_partial else cell.holders[:1]):
-            device_id, region = layout.chunks[chunk]
-            pieces.append((cell.region, turn, context.by_id[device_id], chunk, region.locate(cell.region).key))
+    pieces = _gathered(context, layout)
     parts = [None if source.arrays[c] is None else source.arrays[c][key] for _, _, _, c, key in pieces]
     if context.communicator is not None:
         _exchange_pieces(context, layout, pieces, parts, dtype)
         context.communicator.wait()
-    with np.errstate(**quiet()):
-        for (region, turn, device, _, _), part in zip(pieces, parts, strict=True):
+    with np.errstate(**quiet()) if layout.is_partial else _CALM:
+        for (region, turn, device_id, _, _), part in zip(pieces, parts, strict=True):
             if context.kind != "host":
+                device = context.by_id[device_id]
                 owner = device if device.process == context.process else context.local_devices[0]
                 part = owner.to_host(part)
             if turn == 0:
@@ -454,12 +478,30 @@ def gather_to_host(context: Context, source: Operand) -> Any:
         return out.astype(dtype) if wide else out
 
 
+_CALM: AbstractContextManager[None] = nullcontext()
+
+
+def _gathered(context: Context, layout: Layout) -> list[tuple[Region, int, int, int, Any]]:
+    """What the global value is put together from: region, turn among the partial values of it, device, chunk, key in it."""
+    key = ("gather", layout)
+    found: list[tuple[Region, int, int, int, Any]] | None = context.layouts.remembered(key)
+    if found is None:
+        found = []
+        for cell in layout.index_map.cells:
+            for turn, chunk in enumerate(cell.holders if layout.is_partial else cell.holders[:1]):
+                device_id, region = layout.chunks[chunk]
+                found.append((cell.region, turn, device_id, chunk, region.locate(cell.region).key))
+        context.layouts.remember(key, found)
+    return found
+
+
 def _exchange_pieces(context: Context, layout: Layout, pieces: Sequence[Any], parts: list[Any], dtype: Any) -> None:
     """Give every process the parts that it lacks."""
     wire = Round(context)
     wire.mark(layout.digest.hex(), dtype)
     slots = [-1] * len(pieces)
-    for number, (region, _, device, _, _) in enumerate(pieces):
+    for number, (region, _, device_id, _, _) in enumerate(pieces):
+        device = context.by_id[device_id]
         if device.process != context.process:
             slots[number] = wire.carry(device.process, context.process, None, region.shape, dtype)
             continue

@@ -11,6 +11,7 @@ where everything overlaps, and plain point-to-point moves where nothing does.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -31,6 +32,12 @@ SPLIT_ELEMENTS = 4096
 
 MEETINGS = 1 << 14
 """A move of fewer pieces is never made by way of another map, which would cost a second copy of the data."""
+
+FEW = 8
+"""Folds of at most so many elements, to at most so many chunks, take one round: each chunk gets all partial values."""
+
+SAMPLE = 32
+"""So many regions of a map are asked first in how many pieces they meet another map."""
 
 
 class Step(NamedTuple):
@@ -79,7 +86,8 @@ class Plan(NamedTuple):
     @property
     def forwarding(self) -> bool:
         """Whether there may be a second round. Like `moving` it is the same for a part of the plan as for the whole."""
-        return self.moving and self.source.is_partial and self.source.mode is not self.target.mode
+        partial = self.source.is_partial and self.source.mode is not self.target.mode
+        return self.moving and partial and not _at_once(self.target)
 
     @property
     def rounds(self) -> int:
@@ -157,12 +165,21 @@ def waypoint(source: IndexMap, target: IndexMap, least: int = MEETINGS, factor: 
     if most < least // 16 or not strided:
         return None
     few = max(least, factor * len(target.devices) * (len(source.chunks) + len(target.chunks)))
-    for _, region in source.chunks:
+    sample = source.chunks[:: max(1, len(source.chunks) // SAMPLE)]
+    # of regular maps some regions tell of all; of others, which meet seldom where these do, all are counted
+    if not (_more(sample, target, few * len(sample) // len(source.chunks)) or _more(source.chunks, target, few)):
+        return None
+    axis = max(range(source.ndim), key=lambda a: source.shape[a])
+    return blocks(axis).resolve(source.shape, target.devices)
+
+
+def _more(chunks: Sequence[tuple[int, Region]], target: IndexMap, few: int) -> bool:
+    """Whether chunks meet `target` in more than `few` pieces; looks at little more than so many."""
+    for _, region in chunks:
         few -= sum(1 for _ in target.query(region))
         if few < 0:
-            axis = max(range(source.ndim), key=lambda a: source.shape[a])
-            return blocks(axis).resolve(source.shape, target.devices)
-    return None
+            return True
+    return False
 
 
 def _resolve(source: Layout, target: Layout, wanted: frozenset[int] | None) -> Plan:
@@ -269,6 +286,11 @@ def _nearest(chunks: tuple[tuple[int, Region], ...], holders: tuple[int, ...], d
     return holders[bisect_left(target.devices, device) % len(holders)]
 
 
+def _at_once(target: Layout) -> bool:
+    """Whether every taker folds for itself: of so little, for so few, a second round would cost more than it saves."""
+    return len(target.chunks) <= FEW and math.prod(target.shape) <= FEW
+
+
 def _fold(
     source: Layout,
     target: Layout,
@@ -284,6 +306,13 @@ def _fold(
     src, dst = source.chunks, target.chunks
     homes = {src[h][0] for h in holders}
     folders = tuple(t for t in takers if dst[t][0] in homes) or takers
+    if _at_once(target):
+        for taker in takers:
+            device, whole = dst[taker]
+            if wanted is None or device in wanted or any(src[h][0] in wanted for h in holders):
+                sources = tuple((h, src[h][1].locate(part).key) for h in holders)
+                steps.append(Step(taker, whole.locate(part).key, sources, False, part.size))
+        return
     if part.size < SPLIT_ELEMENTS or len(folders) == 1:
         pieces: Iterable[tuple[int, Region]] = ((folders[turn % len(folders)], part),)
     else:

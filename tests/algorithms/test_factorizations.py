@@ -98,7 +98,9 @@ BOUNDED: dict[str, tuple[Any, Callable[[Any], Any], int]] = {
     "tall qr": (random(40 * N, N // 4), np.linalg.qr, 2),
     "tall svd": (random(40 * N, N // 4), lambda x: np.linalg.svd(x, full_matrices=False), 2),
     "svd": (random(N, N), np.linalg.svd, 3),
-    "eigh": (definite(N), np.linalg.eigh, 3),  # the shifted matrix, and its vectors, besides
+    "eigh": (definite(N), np.linalg.eigh, 2),
+    "upper eigh": (definite(N), lambda x: np.linalg.eigh(x, "U"), 2),
+    "eigvalsh": (definite(N), np.linalg.eigvalsh, 2),
 }
 
 

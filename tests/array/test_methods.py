@@ -19,13 +19,17 @@ CALLED_BY_NAME_BY_NOBODY = set(
 )
 
 
+def is_property(definition: ast.FunctionDef) -> bool:
+    return any(isinstance(decorator, (ast.Name, ast.Attribute)) for decorator in definition.decorator_list)
+
+
 def definitions(file: str, name: str) -> dict[str, str]:
     """Method → its arguments, of a class, wherever in its body they stand."""
     tree = ast.parse((PACKAGE / file).read_text())
     (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
     bodies = [found.body, *[node.body for node in found.body if isinstance(node, ast.If)]]
     statements = [statement for body in bodies for statement in body]
-    functions = [f for f in statements if isinstance(f, ast.FunctionDef) and not f.decorator_list]
+    functions = [f for f in statements if isinstance(f, ast.FunctionDef) and not is_property(f)]
     arguments = {f.name: ast.unparse(f.args) for f in functions}
     for statement in statements:  # __add__ = __radd__ = _with
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):

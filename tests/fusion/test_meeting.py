@@ -13,6 +13,7 @@ from distarray.devices import HostDevice
 from distarray.fusion import align, evaluate
 from distarray.geometry import IndexMap, Region
 from distarray.geometry._spatial import RegionIndex
+from distarray.transfer.plan import SAMPLE, waypoint
 
 
 def tiles(n, size, rows=2, columns=2):
@@ -187,3 +188,87 @@ def test_sums_of_many_chunks_have_the_bits_of_one_after_the_other(four, monkeypa
     for layout, got in zip(layouts, together, strict=True):
         assert [a.get().tobytes() for a in got] == [a.get().tobytes() for a in folds(layout)]
         np.testing.assert_allclose(np.asarray(got[0]), h.sum(), rtol=1e-2 if dtype == "f2" else 1e-5)
+
+
+def five_points(x):
+    return x[1:-1, 1:-1] + x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2]
+
+
+def test_stencils_of_many_tiles_cost_in_devices_and_in_moves_of_tiles(four, counted):
+    queries, cut = counted(RegionIndex, "query"), counted(align, "_cells")
+    asked = []
+    for n in (128, 256):
+        h = np.random.default_rng(0).random((n, n))
+        x = da.asarray(h, layout=tiles(n, 8))
+        before = len(queries)
+        told = da.explain(five_points(x))
+        with da.ledger() as log:
+            got = five_points(x).evaluate()
+        asked.append(len(queries) - before)
+        assert asked[-1] <= 3 * len(x.layout.chunks)
+        assert len(cut) <= 8  # the tiles are moved once, whole, and not cut
+        cut.clear()
+        assert log.bytes_moved == told.bytes_moved <= 1.1 * h.nbytes
+        np.testing.assert_array_equal(got.get(), five_points(h))
+        x[1:-1, 1:-1] = five_points(x)
+        h[1:-1, 1:-1] = five_points(h)
+        cut.clear()
+        np.testing.assert_array_equal(x.get(), h)
+    assert asked[1] <= 4.5 * asked[0]
+
+
+@pytest.mark.parametrize("devices", [1, 3, 4])
+def test_crowded_layouts_beside_others(ctx, devices):
+    h = np.random.default_rng(0).random(4001)
+    with ctx(devices):
+        x = da.asarray(h, layout=da.cyclic(0, 50))
+        y = da.asarray(2 * h, layout=da.cyclic(0, 53))
+        z = da.asarray(3 * h, layout=da.blocks(0))
+        np.testing.assert_array_equal((x + y + z).get(), h + 2 * h + 3 * h)
+        np.testing.assert_array_equal((x[1:-1] * 2 + y[2:]).get(), h[1:-1] * 2 + 2 * h[2:])
+        np.testing.assert_array_equal((x - x[::-1] + z).get(), h - h[::-1] + 3 * h)
+        before, old = x + 1, h.copy()
+        x[1:-1] = x[:-2] + x[2:]
+        h[1:-1] = h[:-2] + h[2:]
+        x[1:] += z[:-1]
+        h[1:] += 3 * old[:-1]
+        x[::2] = z[::2]
+        h[::2] = 3 * old[::2]
+        z[1:] = x[:-1]
+        np.testing.assert_array_equal(x.get(), h)
+        np.testing.assert_array_equal(z[1:].get(), h[:-1])
+        np.testing.assert_array_equal(before.get(), old + 1)
+
+
+def test_a_write_of_too_many_pieces_is_whole_before_it_raises(four):
+    h = np.arange(4000.0)
+    x, z = da.asarray(h, layout=da.cyclic(0, 50)), da.asarray(h, layout=da.blocks(0))
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        x[1:] /= z[:-1]
+    with np.errstate(divide="ignore"):
+        h[1:] /= h[:-1].copy()
+    np.testing.assert_array_equal(x.get(), h)
+
+
+def test_crowded_operands_of_several_processes():
+    def program():
+        h = np.arange(6000.0)
+        x, z = da.asarray(h, layout=da.cyclic(0, 40)), da.asarray(h, layout=da.cyclic(0, 43))
+        y = (x[:-2] + z[2:]).get()
+        x[1:-1] = x[:-2] + x[2:]
+        return y, x.get(), (x + z).get()
+
+    h = np.arange(6000.0)
+    g = h.copy()
+    g[1:-1] = h[:-2] + h[2:]
+    for got in on_ranks([1, 2, 1], program):
+        for a, b in zip(got, (h[:-2] + h[2:], g, g + h), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_unlike_maps_are_counted_from_a_few_of_their_regions(counted):
+    queries = counted(RegionIndex, "query")
+    a = da.blocks(0).resolve((300_000,), range(4))
+    one, other = (da.cyclic(0, block).resolve(a.shape, range(4)) for block in (240, 271))
+    assert waypoint(one, other, least=1024, factor=1) == a
+    assert len(queries) <= SAMPLE

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import distarray as da
+from distarray.algorithms import rounds
 from distarray.algorithms.contraction import Contraction, Problem, plan
 from distarray.geometry import Region, blocks, replicated
 from distarray.layout import Layout
@@ -276,6 +278,53 @@ def test_nothing_is_gathered(ctx):
         assert float(x[0, 0]) == 1
 
 
+LAYOUTS = {
+    "rows": da.blocks(0), "columns": da.blocks(1), "blocks": da.grid((4, 2)), "cyclic": da.cyclic(0, 16),
+    "one": {0: [(slice(None), slice(None))]}, "uneven": da.blocks(0, sizes=(200, 0, 56, 0, 64, 32, 16, 16)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("second", LAYOUTS)
+@pytest.mark.parametrize("first", ["rows", "columns", "blocks", "cyclic"])
+def test_products_of_any_layouts_are_bounded_in_memory_and_traffic(first, second):
+    """Every device has room for 2.5 times its share of both operands and the result; what an operand's own layout puts on
+    one device counts besides."""
+    n, p = 384, 8
+    a, b = (np.random.default_rng(i).standard_normal((n, n)) for i in range(2))
+    room = 2.5 * 3 * a.nbytes / p
+    own = 0 if second not in ("one", "uneven") else a.nbytes
+    with da.init(devices=p, kind="host", memory_limit=int(room + own)) as context:
+        context.WHOLE = 0  # however small
+        x, y = da.asarray(a, layout=LAYOUTS[first]), da.asarray(b, layout=LAYOUTS[second])
+        held = {device.id: device.allocated for device in context.devices}
+        for device in context.devices:
+            device.reset_peak()
+        with da.ledger() as log:
+            z = x @ y
+        np.testing.assert_allclose(z.get(), a @ b, rtol=1e-10, atol=1e-10)
+        assert log.bytes_moved <= (p - 1) * a.nbytes
+        for device in context.devices:
+            assert device.peak <= max(room, held[device.id] + room / 2)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32", "complex64", "float16"])
+@pytest.mark.parametrize(("subscripts", "shapes"), [
+    ("bij,bjk->bik", ((6, 9, 12), (6, 12, 5))), ("bij,jk->bik", ((6, 9, 12), (12, 40))), ("ijk,kjl->il", ((9, 6, 8), (8, 6, 7))),
+    ("i,j->ij", ((30,), (40,))), ("ij,j->i", ((30, 50), (50,))), ("abi,ibc->ac", ((4, 6, 30), (30, 6, 33))),
+    ("ijk,ljk->il", ((9, 6, 8), (90, 6, 8))),
+])  # fmt: skip
+def test_products_in_rounds_of_any_axes(subscripts, shapes, dtype):
+    rng = np.random.default_rng(5)
+    for n in (2, 3, 7):
+        with da.init(devices=n, kind="host", minimum_chunk=1) as context:
+            context.WHOLE = 0
+            for _ in range(3):
+                a, b = (rng.integers(-2, 3, shape).astype(dtype) for shape in shapes)
+                x, y = (da.asarray(v, layout=any_layout(rng, v.shape, n)) for v in (a, b))
+                np.testing.assert_array_equal(np.einsum(subscripts, x, y).get(), np.einsum(subscripts, a, b))
+                np.testing.assert_array_equal(np.einsum(subscripts, x, b).get(), np.einsum(subscripts, a, b))
+
+
 @pytest.mark.parametrize("layout", [da.blocks(0), da.blocks(1), da.replicated()])
 def test_out(four, layout):
     a = np.arange(36.0).reshape(6, 6)
@@ -390,22 +439,24 @@ def test_a_loop_of_products_keeps_constant_memory(ctx):
 def tasks(todo: Contraction, problem: Problem, maps: tuple[Any, Any]) -> list[tuple[int, Region, Region, Region]]:
     """(device, region of the first operand, of the second, of the result) of every job."""
     rows = []
-    for device, jobs in todo.jobs:
-        for job in jobs:
-            read = []
-            for piece, own, brought in zip((job.a, job.b), maps, todo.bring, strict=True):
-                where = brought if piece.brought else own
-                holder, region = where.chunks[piece.chunk]
-                assert holder == device
-                read.append(region if piece.key is None else region.compose(Region.from_index(piece.key, region.shape)))
-            holder, result = todo.index_map.chunks[job.chunk]
+    for step, device, job in [(s, d, job) for s in todo.steps for d, jobs in s.jobs for job in jobs]:
+        read = []
+        for piece, own, brought in zip((job.a, job.b), maps, step.bring, strict=True):
+            where = brought if piece.brought else own
+            holder, region = where.chunks[piece.chunk]
             assert holder == device
-            rows.append((device, *read, result))
+            read.append(region if piece.key is None else region.compose(Region.from_index(piece.key, region.shape)))
+        holder, result = todo.index_map.chunks[job.chunk]
+        assert holder == device
+        if job.key is not None:
+            result = result.compose(Region.from_index(job.key, result.shape))
+        rows.append((device, *read, result))
     return rows
 
 
+@pytest.mark.parametrize("make", [plan, partial(rounds.plan, least=0)], ids=["in one step", "in bounded memory"])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
-def test_plans_form_each_product_once(ctx, n):
+def test_plans_form_each_product_once(ctx, n, make):
     rng = np.random.default_rng(n)
     with ctx(n):
         for _ in range(60):
@@ -413,7 +464,7 @@ def test_plans_form_each_product_once(ctx, n):
             problem = Problem((m, k, p), (0, 1, 1, 1), (0, 1), (1, 2))
             x = da.asarray(np.zeros((m, k)), layout=any_layout(rng, (m, k), n))
             y = da.asarray(np.zeros((k, p)), layout=any_layout(rng, (k, p), n))
-            todo = plan(problem, x.layout, y.layout, (8, 8, 8))
+            todo = make(problem, x.layout, y.layout, (8, 8, 8))
             maps = (x.layout.index_map, y.layout.index_map)
             formed = np.zeros((m, k, p), int)
             for _, (i, j), (j2, q), result in tasks(todo, problem, maps):
@@ -433,7 +484,7 @@ def test_planning_scales_with_the_number_of_blocks():
     whole = Layout(replicated().resolve(shape, range(1024)), Mode.REPLICA)
     problem = Problem((4096,) * 3, (0, 1, 1, 1), (0, 1), (1, 2))
     assert not plan(problem, cyclic, cyclic, (8, 8, 8)).partial
-    assert len(plan(problem, many, whole, (8, 8, 8)).jobs) == 1024
+    assert len(plan(problem, many, whole, (8, 8, 8)).steps[0].jobs) == 1024
 
 
 def test_warnings_are_numpys(four):

@@ -251,3 +251,29 @@ def test_the_ledger_sees_a_scatter() -> None:
     with context(4), da.ledger() as log:
         da.asarray(h, root=0)
     assert log.messages == log.rounds == 0
+
+
+def test_numbers_that_steer_a_loop_take_one_round():
+    def program():
+        x = da.asarray(np.arange(1.0, 9.0), layout=da.blocks(0))
+        exchanges = []
+        communicator = da.context.current().communicator
+        inner = communicator.exchange
+
+        def counted(*args):
+            exchanges.append(args)
+            return inner(*args)
+
+        communicator.exchange = counted
+        got, counts = [], []
+        for value in (da.sum, da.mean, da.linalg.norm, lambda x: da.vdot(x, x), lambda x: x.max() > 3):
+            exchanges.clear()
+            got.append(value(x).item())
+            counts.append(len(exchanges))
+        del communicator.exchange
+        return got, counts
+
+    h = np.arange(1.0, 9.0)
+    for got, counts in on_ranks([1, 1, 1], program):
+        np.testing.assert_allclose(got, [h.sum(), h.mean(), np.linalg.norm(h), h @ h, True])
+        assert counts == [1] * 5

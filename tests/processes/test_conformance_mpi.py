@@ -41,7 +41,7 @@ def session(size: int, *arguments: str, examples: int, limit: float, **env: str)
         "DISTARRAY_TEST_MPI_EXAMPLES": str(examples),
         **env,
     }
-    command = [*mpiexec(size), sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--mpi"]
+    command = [*mpiexec(size), sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--color=no", "--mpi"]
     command += ["--hypothesis-profile", "mpi", *arguments]
     process = subprocess.Popen(
         command,

@@ -216,3 +216,17 @@ def test_other_moves_go_straight(source, target):
     assert waypoint(source.resolve((200_000,), range(4)), target.resolve((200_000,), range(4))) is None
     everyone = range(1000)  # one region a device: no process counts the pairs of all
     assert waypoint(blocks(0).resolve((10**6,), everyone), cyclic(0).resolve((10**6,), everyone)) is None
+
+
+@pytest.mark.parametrize(("shape", "rounds"), [((), 1), ((8,), 1), ((9,), 2)])
+def test_little_is_folded_by_all_who_take_it_in_one_round(shape, rounds):
+    full = {device: [Region.full(shape)] for device in range(4)}
+    source, target = (Layout(IndexMap(shape, full), mode) for mode in (Mode.SUM, Mode.REPLICA))
+    moves = plan(source, target)
+    assert moves.rounds == rounds
+    assert moves.forwarding == (rounds == 2)
+    assert [len(step.sources) for step in moves.steps] == [4] * (4 if rounds == 1 else 1)
+    for device in range(4):
+        part = plan(source, target, [device])
+        assert part.forwarding == moves.forwarding
+        assert all(step in moves.steps for step in part.steps)

@@ -1,0 +1,188 @@
+"""Products in bounded memory: what a product brings to devices is cut into rounds, so that none holds much more than a share.
+
+The plan of a product (see ``contraction``) says which device multiplies what, and brings what is missing at once. Here it
+is looked at what that takes of each device. Where it is more than 2.5 times a fair share of operands and result, the
+products are formed in rounds: panels of the operands move, are multiplied, and go. A panel is a part of the result's
+columns (or rows) where one operand moves, and a part of the summed axis where both do. Where the result alone is too
+much for a device, which happens to partial sums, or to operands that lie on few devices, the devices share the result
+in blocks, and every operand comes to them in panels.
+
+References
+----------
+R. A. van de Geijn and J. Watts, "SUMMA: scalable universal matrix multiplication algorithm", Concurrency: Practice and
+Experience 9(4), 1997.
+M. D. Schatz, R. A. van de Geijn and J. Poulson, "Parallel matrix multiplication: a systematic journey", SIAM Journal on
+Scientific Computing 38(6), 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+from distarray.algorithms.contraction import Contraction, Holders, Problem, Task, chosen, cost_of, laid_out, merged
+from distarray.geometry import IndexMap, Range, Region
+from distarray.layout import Layout
+
+__all__ = ["BOUND", "is_bearable", "plan"]
+
+BOUND = 2.5
+"""A device may hold so many times its fair share of operands and result."""
+
+NARROW = 32
+"""A panel of the result is at least so wide."""
+
+
+def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int], least: int) -> Contraction:
+    """The cheapest plan of a product of two REPLICA operands without an empty axis, in as many rounds as memory asks for.
+
+    Parameters
+    ----------
+    itemsizes : tuple of int
+        Of the first operand, the second, and the result.
+    least : int
+        Where no device holds more bytes, memory is not looked at.
+    """
+    held = (Holders(a.index_map, problem.a), Holders(b.index_map, problem.b))
+    tasks, replicas = chosen(problem, a, b, held, itemsizes)
+    if not replicas:
+        devices = sorted({device for layout in (a, b) for device, region in layout.chunks if region.size})
+        fair = _fair(problem, itemsizes, len(devices))
+        use = _Use(problem, held, itemsizes)
+        if use.most(tasks) > max(BOUND * fair, least):
+            if use.is_lopsided(tasks, fair, len(devices)):
+                tasks = min(
+                    [tasks, *[merged(grid, held) for grid in _grids(problem, devices)]],
+                    key=lambda found: (
+                        use.is_lopsided(found, fair, len(devices)), cost_of(problem, found, held, itemsizes, None)
+                    ),
+                )  # fmt: skip
+            room = max(BOUND * fair - use.kept(tasks) - max(use.result(tasks).values()) / 4, fair / 8)
+            steps = _cut(problem, tasks, use, room)
+            return laid_out(problem, tasks, steps, held)
+    return laid_out(problem, tasks, [[box for _, box in tasks]], held, replicas=replicas)
+
+
+def is_bearable(problem: Problem, placed: Layout, held: Layout, itemsizes: tuple[int, int], least: int) -> bool:
+    """Whether an operand in layout `placed` is at most what a device may hold beside the other one, in `held`."""
+    most = max([_held(placed.index_map, device) for device in placed.devices], default=0) * itemsizes[0]
+    whole = (placed.shape, held.shape, problem.shape)
+    total = prod(whole[0]) * itemsizes[0] + (prod(whole[1]) + prod(whole[2])) * itemsizes[1]
+    return most <= max((BOUND - 1) * total / max(len(held.devices), 1), least)
+
+
+def _fair(problem: Problem, itemsizes: Sequence[int], devices: int) -> float:
+    """The bytes of operands and result that a device would have, were all in equal parts."""
+    shapes = [[problem.sizes[label] for label in labels] for labels in (problem.a, problem.b)]
+    return sum([prod(shape) * size for shape, size in zip((*shapes, problem.shape), itemsizes)]) / max(devices, 1)
+
+
+def _held(index_map: IndexMap, device: int) -> int:
+    return sum([region.size for region in index_map.regions(device)])
+
+
+class _Use:
+    """What tasks take of the devices' memory, in bytes."""
+
+    def __init__(self, problem: Problem, held: tuple[Holders, Holders], itemsizes: tuple[int, int, int]) -> None:
+        self.problem = problem
+        self.held = held
+        self.itemsizes = itemsizes
+
+    def brought(self, tasks: Sequence[Task]) -> tuple[dict[int, int], dict[int, int]]:
+        """Of each operand what devices receive."""
+        found: list[dict[int, int]] = []
+        for operand, itemsize in zip(self.held, self.itemsizes):
+            sizes: dict[int, int] = {}
+            for device, region in {(device, operand.region(box)) for device, box in tasks}:
+                if operand.home(device, region) < 0:
+                    sizes[device] = sizes.get(device, 0) + region.size * itemsize
+            found.append(sizes)
+        return found[0], found[1]
+
+    def result(self, tasks: Sequence[Task]) -> dict[int, int]:
+        """What devices have of the result."""
+        sizes: dict[int, int] = {}
+        for device, region in {(device, self.problem.result(box)) for device, box in tasks}:
+            sizes[device] = sizes.get(device, 0) + region.size * self.itemsizes[2]
+        return sizes
+
+    def is_lopsided(self, tasks: Sequence[Task], fair: float, devices: int) -> bool:
+        """Whether the result is too much for a device: beside its operands, or, where these are, for a fair share of it."""
+        enough = 1.25 * prod(self.problem.shape) * self.itemsizes[2] / devices
+        result = self.result(tasks)
+        return any(size > max(0.8 * BOUND * fair - self._operands(d), enough) for d, size in result.items())
+
+    def kept(self, tasks: Sequence[Task]) -> int:
+        """The most that a device has of operands and result."""
+        result = self.result(tasks)
+        return max([self._operands(device) + result[device] for device in result])
+
+    def most(self, tasks: Sequence[Task]) -> int:
+        """The most that a device has of operands, what is brought, and result."""
+        result, (first, second) = self.result(tasks), self.brought(tasks)
+        return max([self._operands(d) + result[d] + first.get(d, 0) + second.get(d, 0) for d in result])
+
+    def _operands(self, device: int) -> int:
+        return sum([_held(o.index_map, device) * size for o, size in zip(self.held, self.itemsizes)])
+
+
+def _grids(problem: Problem, devices: Sequence[int]) -> Iterator[list[Task]]:
+    """The result in blocks, one for each device: cut along one axis, or along two."""
+    box = Region.full(problem.sizes)
+    _, k, n = problem.bounds
+    labels = [label for label in (*range(k), *range(n, len(box))) if box[label].size > 1]
+    p = len(devices)
+    for high in range(1, p + 1):
+        if p % high or (high == 1 and p > 1):
+            continue
+        for first in labels:
+            for second in labels if high < p else labels[:1]:
+                if high < p and (first == second or box[second].size < p // high):
+                    continue
+                if box[first].size < high:
+                    continue
+                tasks = []
+                for number, device in enumerate(devices):
+                    i, j = divmod(number, p // high)
+                    part = _part(box, first, i, high)
+                    if part is not None and high < p:
+                        part = _part(part, second, j, p // high)
+                    if part is not None:
+                        tasks.append((device, part))
+                yield tasks
+
+
+def _part(box: Region, label: int, number: int, count: int) -> Region | None:
+    """One of `count` equal parts of a box along a label; None where it is empty."""
+    whole = box[label]
+    low, high = whole.size * number // count, whole.size * (number + 1) // count
+    if low == high:
+        return None
+    return Region((*box[:label], whole.compose(Range.of(low, 1, high - low)), *box[label + 1 :]))
+
+
+def _cut(problem: Problem, tasks: Sequence[Task], use: _Use, room: float) -> list[list[Region | None]]:
+    """The parts of the tasks that are done in each round, so that what is brought for it fits the room."""
+    first, second = use.brought(tasks)
+    most = max([first.get(device, 0) + second.get(device, 0) for device, _ in tasks])
+    count = -int(-most // room)
+    label = _label(problem, tasks, bool(first), bool(second), count) if count > 1 else None
+    if label is None:
+        return [[box for _, box in tasks]]
+    count = min(count, max([box[label].size for _, box in tasks]))
+    return [[_part(box, label, number, count) for _, box in tasks] for number in range(count)]
+
+
+def _label(problem: Problem, tasks: Sequence[Task], first: bool, second: bool, count: int) -> int | None:
+    """The label that rounds are cut along: one of the result where that leaves panels of some width, else a summed one.
+
+    Only the first label of a group is one of the result's to choose: the others' parts are no matrices in memory.
+    """
+    moving = set(problem.a if first else problem.b) & set(problem.b if second else problem.a)
+    m, k, n = problem.bounds
+    size = {label: min([box[label].size for _, box in tasks]) for label in sorted(moving)}
+    outer = [label for label in size if label < m or (label in (m, n) and not k <= label < n)]
+    wide = [label for label in outer if size[label] >= count * (1 if label < m else NARROW)]
+    summed = [label for label in size if k <= label < n]
+    return max(wide or summed or outer, key=lambda label: (size[label], -label), default=None)

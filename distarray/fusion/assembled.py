@@ -1,0 +1,202 @@
+"""Writes of small arrays that are cut into few boxes, all in this process: the value is computed on whole operands, put
+together from their chunks, and then dealt to the chunks that it is written to.
+
+A small array that is cut costs what its plans cost. Here there is none: where the boxes of a slice lie is arithmetic, so that
+a window that moves costs the same at every position. Nothing is written before all is computed, and element by element the
+bits are those of any other cut. Only what nobody counts goes this way: with a ledger open, moves are planned and entered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from distarray.fusion.evaluate import evaluate_cells
+from distarray.fusion.expr import Leaf
+from distarray.fusion.program import Program
+from distarray.geometry import ViewMap
+from distarray.layout import Layout
+from distarray.storage import Storage, Version, duplicate, writable_chunks
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["write_assembled"]
+
+ELEMENTS = 1 << 14
+"""Arrays of more elements are not put together: copying them would cost more than planning."""
+
+FEW = 8
+"""Nor are arrays of more chunks."""
+
+Bounds = tuple[tuple[int, int], ...]
+
+
+class Frame(NamedTuple):
+    """The chunks of a layout as boxes.
+
+    Attributes
+    ----------
+    parts : tuple
+        For each chunk that is not empty: its number, its key in the whole array, its bounds along each axis.
+    whole : int
+        A chunk that holds everything; -1 where there is none.
+    rows : bool
+        The chunks lie one behind the other along the first axis.
+    """
+
+    parts: tuple[tuple[int, tuple[slice, ...], Bounds], ...]
+    whole: int
+    rows: bool
+
+    def array(self, version: Version) -> Any:
+        """The whole value: a chunk that holds it, or a copy."""
+        chunks: Any = version.chunks
+        if self.whole >= 0:
+            return chunks[self.whole].array
+        if self.rows:
+            return np.concatenate([chunks[i].array for i, _, _ in self.parts])
+        out = np.empty(version.layout.shape, version.dtype)
+        for i, key, _ in self.parts:
+            out[key] = chunks[i].array
+        return out
+
+
+def write_assembled(
+    context: Context, storage: Storage, view: ViewMap | None, program: Program, leaves: Sequence[Leaf], private: int
+) -> tuple[bool, Exception | None]:
+    """Write a compiled value into a view of a storage: whether that was done, and the floating-point error that it met.
+
+    `private` as in ``demand.write``.
+    """
+    version = storage.version
+    target = _frame(context, version.layout)
+    if target is None:
+        return False, None
+    shape = version.layout.shape if view is None else view.shape
+    places = _places(target, view, version.layout.shape)
+    if places is None:
+        return False, None
+    known: dict[int, Any] = {}
+    operands = []
+    copied = True
+    for leaf in leaves:
+        array = known.get(id(leaf.version))
+        if array is None:
+            frame = _frame(context, leaf.version.layout)
+            if frame is None or not _direct(leaf.view, leaf.version.layout.shape):
+                return False, None
+            array = known[id(leaf.version)] = frame.array(leaf.version)
+            copied = copied and frame.whole < 0
+        elif not _direct(leaf.view, leaf.version.layout.shape):
+            return False, None
+        operands.append(array if leaf.view is None else _shown(array, leaf.view))
+    failed: Exception | None = None
+    if program.result[0] == "leaf" and copied and operands[0].dtype == version.dtype:  # nothing is computed
+        out = operands[0] if operands[0].shape == shape else np.broadcast_to(operands[0], shape)
+    else:
+        out = np.empty(shape, version.dtype)
+        try:
+            evaluate_cells(context, program, [(context.local_devices[0], [(out, operands, ())])], out.nbytes, False)
+        except (FloatingPointError, RuntimeWarning) as error:  # raised when all is written, as by NumPy
+            failed = error
+    if version.pinned(by_writer=private):
+        version = writable_chunks(storage, [i for i, _, _ in places])
+    chunks: Any = version.chunks
+    for i, key, part in places:
+        chunk = chunks[i]
+        if chunk.shared:
+            chunk = chunks[i] = duplicate(chunk)
+        chunk.array[key] = out[part]
+    return True, failed
+
+
+def _frame(context: Context, layout: Layout) -> Frame | None:
+    """A layout's chunks as boxes; None where it is not cut into few boxes, is partial or large."""
+    key = ("frame", layout)
+    found: Any = context.layouts.remembered(key)
+    if found is None:
+        found = context.layouts.remember(key, (_framed(layout),))
+    return found[0]  # type: ignore[no-any-return]
+
+
+def _framed(layout: Layout) -> Frame | None:
+    held = [(i, region) for i, (_, region) in enumerate(layout.chunks) if region.size]
+    shape = layout.shape
+    if layout.is_partial or not 0 < len(held) <= FEW or math.prod(shape) > ELEMENTS or not layout.index_map.covers:
+        return None
+    if any(r.step != 1 for _, region in held for r in region):
+        return None
+    parts = tuple([(i, region.slices, tuple([(r.start, r.stop) for r in region])) for i, region in held])
+    whole = next((i for i, region in held if region.shape == shape), -1)
+    rows = bool(shape) and all(region.shape[1:] == shape[1:] for _, region in held)
+    if rows:
+        at = 0
+        for _, _, bounds in parts:
+            rows = rows and bounds[0][0] == at
+            at = bounds[0][1]
+    return Frame(parts, whole, rows)
+
+
+def _direct(view: ViewMap | None, shape: tuple[int, ...]) -> bool:
+    """Whether a view indexes a storage of `shape` as it is."""
+    return view is None or (view.inner is None and view.base == shape)
+
+
+def _shown(array: Any, view: ViewMap) -> Any:
+    """What a view shows of an array of its base's shape."""
+    key: list[Any] = []
+    order: list[int] = []
+    shape = view.shape
+    for axis, start, step in view.axes:
+        if axis < 0:
+            key.append(start)
+            continue
+        stop: int | None = start + step * shape[axis]
+        if stop is not None and stop < 0:
+            stop = None
+        key.append(slice(start, stop, step))
+        order.append(axis)
+    part = array[(*key, ...)]
+    if len(order) > 1 and order != sorted(order):
+        part = part.transpose(sorted(range(len(order)), key=order.__getitem__))
+    if len(order) < len(shape):
+        part = part[tuple([slice(None) if axis in order else None for axis in range(len(shape))])]
+        if part.shape != shape:
+            part = np.broadcast_to(part, shape)
+    return part
+
+
+def _places(
+    frame: Frame, view: ViewMap | None, shape: tuple[int, ...]
+) -> list[tuple[int, tuple[Any, ...], tuple[Any, ...]]] | None:
+    """The parts of chunks that a view shows: chunk, key in it, key in the view. None where the view turns axes, or adds some."""
+    if view is None:
+        return [(i, (...,), (*key, ...)) for i, key, _ in frame.parts]
+    if not _direct(view, shape) or 0 in view.shape:
+        return None
+    along = [axis for axis, _, _ in view.axes if axis >= 0]
+    if along != list(range(len(view.shape))) or any(step < 1 for _, _, step in view.axes):
+        return None
+    found = []
+    for i, _, bounds in frame.parts:
+        key: list[Any] = []
+        part: list[Any] = []
+        for (axis, start, step), (low, high) in zip(view.axes, bounds, strict=True):
+            if axis < 0:
+                if not low <= start < high:
+                    break
+                key.append(start - low)
+                continue
+            first = -((start - low) // step) if start < low else 0
+            end = min(view.shape[axis], -((start - high) // step))
+            if first >= end:
+                break
+            key.append(slice(start + first * step - low, start + (end - 1) * step - low + 1, step))
+            part.append(slice(first, end))
+        else:
+            found.append((i, (*key, ...), (*part, ...)))
+    return found
