@@ -6,6 +6,7 @@ import inspect
 import sys
 import tomllib
 from collections.abc import Iterator
+from enum import EnumType
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,7 @@ CHECKS = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(
 ]
 
 UNFINISHED: tuple[str, ...] = (
-    "distarray.context", "distarray.errors", "distarray.fft", "distarray.geometry", "distarray.groups", "distarray.layout",
-    "distarray.linalg", "distarray.modes", "distarray.random", "distarray.transfer",
+    "distarray.fft", "distarray.linalg", "distarray.random",
 )  # fmt: skip
 """Modules whose docstrings do not hold the checks yet. It only ever gets shorter."""
 
@@ -65,13 +65,14 @@ def module_of(value: Any) -> str:
     return str(type(value).__module__ if isinstance(value, ufunc) else inspect.unwrap(value).__module__)
 
 
-def faults(name: str) -> list[str]:
-    """What the checks find in a docstring."""
-    return [f"{code} {text}" for code, text in validate(name)["errors"] if code in CHECKS]
+def faults(name: str, value: Any = None) -> list[str]:
+    """What the checks find in a docstring. The call of an enumeration is Python's, with parameters that each version names."""
+    checks = {*CHECKS} - ({"PR01"} if isinstance(value, EnumType) else set())
+    return [f"{code} {text}" for code, text in validate(name)["errors"] if code in checks]
 
 
 def test_public_docstrings_describe_every_parameter_and_result():
-    found = {name: faults(name) for name, value in public() if not module_of(value).startswith(UNFINISHED)}
+    found = {name: faults(name, value) for name, value in public() if not module_of(value).startswith(UNFINISHED)}
     assert not {name: said for name, said in found.items() if said}
 
 
