@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
@@ -56,8 +57,14 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, la
     return _scaled(i - n * (i > (n - 1) // 2), n, d, kind)
 
 
+@described_as(fftfreq)
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Any:
-    """The sample frequencies of a real transform of length `n`: ``[0, 1, ..., n // 2] / (d n)``; see :func:`fftfreq`.
+    """The sample frequencies of a real transform of length `n`.
+
+    Returns
+    -------
+    DistributedArray
+        ``[0, 1, ..., n // 2] / (d n)``.
 
     Notes
     -----
@@ -90,7 +97,17 @@ def _scaled(numbers: DistributedArray, n: int, d: float, dtype: Any) -> Any:
 
 @implements(np.fft.fftshift)
 def fftshift(x: Any, axes: Any = None) -> DistributedArray:
-    """Roll the element of frequency zero to the middle of the axes (all by default).
+    """Roll the element of frequency zero to the middle of the axes.
+
+    Parameters
+    ----------
+    x : array_like
+    axes : int or sequence of int, optional
+        Default: all.
+
+    Returns
+    -------
+    DistributedArray
 
     Notes
     -----
@@ -107,12 +124,20 @@ def fftshift(x: Any, axes: Any = None) -> DistributedArray:
 
 
 @implements(np.fft.ifftshift)
+@described_as(fftshift)
 def ifftshift(x: Any, axes: Any = None) -> DistributedArray:
     """The inverse of :func:`fftshift`, for odd lengths too.
 
     Notes
     -----
     Communication: as for :func:`fftshift`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.ifftshift(da.fft.fftshift(da.arange(5))).tolist()
+    [0, 1, 2, 3, 4]
     """
     return _shifted(x, axes, lambda n: -(n // 2))
 

@@ -361,6 +361,16 @@ def _svd(device: Any, a: Any, *, full_matrices: bool, compute_uv: bool, hermitia
 def svdvals(x: Any, /) -> DistributedArray:
     """Singular values, descending, as ``numpy.linalg.svdvals``: those of :func:`svd`.
 
+    Parameters
+    ----------
+    x : array_like
+        Matrices (..., m, n); k is min(m, n).
+
+    Returns
+    -------
+    DistributedArray
+        (..., k), real.
+
     Raises
     ------
     LinAlgError
@@ -369,5 +379,12 @@ def svdvals(x: Any, /) -> DistributedArray:
     Notes
     -----
     Communication: as for :func:`svd`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.svdvals(da.asarray([[3.0, 0.0], [0.0, 4.0]])).round(6).tolist()
+    [4.0, 3.0]
     """
     return svd(x, compute_uv=False)  # type: ignore[no-any-return]

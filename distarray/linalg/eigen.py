@@ -9,6 +9,7 @@ import numpy as np
 
 from distarray.algorithms.jacobi import Jacobi
 from distarray.algorithms.panels import taking_part
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
@@ -72,12 +73,25 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
 
 @implements(np.linalg.eigvalsh)
+@described_as(eigh)
 def eigvalsh(a: Any, UPLO: str = "L") -> DistributedArray:
-    """Eigenvalues of Hermitian matrices, ascending, as ``numpy.linalg.eigvalsh``. See :func:`eigh`.
+    """Eigenvalues of Hermitian matrices, ascending, as ``numpy.linalg.eigvalsh``.
+
+    Returns
+    -------
+    DistributedArray
+        (..., n), real.
 
     Notes
     -----
     Communication: as for :func:`eigh`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.eigvalsh(da.asarray([[3.0, 0.0], [0.0, 1.0]])).tolist()
+    [1.0, 3.0]
     """
     x, UPLO = _hermitian(a, UPLO)
     if is_spread(x, WHOLE):
@@ -174,8 +188,9 @@ _REAL_WHERE_POSSIBLE = np.linalg.eigvals(np.eye(1)).dtype.kind != "c"
 
 
 def eig(a: Any) -> Any:
-    """Eigenvalues and right eigenvectors of square matrices, always complex; ``numpy.linalg.eig`` before NumPy 2.5 gives
-    real ones of real matrices that have no others.
+    """Eigenvalues and right eigenvectors of square matrices, always complex.
+
+    ``numpy.linalg.eig`` before NumPy 2.5 gives real ones of real matrices that have no others.
 
     Parameters
     ----------
@@ -222,8 +237,26 @@ def _eigenpairs(a: Any) -> tuple[DistributedArray, Any, Any]:
     return x, EigResult(values, vectors), parts
 
 
+@described_as(eig)
 def eigvals(a: Any) -> Any:
-    """Eigenvalues of square matrices, always complex. See :func:`eig`, also for what is communicated."""
+    """Eigenvalues of square matrices, always complex.
+
+    Returns
+    -------
+    DistributedArray
+        (..., n).
+
+    Notes
+    -----
+    Communication: as for :func:`eig`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.eigvals(da.asarray([[3.0, 0.0], [0.0, 1.0]])).tolist()
+    [(3+0j), (1+0j)]
+    """
     _, values, _ = _eigenvalues(a)
     return values
 

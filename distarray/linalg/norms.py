@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.product import operands
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
@@ -45,12 +46,32 @@ def _tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
 
 @implements(np.linalg.matrix_transpose)
 def matrix_transpose(x: Any, /) -> Any:
-    """The array with its last two axes exchanged: a view. Communication: none.
+    """The array with its last two axes exchanged: a view.
+
+    Parameters
+    ----------
+    x : array_like
+        Of two axes or more.
+
+    Returns
+    -------
+    DistributedArray
 
     Raises
     ------
     ValueError
         The array has fewer than two axes.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.matrix_transpose(da.asarray([[1, 2], [3, 4]])).tolist()
+    [[1, 3], [2, 4]]
     """
     return asarray(x).mT
 
@@ -61,7 +82,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
     Parameters
     ----------
-    x : DistributedArray
+    x : array_like
         Integers, booleans and bfloat16 are converted to float64.
     ord : number, "fro" or None
         For vectors any number; for matrices None, "fro", "nuc", 1, -1, 2, -2, inf or -inf.
@@ -69,6 +90,12 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         Default: a vector norm of a 1-D array, a matrix norm of a 2-D one; with ``ord=None`` the 2-norm of the flattened
         array of any shape.
     keepdims : bool
+        Keep the reduced axes, with length 1.
+
+    Returns
+    -------
+    DistributedArray
+        Real.
 
     Raises
     ------
@@ -108,8 +135,16 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 @implements(np.linalg.vector_norm)
+@described_as(norm)
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """Norms of vectors, as ``numpy.linalg.vector_norm``: over all axes, one, or a tuple of them taken as one.
+
+    Parameters
+    ----------
+    axis : int or tuple of int, optional
+        Default: all, as one vector.
+    ord : int or float
+        The order.
 
     Raises
     ------
@@ -119,6 +154,13 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     Notes
     -----
     Communication: that of a sum (or maximum) along the axes.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.linalg.vector_norm(da.asarray([3.0, 4.0])))
+    5.0
     """
     if ord is None or isinstance(ord, str):
         raise ValueError(f"Invalid norm order {ord!r} for vectors: pass a number")
@@ -128,12 +170,25 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 @implements(np.linalg.matrix_norm)
+@described_as(norm)
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``. See :func:`norm`.
+    """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``.
+
+    Parameters
+    ----------
+    ord : number, str or None
+        None, "fro", "nuc", 1, -1, 2, -2, inf or -inf.
 
     Notes
     -----
     Communication: that of a sum (or maximum) along the axes.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.linalg.matrix_norm(da.asarray([[3.0, 4.0]])))
+    5.0
     """
     return norm(x, ord, (-2, -1), keepdims)
 

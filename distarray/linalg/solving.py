@@ -109,6 +109,10 @@ def _broadcast(x: DistributedArray, shape: tuple[int, ...]) -> Any:
 
 
 def _solve(device: Any, a: Any, b: Any) -> Any:
+    if device.kind != "host" and not b.size:  # CuPy divides by the stride; singular matrices are still refused
+        if a.size:
+            _inv(device, a)
+        return device.lib.empty(b.shape, np.result_type(a.dtype, b.dtype))
     with device.lapack.raising():
         return device.lib.linalg.solve(a, b)
 
@@ -118,8 +122,7 @@ def _solve_rows(device: Any, b: Any, a: Any) -> Any:
 
 
 def _solve_one(device: Any, a: Any, b: Any) -> Any:
-    with device.lapack.raising():
-        return device.lib.linalg.solve(a, b[..., None])[..., 0]
+    return _solve(device, a, b[..., None])[..., 0]
 
 
 @implements(np.linalg.inv)
@@ -130,6 +133,11 @@ def inv(a: Any) -> DistributedArray:
     ----------
     a : DistributedArray
         Matrices (..., n, n).
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape of `a`.
 
     Raises
     ------
@@ -205,7 +213,17 @@ def _slogdet(device: Any, a: Any) -> Any:
 
 @implements(np.linalg.det)
 def det(a: Any) -> DistributedArray:
-    """Determinant of square matrices, as ``numpy.linalg.det``: from the factors of LU. See :func:`slogdet`.
+    """Determinant of square matrices, as ``numpy.linalg.det``: from the factors of LU.
+
+    Parameters
+    ----------
+    a : array_like
+        Matrices (..., n, n).
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape (...).
 
     Raises
     ------
@@ -328,10 +346,13 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT
     ----------
     a : DistributedArray
         Matrices (..., m, n).
-    rcond, rtol : float or array_like, optional
-        Singular values of at most this times the largest count as zero; one number, or one for each matrix. Default 1e-15;
-        ``rtol=None``: precision times max(m, n).
+    rcond : float or array_like, optional
+        Singular values of at most this times the largest count as zero; one number, or one for each matrix. Default:
+        1e-15.
     hermitian : bool
+        `a` is Hermitian.
+    rtol : float or array_like, optional
+        Another name of `rcond`; None: precision times max(m, n).
 
     Returns
     -------
@@ -418,6 +439,18 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 def matrix_power(a: Any, n: Any) -> Any:
     """Square matrices to an integer power, as ``numpy.linalg.matrix_power``, by repeated squaring.
 
+    Parameters
+    ----------
+    a : array_like
+        Matrices (..., n, n).
+    n : int
+        The power; negative for that of the inverse.
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape of `a`.
+
     Raises
     ------
     LinAlgError
@@ -469,6 +502,11 @@ def cond(x: Any, p: Any = None) -> Any:
         Matrices (..., m, n); square where `p` is not None, 2 or -2.
     p : {None, 1, -1, 2, -2, inf, -inf, "fro", "nuc"}
         The norm; None is 2.
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape (...).
 
     Raises
     ------
@@ -524,6 +562,17 @@ def _inv_or_nan(device: Any, a: Any) -> Any:
 def tensorinv(a: Any, ind: int = 2) -> Any:
     """Inverse of an array seen as a matrix of its first `ind` and its other axes, as ``numpy.linalg.tensorinv``.
 
+    Parameters
+    ----------
+    a : array_like
+    ind : int
+        How many of the first axes are the matrix's rows.
+
+    Returns
+    -------
+    DistributedArray
+        With the other axes of `a` first, then those `ind`.
+
     Raises
     ------
     LinAlgError
@@ -553,6 +602,11 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
         The axes of `a` are those of `b` and then those of the result.
     axes : sequence of int, optional
         Axes of `a` to move to its end first.
+
+    Returns
+    -------
+    DistributedArray
+        With the last axes of `a`.
 
     Raises
     ------

@@ -86,6 +86,11 @@ class Generator:
     they depend on the seed, on how many calls came before, and on the place in the array; not on the layout, the number of
     devices or processes, or the kind of device.
 
+    Parameters
+    ----------
+    seed : numpy.random.SeedSequence
+        What the values depend on.
+
     Notes
     -----
     Communication: none where every chunk is an interval of the array in C order (block rows, replicated), and parameters
@@ -114,11 +119,39 @@ class Generator:
         return f"Generator(Philox, entropy={self._seed.entropy}, spawn_key={self._seed.spawn_key}, calls={self._calls})"
 
     def spawn(self, n_children: int) -> list[Generator]:
-        """New generators, independent of this one and of each other."""
+        """New generators, independent of this one and of each other.
+
+        Parameters
+        ----------
+        n_children : int
+            How many.
+
+        Returns
+        -------
+        list of Generator
+
+        Notes
+        -----
+        Communication: none.
+        """
         return [Generator(child) for child in self._seed.spawn(n_children)]
 
     def bytes(self, length: int) -> bytes:
-        """Random bytes, the same on all processes."""
+        """Random bytes, the same on all processes.
+
+        Parameters
+        ----------
+        length : int
+            How many.
+
+        Returns
+        -------
+        bytes
+
+        Notes
+        -----
+        Communication: none.
+        """
         return self._next().block(0).bytes(length)
 
     def _next(self) -> Stream:
@@ -211,6 +244,15 @@ class Generator:
             The axis of `a` whose slices are chosen.
         shuffle : bool
             Has no effect: what is chosen without replacement is in random order.
+        layout : specification, dict, IndexMap or Layout, optional
+            Default: blocks of rows; small arrays are replicated.
+        device : Group, int or list of int, optional
+            The devices to use. Default: all of the current context.
+
+        Returns
+        -------
+        DistributedArray
+            Of the shape `size`, with the other axes of `a` in place of `axis`'s.
 
         Raises
         ------
@@ -256,6 +298,20 @@ class Generator:
     def permutation(self, x: Any, axis: int = 0) -> DistributedArray:
         """The slices of an array along an axis, or ``range(x)``, in random order.
 
+        Parameters
+        ----------
+        x : array_like or int
+        axis : int
+
+        Returns
+        -------
+        DistributedArray
+
+        Raises
+        ------
+        AxisError
+            There is no such axis.
+
         Notes
         -----
         Communication: a sort of random keys, and the slices that change their device.
@@ -270,6 +326,17 @@ class Generator:
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Bring the slices of an array along an axis into random order, in place; the slices stay whole.
 
+        Parameters
+        ----------
+        x : DistributedArray or numpy.ndarray
+            Written to.
+        axis : int
+
+        Raises
+        ------
+        TypeError
+            `x` is no array.
+
         Notes
         -----
         Communication: as for :meth:`permutation`.
@@ -281,6 +348,19 @@ class Generator:
 
     def permuted(self, x: Any, *, axis: int | None = None, out: Any = None) -> Any:
         """An array with the elements of each line along an axis, or of the whole array, in an order of their own.
+
+        Parameters
+        ----------
+        x : array_like
+        axis : int, optional
+            Default: the whole array is one line.
+        out : DistributedArray or numpy.ndarray, optional
+            Where to put the result.
+
+        Returns
+        -------
+        DistributedArray
+            Of the shape of `x`.
 
         Notes
         -----
@@ -358,6 +438,33 @@ def _model(name: str, params: dict[str, Any], arrays: dict[str, Any], settings: 
     return drawn.shape[1:], drawn.dtype
 
 
+_ENTRIES = {
+    "size": "int or tuple of int, optional\n    The shape. Default: that of the parameters together, or one number.",
+    "dtype": "dtype, optional\n    Of the result.",
+    "out": "DistributedArray or numpy.ndarray, optional\n    Where to put the result.",
+    "method": "str, optional\n    One of NumPy's ways to draw.",
+    "endpoint": "bool, optional\n    Whether `high` may be drawn.",
+    "check_valid": 'str, optional\n    What becomes of a matrix that is no covariance: "warn", "raise" or "ignore".',
+    "tol": "float, optional\n    The tolerance of that check.",
+    "layout": "specification, dict, IndexMap or Layout, optional\n    Default: blocks of rows; small arrays are replicated.",
+    "device": "Group, int or list of int, optional\n    The devices to use. Default: all of the current context.",
+}
+"""What docstrings say of a setting; of a distribution's own parameters NumPy does."""
+
+
+def _described(name: str, signature: inspect.Signature) -> str:
+    """The docstring of a method that draws."""
+    own = f"float or array_like\n    As of ``numpy.random.Generator.{name}``; arrays broadcast."
+    entries = [f"{key} : {_ENTRIES.get(key, own)}" for key in signature.parameters if key != "self"]
+    return "\n".join([
+        f"Draw from {_DRAWS[name][0]}.", "", "The values do not depend on the layout or the devices.", "",
+        "Parameters", "----------", *entries, "",
+        "Returns", "-------", "DistributedArray", "    A number without `size` and arrays.", "",
+        "Raises", "------", "ValueError", "    A parameter is out of range, or `size` does not fit the parameters.", "",
+        "Notes", "-----", "Communication: as the class says: none for block rows and replicated layouts.",
+    ])  # fmt: skip
+
+
 def _method(name: str) -> Any:
     """A method that draws, with NumPy's signature and ``layout=`` and ``device=``."""
     ours = [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None) for key in ("layout", "device")]
@@ -376,11 +483,7 @@ def _method(name: str) -> Any:
 
     method.__name__, method.__qualname__ = name, f"Generator.{name}"
     method.__signature__ = signature  # type: ignore[attr-defined]
-    method.__doc__ = (
-        f"Draw from {_DRAWS[name][0]}; arguments as for ``numpy.random.Generator.{name}``.\n\n"
-        "``layout=`` and ``device=`` as for :func:`distarray.zeros`; the values do not depend on them.\n\n"
-        "Notes\n-----\nCommunication: as the class says: none for block rows and replicated layouts."
-    )
+    method.__doc__ = _described(name, signature)
     return method
 
 

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from distarray.array.documented import described_as
 from distarray.context import Context, current
 from distarray.random.generator import _DRAWS, Generator, default_rng
 
@@ -27,32 +28,97 @@ def _own() -> Generator:
 
 
 def seed(seed: Any = None) -> None:
-    """Begin the sequence of these calls anew in the current context; communication as for :func:`default_rng`."""
+    """Begin the sequence of these calls anew in the current context.
+
+    Parameters
+    ----------
+    seed : int, sequence of int, SeedSequence, BitGenerator or Generator, optional
+        Default: a fresh seed, which the processes agree on.
+
+    Notes
+    -----
+    Communication: without a seed, in several processes, one small round.
+    """
     _generators[current()] = default_rng(seed)
 
 
 def random_sample(size: Any = None, *, layout: Any = None, device: Any = None) -> Any:
-    """Uniform numbers in [0, 1). Communication: see :class:`Generator`."""
+    """Uniform numbers in [0, 1).
+
+    Parameters
+    ----------
+    size : int or tuple of int, optional
+        The shape. Default: one number.
+    layout : specification, dict, IndexMap or Layout, optional
+        Default: blocks of rows; small arrays are replicated.
+    device : Group, int or list of int, optional
+        The devices to use. Default: all of the current context.
+
+    Returns
+    -------
+    DistributedArray
+
+    Notes
+    -----
+    Communication: see :class:`Generator`.
+    """
     return _own().random(size, layout=layout, device=device)  # type: ignore[attr-defined]
 
 
 random = ranf = sample = random_sample
 
 
+@described_as(random_sample)
 def rand(*shape: int, layout: Any = None, device: Any = None) -> Any:
-    """Uniform numbers in [0, 1), of the shape that the arguments are. Communication: see :class:`Generator`."""
+    """Uniform numbers in [0, 1), of the shape that the arguments are.
+
+    Parameters
+    ----------
+    *shape : int
+        Lengths of the axes. Default: one number.
+
+    Notes
+    -----
+    Communication: see :class:`Generator`.
+    """
     return random_sample(shape or None, layout=layout, device=device)
 
 
+@described_as(rand)
 def randn(*shape: int, layout: Any = None, device: Any = None) -> Any:
-    """Standard normal numbers, of the shape that the arguments are. Communication: see :class:`Generator`."""
+    """Standard normal numbers, of the shape that the arguments are.
+
+    Notes
+    -----
+    Communication: see :class:`Generator`.
+    """
     return _own().standard_normal(shape or None, layout=layout, device=device)  # type: ignore[attr-defined]
 
 
+@described_as(random_sample)
 def randint(
     low: Any, high: Any = None, size: Any = None, dtype: Any = int, *, layout: Any = None, device: Any = None
 ) -> Any:
-    """Integers from `low` to `high`, which is excluded. Communication: see :class:`Generator`."""
+    """Integers from `low` to `high`, which is excluded.
+
+    Parameters
+    ----------
+    low : int or array_like
+        The least; without `high` it is 0, and this is the bound.
+    high : int or array_like, optional
+        The bound.
+    dtype : dtype
+        Of the result.
+
+    Raises
+    ------
+    ValueError
+        There is no integer between the bounds.
+
+    Notes
+    -----
+    Communication: see :class:`Generator`.
+    """
     return _own().integers(low, high, size, np.dtype(dtype), layout=layout, device=device)  # type: ignore[attr-defined]
 
 
@@ -65,6 +131,7 @@ def _forward(name: str) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = method.__doc__
+    function.__wrapped__ = method  # type: ignore[attr-defined]
     signature = inspect.signature(method)
     function.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
     return function
