@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import distarray as da
-from conformance.checking import assert_same, both, outcome
+from conformance.checking import assert_same, both, on_gpu, outcome
 from conformance.contexts import context, examples
 from conformance.ranks import SHARES, on_ranks
 from conformance.strategies import (
@@ -500,6 +500,10 @@ def emath(name: str) -> Callable[[Draw], Case]:
 def emath_two(draw: Draw) -> Case:
     x = one(draw, SIGNED[2:] + FLOATS, extreme=False)
     name = pick(draw, "logn", "power")
+    if name == "logn" and on_gpu():
+        x = x.astype(
+            np.float64
+        )  # NumPy divides a narrow logarithm in double precision, and a GPU's differs in its last bit
     return [x], lambda x: np.emath.logn(2, x) if name == "logn" else np.emath.power(x, 2)
 
 

@@ -173,7 +173,8 @@ class Context:
         traced = self.debug and communicator is not None
         computing = self.process if self.kind == "host" and not traced else None
         self.layouts = LayoutTable(self.devices, computing, self.small)
-        self.workers = Workers(sharers=len(self.local_devices) if neighbours is None else neighbours)
+        sharers = len(self.local_devices) if neighbours is None else neighbours
+        self.workers = Workers(sharers=sharers, asynchronous=self.kind != "host")
         self.lock = threading.RLock()
         self.eager = eager
         self.trace = 0, ""

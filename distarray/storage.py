@@ -26,20 +26,24 @@ __all__ = ["Operand", "Storage", "Version", "writable_chunks"]
 class Version:
     """A value: a layout and its chunks, one entry for each chunk of the layout (None where another process owns it).
 
-    Whoever reads the version later holds its `token` too; :meth:`pinned` counts them.
+    Whoever reads the version later holds its `token` too; :meth:`pinned` counts them. Who reads it soon, and rather at once
+    than that a writer copies, is among its `readers`.
     """
 
-    __slots__ = ("chunks", "dtype", "layout", "token")
+    __slots__ = ("chunks", "dtype", "layout", "readers", "token")
 
     def __init__(self, layout: Layout, chunks: list[Chunk | None], dtype: Any) -> None:
         self.layout = layout
         self.chunks = chunks
         self.dtype = dtype
         self.token = _Token()
+        self.readers: Any = None
 
     def pinned(self, *, by_writer: int = 0) -> bool:
         """Whether anyone reads this version later: holds its token, besides the version itself, the storage that it is the
         current value of, and the leaves that a write itself made (`by_writer`). Never decides communication."""
+        if self.readers is not None:
+            self.readers.run()
         return sys.getrefcount(self.token) - _ALONE > 1 + by_writer
 
 

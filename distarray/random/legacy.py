@@ -14,6 +14,7 @@ from distarray.context import Context, current
 from distarray.random.generator import _DRAWS, Generator, default_rng
 
 _generators: WeakKeyDictionary[Context, Generator] = WeakKeyDictionary()
+"""One generator a context, gone with it: contexts lie below the generators and cannot hold them by type."""
 
 _SAME = [name for name in (*_DRAWS, "bytes", "choice", "permutation") if name not in ("integers", "random")]
 
