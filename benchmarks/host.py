@@ -1,11 +1,14 @@
-"""Call cost on host devices: loops over slices and elements, and small kernels, each beside NumPy doing the same.
+"""Host devices beside NumPy: call cost (loops over slices and elements, small kernels), large arrays, and whole programs.
 
     python benchmarks/host.py                    # default layouts, four devices
-    python benchmarks/host.py --json host.json   # the rows as JSON too
-    python benchmarks/host.py --blocks           # the same arrays forced into four blocks
+    python benchmarks/host.py --part arrays cumsum RK4   # large arrays and programs alone, rows whose names contain a word
+    python benchmarks/host.py --part calls --blocks      # call cost of the same arrays forced into four blocks
+    python benchmarks/host.py --json host.json --plot host.svg
 
-The two programs of a row alternate in one run, so that a busy machine slows both; times are the process's own. Prints
-microseconds of each, their ratio, the bar, and whether it is met.
+The programs of a row alternate in one run, so that a busy machine slows all. Call cost is the process's own time, in medians;
+large arrays are measured by the wall clock, the best of several, beside numexpr, Dask and jitted JAX where they are
+installed and can run the row (`--skip dask,jax` leaves some out). Prints the times, our ratio to NumPy's, the bar, and
+whether it is met.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,6 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import distarray as da
+
+sys.path.insert(0, __file__.rpartition("/")[0])
+import _host_arrays
 
 
 class Row(NamedTuple):
@@ -168,25 +175,60 @@ def measure(row: Row, layout: Any, rounds: int) -> tuple[float, float]:
     return statistics.median(numpy), statistics.median(own)
 
 
+def calls(asked: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = []
+    print(f"{'':34}{'NumPy µs':>10}{'ours':>10}{'ratio':>8}{'bar':>6}")
+    for row in ROWS:
+        if not chosen(row.name, asked.words):
+            continue
+        numpy, own = measure(row, da.blocks(0) if asked.blocks else None, asked.rounds)
+        bar = row.cut if asked.blocks else row.bar
+        met = "" if own / numpy <= bar else "  missed"
+        print(f"{row.name:34}{numpy:10.2f}{own:10.2f}{own / numpy:7.1f}×{bar:5.0f}×{met}", flush=True)
+        rows.append({"name": row.name, "numpy_us": numpy, "ours_us": own, "ratio": own / numpy, "bar": bar})
+    return rows
+
+
+def arrays(asked: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = []
+    skip = frozenset(asked.skip.split(","))
+    print(f"{'':36}{'NumPy ms':>9}{'ours':>9}{'ratio':>7}{'bar':>6}   peers' ratios")
+    for row in _host_arrays.ROWS:
+        if not chosen(row.name, asked.words):
+            continue
+        best = _host_arrays.measure(row, asked.rounds, skip)
+        numpy, own = best["numpy"], best["ours"]
+        met = "" if own / numpy <= row.bar else "  missed"
+        others = ", ".join(f"{name} {best[name] / numpy:.2f}" for name in best if name not in ("numpy", "ours"))
+        line = f"{row.name:36}{numpy * 1e3:9.2f}{own * 1e3:9.2f}{own / numpy:6.2f}×{row.bar:5.2f}×"
+        print(f"{line}   {others}{met}", flush=True)
+        rows.append({"name": row.name, "seconds": best, "ratio": own / numpy, "bar": row.bar})
+    return rows
+
+
+def chosen(name: str, words: list[str]) -> bool:
+    return not words or any(word in name for word in words)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--devices", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--blocks", action="store_true", help="force every array into blocks of rows")
+    parser.add_argument("--part", choices=["calls", "arrays", "all"], default="all")
+    parser.add_argument("--skip", default="", help="peers to leave out, with commas between")
     parser.add_argument("--json", help="a file for the rows")
+    parser.add_argument("--plot", help="a file for a plot of the large arrays and programs")
+    parser.add_argument("words", nargs="*", help="parts of the names of rows; default: all rows")
     asked = parser.parse_args()
-    rows = []
     with da.init(devices=asked.devices, kind="host"):
-        print(f"{'':34}{'NumPy µs':>10}{'ours':>10}{'ratio':>8}{'bar':>6}")
-        for row in ROWS:
-            numpy, own = measure(row, da.blocks(0) if asked.blocks else None, asked.rounds)
-            bar = row.cut if asked.blocks else row.bar
-            met = "" if own / numpy <= bar else "  missed"
-            print(f"{row.name:34}{numpy:10.2f}{own:10.2f}{own / numpy:7.1f}×{bar:5.0f}×{met}", flush=True)
-            rows.append({"name": row.name, "numpy_us": numpy, "ours_us": own, "ratio": own / numpy, "bar": bar})
+        rows = calls(asked) if asked.part != "arrays" else []
+        large = arrays(asked) if asked.part != "calls" and not asked.blocks else []
     if asked.json:
         with open(asked.json, "w", encoding="utf-8") as file:
-            json.dump({"devices": asked.devices, "blocks": asked.blocks, "rows": rows}, file, indent=1)
+            json.dump({"devices": asked.devices, "blocks": asked.blocks, "rows": rows, "arrays": large}, file, indent=1)
+    if asked.plot:
+        _host_arrays.plot(large, asked.plot)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def test_1_creation_in_a_mode_keeps_the_data(mode, index_map):
 
 @pytest.mark.cuda
 def test_1_and_2_from_a_cupy_array():
-    cupy = pytest.importorskip("cupy")
+    cupy = pytest.importorskip("cupy", reason="needs CuPy")
     for mode in (da.REPLICA, da.SUM, da.PROD):
         a = cupy.arange(1, 5)
         x = da.distributed_array(a, {0: slice(None)}, mode)

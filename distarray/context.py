@@ -53,6 +53,13 @@ class Group:
 
     It knows no shape: every creation function takes it for any shape. Groups compare equal when they name the same
     devices of the same context, in whatever order, and equal to these devices' ids: an int or a list of them.
+
+    Parameters
+    ----------
+    context : Context
+        What the devices belong to.
+    ids : tuple of int
+        The devices' ids, in the order that layouts use them.
     """
 
     __slots__ = ("context", "ids")
@@ -111,6 +118,21 @@ class Context:
 
         with distarray.init(devices=4) as context:
             x = distarray.zeros((100, 100))
+
+    Parameters
+    ----------
+    devices : sequence of Device
+        The devices of all processes, by id.
+    eager : bool
+        Whether every element-wise operation is evaluated at its call.
+    communicator : Communicator, optional
+        How this process reaches the others; None in a single process.
+    neighbours : int, optional
+        How many devices share this process's cores, those of other processes too; by default its own.
+    warnings_raise : bool
+        Whether a RuntimeWarning is an error in some process, so that all agree on it. GPUs warn of nothing.
+    minimum_chunk : int, optional
+        The least elements of a part that a default layout cuts an array into; see :func:`distarray.init`.
     """
 
     SMALL = 2048
@@ -151,7 +173,8 @@ class Context:
         traced = self.debug and communicator is not None
         computing = self.process if self.kind == "host" and not traced else None
         self.layouts = LayoutTable(self.devices, computing, self.small)
-        self.workers = Workers(sharers=len(self.local_devices) if neighbours is None else neighbours)
+        sharers = len(self.local_devices) if neighbours is None else neighbours
+        self.workers = Workers(sharers=sharers, asynchronous=self.kind != "host")
         self.lock = threading.RLock()
         self.eager = eager
         self.trace = 0, ""
@@ -174,7 +197,17 @@ class Context:
             )
 
     def subgroup(self, ids: tuple[int, ...]) -> Group:
-        """The group of some of the devices; the context's own where they are all."""
+        """The group of some of the devices; the context's own where they are all.
+
+        Parameters
+        ----------
+        ids : tuple of int
+            The devices' ids, in order.
+
+        Returns
+        -------
+        Group
+        """
         return self.group if ids == self.group.ids else Group(self, ids)
 
     def default_map(self, shape: tuple[int, ...], ids: tuple[int, ...], itemsize: int) -> IndexMap:
@@ -182,6 +215,19 @@ class Context:
 
         Blocks of rows, each worth a device's work; an array too small for two of them stays whole, on the first device
         of each process, so that every process has a copy of its own.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Of the array.
+        ids : tuple of int
+            The devices' ids, in order.
+        itemsize : int
+            Bytes of an element.
+
+        Returns
+        -------
+        IndexMap
         """
         size = math.prod(shape)
         parts = size // self.minimum_chunk
@@ -201,26 +247,71 @@ class Context:
         return IndexMap(shape, {device: cut.regions(device) if device in some else () for device in ids})
 
     def layout(self, index_map: IndexMap, mode: Mode = Mode.REPLICA) -> Layout:
-        """The interned layout of an index map and a mode."""
+        """The interned layout of an index map and a mode.
+
+        Parameters
+        ----------
+        index_map : IndexMap
+            Which device holds which regions.
+        mode : Mode
+            How chunks that hold the same element combine.
+
+        Returns
+        -------
+        Layout
+            The same object for equal arguments, as long as the table keeps it.
+        """
         return self.layouts.get(index_map, mode)
 
     def reporting(self) -> AbstractContextManager[None]:
-        """Around local work between two communications: a failure there reaches the other processes as RemoteError."""
+        """Around local work between two communications: a failure there reaches the other processes as RemoteError.
+
+        Returns
+        -------
+        context manager
+            It does nothing in a single process.
+        """
         return self._reporting
 
     def traced(self, what: str, *values: Any) -> None:
-        """In debug mode: remember an operation and the values that it got from Python, which must be the same in all
-        processes. The next communication compares what was remembered until then."""
+        """Remember an operation and the values that it got from Python, in debug mode.
+
+        They must be the same in all processes: the next communication compares what was remembered until then.
+
+        Parameters
+        ----------
+        what : str
+            The operation's name.
+        *values : object
+            What their ``repr`` says is compared.
+        """
         if self.debug and self.communicator is not None:
             text = f"{what}({', '.join(map(repr, values))})"
             self.trace = crc32(text.encode(), self.trace[0]), text[:200]
 
     def guarding(self, operation: str, *, fallible: bool | None = None) -> AbstractContextManager[None]:
-        """Around local work on data: where NumPy may raise by what the data are, processes agree, which it also does under
-        ``np.errstate("raise")``, and in a context that formed where warnings are errors; else `reporting`. The choice must
-        be the same on all processes: whatever filters are set later on one of them does not change it.
+        """Around local work on data: where NumPy may raise by what the data are, all processes agree on the failure.
 
-        `fallible`: what is known of the work, its error state included; None: that the error state alone decides."""
+        It may under ``np.errstate("raise")`` too, and in a context that formed where warnings are errors. Other work is
+        only within `reporting`. The choice must be the same on all processes: whatever filters are set later on one of
+        them does not change it.
+
+        Parameters
+        ----------
+        operation : str
+            The operation's name, which processes compare.
+        fallible : bool, optional
+            What is known of the work, its error state included; by default the error state alone decides.
+
+        Returns
+        -------
+        context manager
+            It does nothing in a single process.
+
+        Notes
+        -----
+        Communication: one small round at the end of the block where processes agree; else none.
+        """
         if self.communicator is None:
             return _NOTHING
         if fallible is None:
@@ -253,10 +344,26 @@ class Context:
 
         Arrays of this context stay readable chunk by chunk, through ``all_chunks``; what the lost processes held is gone.
 
+        Parameters
+        ----------
+        survivors : sequence of int
+            The numbers that these processes have in this context.
+
+        Returns
+        -------
+        Context
+            Its processes are numbered anew, in order.
+
         Raises
         ------
         PeerLostError
             A process of the list does not come by the deadline.
+        DeviceError
+            The context has one process.
+
+        Notes
+        -----
+        Communication: the survivors meet, and compare their settings.
         """
         if self.communicator is None:
             raise DeviceError(
@@ -274,8 +381,17 @@ class Context:
         )
 
     def run(self, tasks: Sequence[Callable[[], None]], nbytes: int, *, independent: bool = False) -> None:
-        """Run tasks that touch `nbytes` in all: on host devices in threads where that is worth it; on GPUs they only queue
-        work, from the calling thread. `independent`: they are copies of which none needs what another brings."""
+        """Run tasks: on host devices in threads where that is worth it; on GPUs they only queue work, from this thread.
+
+        Parameters
+        ----------
+        tasks : sequence of callable
+            Called without arguments.
+        nbytes : int
+            The bytes that they touch in all.
+        independent : bool
+            Whether they are copies of which none needs what another brings.
+        """
         if self.kind == "host":
             self.workers.run(tasks, nbytes)
             return
@@ -422,8 +538,19 @@ def join(
     Parameters
     ----------
     communicator : Communicator
+        How this process reaches the others.
     devices : int
         How many devices this process owns; processes may own different numbers.
+    kind : {"host", "cuda"}
+        What the devices are.
+    ordinals : sequence of int, optional
+        The GPUs of this process.
+    memory_limit, eager, minimum_chunk : optional
+        As for :func:`distarray.init`.
+
+    Returns
+    -------
+    Context
 
     Raises
     ------
@@ -482,12 +609,30 @@ def current() -> Context:
 
 
 def process_index() -> int:
-    """This process's number in the group of the current context, which forms at first use; 0 in a single process."""
+    """This process's number in the group of the current context, which forms at first use; 0 in a single process.
+
+    Returns
+    -------
+    int
+
+    Notes
+    -----
+    Communication: none, but where the group forms.
+    """
     return current().process
 
 
 def process_count() -> int:
-    """How many processes share the current context; 1 in a single process."""
+    """How many processes share the current context; 1 in a single process.
+
+    Returns
+    -------
+    int
+
+    Notes
+    -----
+    Communication: none, but where the group forms.
+    """
     return current().process_count
 
 

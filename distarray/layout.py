@@ -20,7 +20,7 @@ __all__ = ["Layout", "LayoutTable", "Path", "Visible", "follow"]
 class Layout:
     """Where the elements of an array live and how overlapping chunks combine.
 
-    Attributes
+    Parameters
     ----------
     index_map : IndexMap
         Device id → regions.
@@ -74,10 +74,12 @@ class Layout:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Shape of the logical array."""
         return self.index_map.shape
 
     @property
     def devices(self) -> tuple[int, ...]:
+        """The device ids, ascending; those without a chunk too."""
         return self.index_map.devices
 
     @property
@@ -97,6 +99,7 @@ class Layout:
 
     @property
     def is_replicated(self) -> bool:
+        """True when every device holds the whole array, and all copies are equal."""
         return self.mode is Mode.REPLICA and self.index_map.is_replicated
 
     def __repr__(self) -> str:

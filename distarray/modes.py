@@ -70,6 +70,10 @@ class Mode(enum.StrEnum):
         obj : Mode, str or None
             A mode, its name in any case, or None for ``REPLICA``.
 
+        Returns
+        -------
+        Mode
+
         Raises
         ------
         LayoutError
@@ -139,6 +143,11 @@ class Mode(enum.StrEnum):
         dtype : dtype_like
             As for `identity`, with the same errors.
 
+        Returns
+        -------
+        numpy.generic
+            A scalar of type `dtype`.
+
         Examples
         --------
         >>> SUM.unheld("float64"), SUM.identity("float64"), MAX.unheld("int8")
@@ -158,6 +167,10 @@ class Mode(enum.StrEnum):
         ----------
         dtype : dtype_like
             As for `identity`, with the same errors.
+
+        Returns
+        -------
+        bool
 
         Examples
         --------

@@ -30,10 +30,11 @@ __all__ = ["Operand", "Part", "Storage", "Version", "writable_chunks"]
 class Version:
     """A value: a layout and its chunks, one entry for each chunk of the layout (None where another process owns it).
 
-    Whoever reads the version later holds its `token` too; :meth:`pinned` counts them.
+    Whoever reads the version later holds its `token` too; :meth:`pinned` counts them. Who reads it soon, and rather at once
+    than that a writer copies, is among its `readers`.
     """
 
-    __slots__ = ("__weakref__", "chunks", "dtype", "layout", "parts", "token")
+    __slots__ = ("__weakref__", "chunks", "dtype", "layout", "parts", "readers", "token")
 
     def __init__(self, layout: Layout, chunks: list[Chunk | None], dtype: Any) -> None:
         self.layout = layout
@@ -41,14 +42,18 @@ class Version:
         self.dtype = dtype
         self.token = _Token()
         self.parts: WeakSet[_PartVersion] | None = None  # what shows parts of these chunks
+        self.readers: Any = None
 
     def pinned(self, *, by_writer: int = 0) -> bool:
         """Whether anyone reads this version later: holds its token, besides the version itself, the storage that it is the
         current value of, and the leaves that a write itself made (`by_writer`). Never decides communication."""
-        readers = sys.getrefcount(self.token) - _ALONE - 1
+        for version in (self, *(self.parts or ())):
+            if version.readers is not None:
+                version.readers.run()
+        count = sys.getrefcount(self.token) - _ALONE - 1
         if self.parts:
-            readers += sum([sys.getrefcount(part.token) - _ALONE for part in self.parts])
-        return readers > by_writer
+            count += sum([sys.getrefcount(part.token) - _ALONE for part in self.parts])
+        return count > by_writer
 
 
 class _PartVersion(Version):

@@ -96,7 +96,10 @@ def local_reduce(
     if own and reductions.reduce(lib, ufunc.__name__, array, out, axes):
         name = ""
     else:
-        array = as_array(array)
+        stored = as_array(array)
+        if own and stored is not array and reductions.reduce(lib, ufunc.__name__, stored, out, axes):
+            name = ""
+        array = stored
     if name is None or not axes:
         _reduce_by_slices(device, ufunc, array, out, axes, given, initial, mask)
         return

@@ -30,7 +30,7 @@ from distarray.transfer.execute import gather_to_host
 __all__ = ["LU"]
 
 
-class Exchange(NamedTuple):
+class RowSwaps(NamedTuple):
     """An exchange of rows, counted from a panel's first: which come first, as many as the panel is wide; and below these
     where rows go, and which come there.
     """
@@ -90,7 +90,7 @@ class LU:
         panels[k][:, :-1] = factors.T
         panels[k][:, -1] = lib.asarray(swaps.astype(part.real.dtype))
 
-    def _update(self, device_id: int, k: int, panel: Any, exchange: Exchange, panels: dict[int, Any]) -> None:
+    def _update(self, device_id: int, k: int, panel: Any, exchange: RowSwaps, panels: dict[int, Any]) -> None:
         a, sides = self.a, self.sides
         device = self.context.by_id[device_id]
         store, begin = a.stores[device_id].array, a.after(device_id, k)
@@ -103,7 +103,7 @@ class LU:
         if sides is not None and device_id in sides.stores:
             self._eliminate(device, k, sides.stores[device_id].array, panel, exchange)
 
-    def _eliminate(self, device: Any, k: int, columns: Any, panel: Any, exchange: Exchange) -> None:
+    def _eliminate(self, device: Any, k: int, columns: Any, panel: Any, exchange: RowSwaps) -> None:
         """Bring columns (rows of memory) up to date with panel `k`."""
         if not columns.size:
             return
@@ -163,7 +163,7 @@ class LU:
         return int(gather_to_host(self.context, Operand(layout, arrays, np.dtype(np.int64))).sum()) % 2 == 1
 
 
-def _exchange(swaps: Any) -> Exchange:
+def _exchange(swaps: Any) -> RowSwaps:
     """LAPACK's successive exchanges of rows as one."""
     moved: dict[int, int] = {}
     for i, j in enumerate(swaps.astype(np.int64).tolist()):
@@ -172,4 +172,4 @@ def _exchange(swaps: Any) -> Exchange:
     width = len(swaps)
     rows = [(to, come) for to, come in sorted(moved.items()) if to >= width and to != come]
     first = np.array([moved.get(i, i) for i in range(width)], np.intp)
-    return Exchange(first, np.array([to for to, _ in rows], np.intp), np.array([come for _, come in rows], np.intp))
+    return RowSwaps(first, np.array([to for to, _ in rows], np.intp), np.array([come for _, come in rows], np.intp))

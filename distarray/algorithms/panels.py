@@ -27,10 +27,11 @@ from distarray.transfer.execute import copy_into, gather_to_host, redistribute
 
 __all__ = ["Panels", "diagonal", "run", "send", "subtract", "taking_part", "transposed", "width_for"]
 
-TILE = {"host": (256, 512), "cuda": (1 << 14, 1 << 14)}
-"""Products that are subtracted are formed so many rows and columns at a time: on a host what a core's cache holds."""
+TILE = {"host": (256, 4096), "cuda": (1 << 14, 1 << 14)}
+"""Products that are subtracted are formed so many rows and columns at a time: on a host what stays in
+its cache, in rows that are whole where they are not too long."""
 
-WIDEST = {"host": 128, "cuda": 512}
+WIDEST = {"host": 192, "cuda": 512}
 """The most columns of a panel by default: enough for BLAS to work at full speed."""
 
 NARROWEST = 32
@@ -42,10 +43,10 @@ def taking_part(layout: Layout) -> tuple[int, ...]:
 
 
 def width_for(context: Context, columns: int, devices: int) -> int:
-    """How many columns a panel has: at least four panels for each device, within what is worth a call of BLAS."""
+    """How many columns a panel has: at least three panels for each device, within what is worth a call of BLAS."""
     if context.PANEL is not None:
         return context.PANEL
-    return max(NARROWEST, min(WIDEST[context.kind], columns // (4 * devices) // 8 * 8))
+    return max(NARROWEST, min(WIDEST[context.kind], columns // (3 * devices) // 8 * 8))
 
 
 class Panels:

@@ -34,8 +34,9 @@ from distarray.devices import Device, in_turn
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record, warn_complex
-from distarray.fusion.kernels.pending import in_order
-from distarray.fusion.kernels.reductions import sum_squares
+from distarray.fusion.kernels.later import Later, LaterChunk, Readers
+from distarray.fusion.kernels.pending import WHOLE, PendingProgram, in_order
+from distarray.fusion.kernels.reductions import spread, sum_squares
 from distarray.fusion.unstored import unstored
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
@@ -45,7 +46,7 @@ from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
     "Reduction", "arrays_of", "as_taken", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
-    "normalized", "place_operand", "reduced", "small", "whole_lines",
+    "normalized", "place_operand", "reduced", "small", "Spread", "whole_lines",
 ]  # fmt: skip
 
 _MODES: dict[Any, Mode] = {
@@ -69,6 +70,8 @@ class Reduction(NamedTuple):
     initial : scalar, None or NOTHING
     squares : bool
         Sums of numbers and of their squares, one behind the other along a new first axis.
+    spread : Spread or None
+        What is made of such sums, instead of a sum.
     """
 
     ufunc: np.ufunc
@@ -78,6 +81,7 @@ class Reduction(NamedTuple):
     given: Any
     initial: Any
     squares: bool = False
+    spread: Any = None
 
     @property
     def mode(self) -> Mode | None:
@@ -170,7 +174,10 @@ def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) 
         plan = _planned(context, call, found.layout)
         if plan is not None:
             if plan.mode is None or not half:
-                return _fold(context, call, found, masks, plan)
+                storage = a._storage
+                readers = () if storage is None else (storage.version,)
+                exposed = storage is not None and storage.exposed
+                return _fold(context, call, found, masks, plan, None if exposed else readers)
             total = _fold(context, _widened(call), found, masks, plan)
             return DistributedArray._of_node(astype_node(total, call.dtype))
         if len(call.axes) == 1:
@@ -198,18 +205,35 @@ def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> Distr
     return place(context, np.broadcast_to(value, shape), layout)
 
 
-def moments(context: Context, a: DistributedArray, axes: tuple[int, ...], keepdims: bool) -> DistributedArray | None:
-    """Sums of a recorded double-precision expression, and of its squares, along a new first axis, read in one pass; None
-    where the expression has to be evaluated first."""
+class Spread(NamedTuple):
+    """What sums and sums of squares are for: ``"variance"`` or ``"deviation"``, of how many elements, divided by what, in what
+    dtype."""
+
+    name: str
+    elements: int
+    divisor: float
+    dtype: Any
+
+
+def moments(
+    context: Context, a: DistributedArray, axes: tuple[int, ...], keepdims: bool, spread: Spread
+) -> tuple[DistributedArray, bool] | None:
+    """Sums of a recorded double-precision expression, and of its squares, along a new first axis, read in one pass; or at once
+    what is made of them, where each device holds whole lines: then with True. None where the expression has to be evaluated
+    first."""
     with context.lock:
         context.check()
         found = None if a._node is None else unstored(context, a._node)
         if found is None:
             return None
+        whole = Reduction(np.add, axes, keepdims, spread.dtype, None, NOTHING, spread=spread)
+        plan = _planned(context, whole, found.layout)
+        if plan is not None and plan.mode is None:
+            return _fold(context, whole, found, None, plan), True
         call = Reduction(np.add, axes, keepdims, np.dtype(np.float64), None, NOTHING, squares=True)
         plan = _planned(context, call, found.layout)
         assert plan is not None
-        return _fold(context, call, found, None, plan)
+        return _fold(context, call, found, None, plan), False
 
 
 def _operand(call: Reduction, a: DistributedArray, where: Any) -> Operand:
@@ -349,10 +373,15 @@ def _plan(context: Context, call: Reduction, operand: Layout, pieces: _Pieces, m
     return _Course(context.layout(index_map, Mode.of(partial_mode)), mode, tuple(sources), steady)
 
 
-def _fold(context: Context, call: Reduction, found: Operand, masks: Any, plan: _Course) -> DistributedArray:
-    """Reduce the pieces where they are; the result is in the plan's mode, or REPLICA."""
+def _fold(
+    context: Context, call: Reduction, found: Operand, masks: Any, plan: _Course, readers: Any = None
+) -> DistributedArray:
+    """Reduce the pieces where they are; the result is in the plan's mode, or REPLICA. `readers` are the versions that are
+    read, where the fold may wait for who uses it."""
     layout, mode = plan.layout, plan.mode
     index_map = layout.index_map
+    if readers is not None and masks is None and _waits(context, call, found, plan):
+        return _fold_later(context, call, found, plan, readers)
     apart = mode in _COUNTED and call.initial is not NOTHING and call.initial is not None
     start = call.initial
     if apart and mode is not None:
@@ -384,18 +413,68 @@ def _fold(context: Context, call: Reduction, found: Operand, masks: Any, plan: _
     return from_chunks(context, layout, chunks, call.dtype)
 
 
+_WAITING = frozenset({np.add, np.maximum, np.minimum})
+WAIT_FROM = 1 << 20
+"""Elements on a device from which a fold of rows waits for the expression that uses it."""
+
+
+def _waits(context: Context, call: Reduction, found: Operand, plan: _Course) -> bool:
+    """Whether rows are folded that an expression over the same rows may fold as it reads them: the last axis, kept, and
+    whole, on GPUs. From metadata and what lies here alone; nothing is communicated either way."""
+    if context.kind == "host" or context.eager or plan.mode is not None or plan.steady or not call.keepdims:
+        return False
+    last = len(found.shape) - 1
+    if last < 1 or found.layout.is_partial or call.axes != (last,) or call.ufunc not in _WAITING:
+        return False
+    if call.squares or call.spread is not None or call.initial is not NOTHING:
+        return False
+    pairs = [sources for sources in plan.sources if sources]
+    return all(
+        len(sources) == 1
+        and sources[0][1] is None
+        and (found.arrays[sources[0][0]] is None or found.arrays[sources[0][0]].size >= WAIT_FROM)
+        for sources in pairs
+    )
+
+
+def _fold_later(context: Context, call: Reduction, found: Operand, plan: _Course, readers: Any) -> DistributedArray:
+    """Chunks that are folded when they are asked for."""
+    layout = plan.layout
+    with context.reporting():
+        chunks = allocate(context, layout, call.dtype, label=call.ufunc.__name__)
+    for number, (chunk, sources) in enumerate(zip(chunks, plan.sources, strict=True)):
+        if chunk is None or not sources:
+            continue
+        array = found.arrays[sources[0][0]]
+        pending = isinstance(array, PendingProgram)
+        dtype = chunk.array.dtype if call.ufunc is np.add else array.dtype
+        later = Later(
+            call.ufunc.__name__, array.program if pending else WHOLE, array.sources if pending else (array,), array.shape,
+            dtype, chunk.array, partial(_fold_here, chunk.device, call, [(array, None)], chunk.array, call.initial, False),
+        )  # fmt: skip
+        chunks[number] = LaterChunk(chunk.device, later)
+        for version in array.versions if pending else readers:
+            if version.readers is None:
+                version.readers = Readers()
+            version.readers.add(later)
+    return from_chunks(context, layout, chunks, call.dtype)
+
+
 def _fold_here(
     device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any, steady: bool
 ) -> None:
     """Reduce all pieces of one chunk of the result. `steady`: in C order, so that every replica has the same bits."""
-    if not steady and _fold_rows(device, call, operands, out, start):
+    if not steady and call.spread is None and _fold_rows(device, call, operands, out, start):
         return
     with device.active():
         for turn, (array, mask) in enumerate(operands):
             if steady:
                 array = in_order(device.lib, array)
             target = out if turn == 0 else device.empty(out.shape, out.dtype, call.ufunc.__name__).array
-            if call.squares:
+            if call.spread is not None:
+                made = call.spread
+                spread(device.lib, made.name, array, target, call.axes, (made.elements, made.divisor))
+            elif call.squares:
                 sum_squares(device.lib, array, target, call.axes)
             else:
                 local_reduce(device, call.ufunc, array, target, call.axes, call.given, start, mask)

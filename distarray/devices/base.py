@@ -109,6 +109,10 @@ class Chunk:
         device.chunks.pop(id(self), None)
         device.dispose(self.nbytes, array)
 
+    def counted(self) -> bool:
+        """Whether its bytes are counted: it is neither being made nor ending."""
+        return hasattr(self, "array")
+
     def __repr__(self) -> str:
         shared = ", shared" if self.shared else ""
         return f"Chunk({self.device.name}, shape={tuple(self.array.shape)}, dtype={self.array.dtype}{shared})"
@@ -204,7 +208,7 @@ class Device(abc.ABC):
                     with suppress(KeyError):
                         if self.chunks[key] is weak:  # no call between: the id may soon be another chunk's
                             del self.chunks[key]
-                elif hasattr(chunk, "array"):
+                elif chunk.counted():
                     held += chunk.nbytes
             chunk = None
             if self.count == before:

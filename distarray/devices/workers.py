@@ -124,11 +124,17 @@ class Workers:
         Work on fewer bytes in all runs in the calling thread.
     sharers : int
         How many devices, those of other processes of the host too, share these cores.
+    asynchronous : bool
+        Tasks queue work on devices, and return: one thread queues it all sooner than several that wait for each other's
+        turn in Python. Tasks that call BLAS, which on devices wait for results, are spread all the same.
     """
 
-    def __init__(self, cores: int | None = None, inline_bytes: int = INLINE_BYTES, sharers: int = 1) -> None:
+    def __init__(
+        self, cores: int | None = None, inline_bytes: int = INLINE_BYTES, sharers: int = 1, asynchronous: bool = False
+    ) -> None:
         self.cores = cpu_count() if cores is None else cores
         self.sharers = sharers
+        self.asynchronous = asynchronous
         self.inline_bytes = inline_bytes
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -169,7 +175,7 @@ class Workers:
                 f"this context belongs to process {self._pid}, whose threads and devices process {os.getpid()}, "
                 "forked from it, does not have; create a new context in the child with da.init()"
             )
-        threads = self.threads_for(len(tasks), nbytes)
+        threads = 1 if self.asynchronous and not blas else self.threads_for(len(tasks), nbytes)
         with self.limit_blas(max(threads, self.sharers)) if blas else _NO_LIMIT:
             if threads == 1:
                 for task in tasks:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DTypeLike
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
@@ -16,7 +18,7 @@ from distarray.ops.joining import roll
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Any:
+def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None, layout: Any = None) -> Any:
     """The sample frequencies of a transform of length `n`, in the order of its elements.
 
     Parameters
@@ -56,8 +58,14 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, la
     return _scaled(i - n * (i > (n - 1) // 2), n, d, kind)
 
 
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Any:
-    """The sample frequencies of a real transform of length `n`: ``[0, 1, ..., n // 2] / (d n)``; see :func:`fftfreq`.
+@described_as(fftfreq)
+def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None, layout: Any = None) -> Any:
+    """The sample frequencies of a real transform of length `n`.
+
+    Returns
+    -------
+    DistributedArray
+        ``[0, 1, ..., n // 2] / (d n)``.
 
     Notes
     -----
@@ -89,8 +97,18 @@ def _scaled(numbers: DistributedArray, n: int, d: float, dtype: Any) -> Any:
 
 
 @implements(np.fft.fftshift)
-def fftshift(x: Any, axes: Any = None) -> DistributedArray:
-    """Roll the element of frequency zero to the middle of the axes (all by default).
+def fftshift(x: ArrayLike, axes: Any = None) -> DistributedArray:
+    """Roll the element of frequency zero to the middle of the axes.
+
+    Parameters
+    ----------
+    x : array_like
+    axes : int or sequence of int, optional
+        Default: all.
+
+    Returns
+    -------
+    DistributedArray
 
     Notes
     -----
@@ -107,12 +125,20 @@ def fftshift(x: Any, axes: Any = None) -> DistributedArray:
 
 
 @implements(np.fft.ifftshift)
-def ifftshift(x: Any, axes: Any = None) -> DistributedArray:
+@described_as(fftshift)
+def ifftshift(x: ArrayLike, axes: Any = None) -> DistributedArray:
     """The inverse of :func:`fftshift`, for odd lengths too.
 
     Notes
     -----
     Communication: as for :func:`fftshift`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.ifftshift(da.fft.fftshift(da.arange(5))).tolist()
+    [0, 1, 2, 3, 4]
     """
     return _shifted(x, axes, lambda n: -(n // 2))
 

@@ -11,6 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.algorithms.pencils import Line, transform
+from distarray.array.aliases import ArrayLike, Axis
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.array.writing import check_out, deliver, single
@@ -25,7 +27,7 @@ _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "orth
 
 
 @implements(np.fft.fft)
-def fft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+def fft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
     """One-dimensional discrete Fourier transform.
 
     Parameters
@@ -35,6 +37,7 @@ def fft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None
     n : int, optional
         The length of the transform: `a` is cropped, or padded with zeros, to it. Default: that of the axis.
     axis : int
+        The axis of the lines that are transformed.
     norm : {"backward", "ortho", "forward"}
         Which direction is scaled: by ``1/n`` the inverse one, both by ``1/sqrt(n)``, or the forward one.
     out : DistributedArray or numpy.ndarray, optional
@@ -78,9 +81,15 @@ def fft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None
 
 
 @implements(np.fft.ifft)
-def ifft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-    """Inverse of :func:`fft`; arguments, layouts and communication as there. A cyclic result of :func:`fft` is taken as
-    it is, and its inverse comes out in blocks.
+@described_as(fft)
+def ifft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
+    """Inverse of :func:`fft`.
+
+    A cyclic result of :func:`fft` is taken as it is, and its inverse comes out in blocks.
+
+    Notes
+    -----
+    Communication: as for :func:`fft`.
 
     Examples
     --------
@@ -93,10 +102,23 @@ def ifft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = Non
 
 
 @implements(np.fft.rfft)
-def rfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+@described_as(fft)
+def rfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
     """Transform of real data: the elements up to ``n // 2``, of which the others are mirror images.
 
     Arguments as for :func:`fft`; complex data are refused with TypeError.
+
+    Parameters
+    ----------
+    a : array_like
+        Real. Computed in its precision; integers in double precision.
+
+    Raises
+    ------
+    TypeError
+        `a` is complex.
+    ValueError
+        `n` is less than 1, `norm` unknown, or `out` of another shape.
 
     Notes
     -----
@@ -114,41 +136,71 @@ def rfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = Non
 
 
 @implements(np.fft.irfft)
-def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+@described_as(fft)
+def irfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
     """Inverse of :func:`rfft`: real data of length `n`, by default ``2 (m - 1)`` for `m` elements along the axis.
+
+    Returns
+    -------
+    DistributedArray
+        Real.
 
     Notes
     -----
     Communication: as for :func:`fft`; where one split axis is all there is, that of a complex transform of length `n`, and
     the data once more to mirror them; the result is in blocks.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.irfft(da.fft.rfft(da.asarray([1.0, 2.0, 4.0, 3.0]))).round(6).get()
+    array([1., 2., 4., 3.])
     """
     return _single("irfft", np.fft.irfft, a, n, axis, norm, out)
 
 
 @implements(np.fft.hfft)
-def hfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-    """Real transform of data that are Hermitian symmetric, given up to their middle; see :func:`irfft`.
+@described_as(irfft)
+def hfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
+    """Real transform of data that are Hermitian symmetric, given up to their middle.
 
     Notes
     -----
     Communication: as for :func:`irfft`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.hfft(da.asarray([1.0, 2.0, 1.0])).round(6).get()
+    array([ 6.,  0., -2.,  0.])
     """
     return _single("irfft", np.fft.hfft, a, n, axis, norm, out)
 
 
 @implements(np.fft.ihfft)
-def ihfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-    """Inverse of :func:`hfft`; complex data are refused with TypeError.
+@described_as(rfft)
+def ihfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
+    """Inverse of :func:`hfft`.
 
     Notes
     -----
     Communication: as for :func:`rfft`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.ihfft(da.asarray([6.0, 0.0, -2.0, 0.0])).round(6).get()
+    array([1.-0.j, 2.-0.j, 1.-0.j])
     """
     return _single("rfft", np.fft.ihfft, a, n, axis, norm, out)
 
 
 @implements(np.fft.fftn)
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+@described_as(fft)
+def fftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     """Transform along several axes.
 
     Parameters
@@ -158,8 +210,6 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = N
         The length of the transform along each of `axes`; -1 keeps that of the axis.
     axes : sequence of int, optional
         Default: all, or with `s` the last ``len(s)``. An axis named twice is transformed twice.
-    norm, out
-        As for :func:`fft`.
 
     Returns
     -------
@@ -189,54 +239,167 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = N
 
 
 @implements(np.fft.ifftn)
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
-    """Inverse of :func:`fftn`; arguments, layouts and communication as there."""
+@described_as(fftn)
+def ifftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+    """Inverse of :func:`fftn`.
+
+    Notes
+    -----
+    Communication: as for :func:`fftn`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.ifftn(da.fft.fftn(da.eye(2))).real.round(6).get()
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return _several("ifftn", a, s, axes, norm, out)
 
 
 @implements(np.fft.rfftn)
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+@described_as(fftn)
+def rfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     """Transform of real data along several axes, the last of them first and halved as by :func:`rfft`.
+
+    Parameters
+    ----------
+    a : array_like
+        Real.
 
     Notes
     -----
     Communication: as for :func:`fftn`; where the last of `axes` is split, the data once more before.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.rfftn(da.eye(2)).real.round(6).get()
+    array([[2., 0.],
+           [0., 2.]])
     """
     return _several("rfftn", a, s, axes, norm, out)
 
 
 @implements(np.fft.irfftn)
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+@described_as(fftn)
+def irfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     """Inverse of :func:`rfftn`: real; the last of `axes` is transformed last, as by :func:`irfft`.
+
+    Returns
+    -------
+    DistributedArray
+        Real.
 
     Notes
     -----
     Communication: as for :func:`fftn`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.irfftn(da.fft.rfftn(da.eye(2))).round(6).get()
+    array([[1., 0.],
+           [0., 1.]])
     """
     return _several("irfftn", a, s, axes, norm, out)
 
 
 @implements(np.fft.fft2)
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
-    """Transform along two axes; see :func:`fftn`."""
+@described_as(fftn)
+def fft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+    """Transform along two axes.
+
+    Parameters
+    ----------
+    axes : sequence of int
+        The axes, two by default.
+
+    Notes
+    -----
+    Communication: as for :func:`fftn`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.fft2(da.eye(2)).real.round(6).get()
+    array([[2., 0.],
+           [0., 2.]])
+    """
     return _several("fftn", a, s, axes, norm, out, two=True)
 
 
 @implements(np.fft.ifft2)
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
-    """Inverse of :func:`fft2`; see :func:`fftn`."""
+@described_as(fft2)
+def ifft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+    """Inverse of :func:`fft2`.
+
+    Notes
+    -----
+    Communication: as for :func:`fftn`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.ifft2(da.fft.fft2(da.eye(2))).real.round(6).get()
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return _several("ifftn", a, s, axes, norm, out, two=True)
 
 
 @implements(np.fft.rfft2)
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
-    """Transform of real data along two axes; see :func:`rfftn`."""
+@described_as(rfftn)
+def rfft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+    """Transform of real data along two axes, the last of them first and halved as by :func:`rfft`.
+
+    Parameters
+    ----------
+    axes : sequence of int
+        The axes, two by default.
+
+    Notes
+    -----
+    Communication: as for :func:`rfftn`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.rfft2(da.eye(2)).real.round(6).get()
+    array([[2., 0.],
+           [0., 2.]])
+    """
     return _several("rfftn", a, s, axes, norm, out, two=True)
 
 
 @implements(np.fft.irfft2)
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
-    """Inverse of :func:`rfft2`; see :func:`irfftn`."""
+@described_as(irfftn)
+def irfft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+    """Inverse of :func:`rfft2`.
+
+    Parameters
+    ----------
+    axes : sequence of int
+        The axes, two by default.
+
+    Notes
+    -----
+    Communication: as for :func:`irfftn`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.fft.irfft2(da.fft.rfft2(da.eye(2))).round(6).get()
+    array([[1., 0.],
+           [0., 1.]])
+    """
     return _several("irfftn", a, s, axes, norm, out, two=True)
 
 

@@ -60,6 +60,7 @@ class _Registers(threading.local):
 
 
 _REGISTERS = _Registers()
+"""Scratch of each thread, of at most `KEPT` registers between calls, whatever the context: it holds no values."""
 
 
 class Schedule(NamedTuple):

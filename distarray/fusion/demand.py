@@ -19,6 +19,7 @@ from distarray.fusion.assembled import write_assembled
 from distarray.fusion.evaluate import Cell, evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible, is_loud
 from distarray.fusion.held import keep, shortened, stored, value_of
+from distarray.fusion.kernels.later import lazily
 from distarray.fusion.meeting import brought, meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap
@@ -294,7 +295,7 @@ def _evaluate(
         beside = [cast("Chunk", each[i]).array for each in more]
         work: list[Cell] = []
         for cell in cells:
-            operands = operands_of(leaves, al, buffers, cell)
+            operands = operands_of(leaves, al, buffers, cell, wait=device.kind != "host")
             if kept:
                 operands = [operands[k] for k in picks]
             arrays = [out, *beside] if cell.key is None else [array[cell.key] for array in (out, *beside)]
@@ -332,7 +333,10 @@ def _joined(
     return found
 
 
-def operands_of(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Tile) -> list[Any]:
+def operands_of(
+    leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk | None], cell: Tile, *, wait: bool = False
+) -> list[Any]:
+    """The arrays of a cell's operands; `wait`: the chunks themselves where they are whole and wait to be computed."""
     operands = []
     for k, source in enumerate(cell.sources):
         if source.fetched:
@@ -343,7 +347,12 @@ def operands_of(leaves: Sequence[Leaf], al: Alignment, buffers: Sequence[Chunk |
             seen = al.seen[k]
             held = leaves[k].version.chunks
             if seen is None:
-                array = held[source.number].array  # type: ignore[union-attr]
+                chunk = held[source.number]
+                assert chunk is not None
+                if wait and source.key is None:
+                    operands.append(lazily(chunk))
+                    continue
+                array = chunk.array
             else:
                 chunk = held[seen.sources[source.number]]
                 assert chunk is not None

@@ -18,6 +18,8 @@ import numpy as np
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.blocks import CUT_FREE, Schedule, run_blocks, schedule, worth_blocks
 from distarray.fusion.expr import real_part
+from distarray.fusion.kernels.later import LaterChunk, settled
+from distarray.fusion.kernels.rows import fused_rows
 from distarray.fusion.kernels.run import fused
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Instruction, Program
@@ -44,7 +46,12 @@ def evaluate_cells(
     if context.kind != "host":
         for device, cells in jobs:
             with device.active():
-                for out, operands, _ in cells:
+                for out, given, _ in cells:
+                    operands: Sequence[Any] = given
+                    if any(type(item) is LaterChunk for item in given):
+                        if fused_rows(device.lib, program, given, out):
+                            continue
+                        operands = settled(given)
                     if context.eager or not fused(device.lib, program, operands, out):
                         _run(device.lib, program, operands, out, False)
         return

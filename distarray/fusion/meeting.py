@@ -117,9 +117,9 @@ def _met(context: Context, shape: tuple[int, ...], leaves: Described, target: La
         candidates = [*distinct, blocks(axis).resolve(shape, context.group.ids)]
         held = [m for m in maps if m is not None]
         if far:
-            moves = [sum((m != c) + (way(m, c) is not None) for m in held) for c in candidates]
-        else:
-            moves = [sum(len(m.chunks) + len(c.chunks) for m in held if m != c) for c in candidates]
+            moves = [(sum((m != c) + (way(m, c) is not None) for m in held), 0) for c in candidates]
+        else:  # of layouts that need as many pieces, that of the fewest chunks
+            moves = [(sum(len(m.chunks) + len(c.chunks) for m in held if m != c), len(c.chunks)) for c in candidates]
         chosen = candidates[moves.index(min(moves))]
     layout = context.layout(chosen)
     away = [None if m is None or m == chosen else context.layout(m) for m in maps]

@@ -40,6 +40,7 @@ def unstored(context: Context, node: Node) -> Operand | None:
     lib = context.local_devices[0].lib
     if element_of(lib, program, tuple([leaf.dtype for leaf in settled]), node.dtype) is None:
         return None
+    versions = tuple([leaf.version for leaf in settled])
     arrays: list[Any] = []
     for (device_id, region), (cell,) in zip(al.layout.chunks, al.cells, strict=True):
         device = context.by_id[device_id]
@@ -47,6 +48,8 @@ def unstored(context: Context, node: Node) -> Operand | None:
             arrays.append(None)
             continue
         with device.active():
-            operands = operands_of(settled, al, (), cell)
-        arrays.append(PendingProgram(lib, program, operands, region.shape, node.dtype))
+            operands = operands_of(settled, al, (), cell, wait=True)
+        pending = PendingProgram(lib, program, operands, region.shape, node.dtype)
+        pending.versions = versions
+        arrays.append(pending)
     return Operand(al.layout, arrays, node.dtype)

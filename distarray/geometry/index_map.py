@@ -30,7 +30,8 @@ class IndexMap:
 
     Parameters
     ----------
-    shape : tuple of int
+    shape : iterable of int
+        Of the logical array.
     mapping : mapping from device id to an iterable of Region
         Devices are kept in order of id, a device's regions sorted and without repeats, so that maps are equal when
         their devices hold equal sets of regions. A device may have no region, or an empty one.
@@ -151,15 +152,50 @@ class IndexMap:
         return self._chunks
 
     def regions(self, device: int) -> tuple[Region, ...]:
-        """The regions of `device`, sorted; none for a device that is not in the map."""
+        """The regions of `device`, sorted; none for a device that is not in the map.
+
+        Parameters
+        ----------
+        device : int
+            A device id.
+
+        Returns
+        -------
+        tuple of Region
+        """
         return self._regions.get(device, ())
 
     def chunk_ids(self, device: int) -> range:
-        """The positions in `chunks` of the device's regions; empty for a device that is not in the map."""
+        """The positions in `chunks` of the device's regions; empty for a device that is not in the map.
+
+        Parameters
+        ----------
+        device : int
+            A device id.
+
+        Returns
+        -------
+        range
+        """
         return self._spans.get(device, range(0))
 
     def query(self, region: Region) -> Iterator[tuple[int, Region]]:
-        """The chunks that meet `region`, ascending, each ``(chunk id, intersection)``."""
+        """The chunks that meet `region`, ascending, each ``(chunk id, intersection)``.
+
+        Parameters
+        ----------
+        region : Region
+            With one range for each axis of the array.
+
+        Returns
+        -------
+        iterator of (int, Region)
+
+        Raises
+        ------
+        LayoutError
+            If `region` has another number of axes.
+        """
         if self._index is None:
             self._index = RegionIndex([(i, chunk[1]) for i, chunk in enumerate(self._chunks)])
         self._fits(region)
@@ -193,7 +229,24 @@ class IndexMap:
         return self._cells
 
     def query_cells(self, region: Region) -> Iterator[tuple[int, Region]]:
-        """The cells that meet `region`, ascending, each ``(position in cells, intersection)``."""
+        """The cells that meet `region`, ascending, each ``(position in cells, intersection)``.
+
+        Parameters
+        ----------
+        region : Region
+            With one range for each axis of the array.
+
+        Returns
+        -------
+        iterator of (int, Region)
+
+        Raises
+        ------
+        LayoutError
+            If `region` has another number of axes.
+        LayoutComplexityError
+            If strided regions overlap in too many pieces; see `cells`.
+        """
         if self._cell_index is None:
             self._cell_index = RegionIndex([(i, cell.region) for i, cell in enumerate(self.cells)])
         self._fits(region)
@@ -223,7 +276,13 @@ class IndexMap:
         return self.uncovered() is None
 
     def uncovered(self) -> tuple[int, ...] | None:
-        """The first element in C order that no chunk holds; None when there is none."""
+        """The first element in C order that no chunk holds; None when there is none.
+
+        Returns
+        -------
+        tuple of int or None
+            The element's index along each axis.
+        """
         if self._uncovered is None:
             self._uncovered = (self._find_uncovered(),)
         return self._uncovered[0]
@@ -273,6 +332,16 @@ class IndexMap:
 
         Over all devices every held element is owned once. A cell held by k chunks is cut in k along its longest axis;
         of cells shorter than that, each begins with another holder.
+
+        Parameters
+        ----------
+        device : int
+            A device id.
+
+        Returns
+        -------
+        tuple of (int, Region)
+            Empty for a device without regions.
         """
         cells = self.cells
         out = []
@@ -298,7 +367,18 @@ class IndexMap:
         return tuple(out)
 
     def first_owned(self, device: int) -> tuple[tuple[int, Region], ...]:
-        """Like `owned`, but the first holder of a cell keeps all of it."""
+        """Like `owned`, but the first holder of a cell keeps all of it.
+
+        Parameters
+        ----------
+        device : int
+            A device id.
+
+        Returns
+        -------
+        tuple of (int, Region)
+            Chunk ids and disjoint regions; every held element is in one, over all devices.
+        """
         cells = self.cells
         chunks = self.chunk_ids(device)
         return tuple([(c, cells[i].region) for c in chunks for i, part in self._cells_of(c) if part == 0])
@@ -314,7 +394,13 @@ class IndexMap:
         return self._held[chunk]
 
     def completed(self) -> IndexMap:
-        """This map, with what no chunk holds added to the first device; itself where it covers the shape."""
+        """This map, with what no chunk holds added to the first device; itself where it covers the shape.
+
+        Returns
+        -------
+        IndexMap
+            A map without devices is returned as it is.
+        """
         if self.covers or not self.devices:
             return self
         held = [region for _, region in self.chunks if region.size]
@@ -323,7 +409,13 @@ class IndexMap:
         return IndexMap(self.shape, {d: (*self.regions(d), *(rest if d == first else ())) for d in self.devices})
 
     def to_dict(self) -> dict[int, list[tuple[slice, ...]]]:
-        """The map as a plain dict of lists of slices, which `as_spec` reads back."""
+        """The map as a plain dict of lists of slices, which `as_spec` reads back.
+
+        Returns
+        -------
+        dict
+            From device id to a list of tuples of slices.
+        """
         return {device: [region.slices for region in own] for device, own in self._regions.items()}
 
     @property

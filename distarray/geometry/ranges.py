@@ -20,6 +20,15 @@ class Range(NamedTuple):
     The empty set is ``(0, 1, 0)`` and a single index has step 1; ``start >= 0`` and ``step >= 1`` always. Build one
     with `of`, `full` or `from_slice`: the plain constructor does not canonicalise.
 
+    Parameters
+    ----------
+    start : int
+        The smallest index; 0 when empty.
+    step : int
+        The distance between neighbours.
+    size : int
+        How many indices there are.
+
     Examples
     --------
     >>> Range.from_slice(slice(None, None, -3), 12)
@@ -35,6 +44,15 @@ class Range(NamedTuple):
     @classmethod
     def of(cls, start: int, step: int, size: int) -> Range:
         """Canonical range of `size` indices from `start`; a negative step gives the same set walked forward.
+
+        Parameters
+        ----------
+        start, step, size : int
+            The first index, the distance to the next, and how many there are.
+
+        Returns
+        -------
+        Range
 
         Raises
         ------
@@ -64,12 +82,34 @@ class Range(NamedTuple):
 
     @classmethod
     def full(cls, n: int) -> Range:
-        """All indices of an axis of length `n`."""
+        """All indices of an axis of length `n`.
+
+        Parameters
+        ----------
+        n : int
+            The length.
+
+        Returns
+        -------
+        Range
+        """
         return _new(Range, (0, 1, n))
 
     @classmethod
     def from_slice(cls, s: slice, n: int) -> Range:
-        """The indices that slice `s` selects on an axis of length `n`; a negative step gives the set walked forward."""
+        """The indices that slice `s` selects on an axis of length `n`; a negative step gives the set walked forward.
+
+        Parameters
+        ----------
+        s : slice
+            Read as Python reads it, negative bounds included.
+        n : int
+            The length of the axis.
+
+        Returns
+        -------
+        Range
+        """
         start, stop, step = s.indices(n)
         if step == 1:
             return _new(Range, (start, 1, stop - start)) if start < stop else EMPTY
@@ -88,18 +128,44 @@ class Range(NamedTuple):
         return start + (size - 1) * step + 1
 
     def as_slice(self) -> slice:
-        """The slice ``start:stop:step`` that selects exactly these indices."""
+        """The slice ``start:stop:step`` that selects exactly these indices.
+
+        Returns
+        -------
+        slice
+        """
         start, step, size = self
         return slice(start, start + (size - 1) * step + 1, step)
 
     def holds(self, i: int) -> bool:
-        """Whether index `i` belongs to the range."""
+        """Whether index `i` belongs to the range.
+
+        Parameters
+        ----------
+        i : int
+            An index.
+
+        Returns
+        -------
+        bool
+        """
         start, step, size = self
         k, rest = divmod(i - start, step)
         return rest == 0 and 0 <= k < size
 
     def intersect(self, other: Range) -> Range:
-        """The indices in both ranges (Chinese remainder theorem for steps other than 1)."""
+        """The indices in both ranges (Chinese remainder theorem for steps other than 1).
+
+        Parameters
+        ----------
+        other : Range
+            The other range.
+
+        Returns
+        -------
+        Range
+            Empty where they share none.
+        """
         s1, d1, n1 = self
         s2, d2, n2 = other
         if d1 == 1 and d2 == 1:
@@ -134,6 +200,15 @@ class Range(NamedTuple):
 
         Of the two ways to write what is left, by residue classes or by the gaps between removed indices, the one with
         fewer pieces is taken (gaps when equal).
+
+        Parameters
+        ----------
+        other : Range
+            What is taken away.
+
+        Returns
+        -------
+        tuple of Range
         """
         size = self[2]
         common = self.intersect(other)
@@ -163,6 +238,15 @@ class Range(NamedTuple):
     def compose(self, inner: Range) -> Range:
         """The indices of this range at the positions `inner`.
 
+        Parameters
+        ----------
+        inner : Range
+            Positions in this range, from 0.
+
+        Returns
+        -------
+        Range
+
         Raises
         ------
         IndexMapError
@@ -184,6 +268,15 @@ class Range(NamedTuple):
     def locate(self, sub: Range) -> Range:
         """The positions in this range of the indices `sub`, which must be a subset: the inverse of `compose`.
 
+        Parameters
+        ----------
+        sub : Range
+            Indices of this range.
+
+        Returns
+        -------
+        Range
+
         Raises
         ------
         IndexMapError
@@ -201,7 +294,17 @@ class Range(NamedTuple):
         return _new(Range, (at, stride // step if n > 1 else 1, n))
 
     def covers(self, other: Range) -> bool:
-        """Whether every index of `other` is in this range."""
+        """Whether every index of `other` is in this range.
+
+        Parameters
+        ----------
+        other : Range
+            The other range.
+
+        Returns
+        -------
+        bool
+        """
         start, step, size = self
         first, stride, n = other
         if not n:

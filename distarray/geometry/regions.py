@@ -18,6 +18,12 @@ class Region(tuple[Range, ...]):
     """A box of strided ranges, one for each axis; ``Region(())`` is the 0-d point, of size 1.
 
     A region with an empty range is empty (size 0) but keeps the lengths of its other axes: its chunk has that shape.
+    Two regions meet only where both have the same number of axes: else methods raise LayoutError.
+
+    Parameters
+    ----------
+    iterable : iterable of Range, optional
+        One range for each axis.
 
     Examples
     --------
@@ -32,7 +38,17 @@ class Region(tuple[Range, ...]):
 
     @classmethod
     def full(cls, shape: Sequence[int]) -> Region:
-        """All elements of an array of `shape`."""
+        """All elements of an array of `shape`.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Of the array.
+
+        Returns
+        -------
+        Region
+        """
         return Region([Range.full(n) for n in shape])
 
     @classmethod
@@ -40,6 +56,17 @@ class Region(tuple[Range, ...]):
         """The elements that `index` selects: an int (negative wraps), slice, Ellipsis, or a tuple of them.
 
         An int keeps its axis, with one element. Negative steps select the same set. Missing axes are taken whole.
+
+        Parameters
+        ----------
+        index : int, slice, Ellipsis or tuple of them
+            As for a NumPy array.
+        shape : sequence of int
+            Of the array.
+
+        Returns
+        -------
+        Region
 
         Raises
         ------
@@ -100,7 +127,17 @@ class Region(tuple[Range, ...]):
         return tuple([r[0] for r in self])
 
     def intersect(self, other: Region) -> Region | None:
-        """The elements in both regions; None when there are none."""
+        """The elements in both regions; None when there are none.
+
+        Parameters
+        ----------
+        other : Region
+            The other region.
+
+        Returns
+        -------
+        Region or None
+        """
         if len(self) != len(other):
             raise self._mismatch(other)
         out = []
@@ -112,7 +149,17 @@ class Region(tuple[Range, ...]):
         return Region(out)
 
     def difference(self, other: Region) -> list[Region]:
-        """The elements of this region that are not in `other`, as disjoint regions."""
+        """The elements of this region that are not in `other`, as disjoint regions.
+
+        Parameters
+        ----------
+        other : Region
+            What is taken away.
+
+        Returns
+        -------
+        list of Region
+        """
         common = self.intersect(other)
         if common is None:
             return [self] if self.size else []
@@ -125,19 +172,59 @@ class Region(tuple[Range, ...]):
         return out
 
     def compose(self, inner: Region) -> Region:
-        """The elements of this region at the positions `inner` of its chunk."""
+        """The elements of this region at the positions `inner` of its chunk.
+
+        Parameters
+        ----------
+        inner : Region
+            Positions in the chunk, from 0.
+
+        Returns
+        -------
+        Region
+
+        Raises
+        ------
+        IndexMapError
+            If a position lies beyond the chunk.
+        """
         if len(self) != len(inner):
             raise self._mismatch(inner)
         return Region([a.compose(b) for a, b in zip(self, inner)])
 
     def locate(self, sub: Region) -> Region:
-        """The positions in this region's chunk of the elements `sub`, a subset: the inverse of `compose`."""
+        """The positions in this region's chunk of the elements `sub`, a subset: the inverse of `compose`.
+
+        Parameters
+        ----------
+        sub : Region
+            Elements of this region.
+
+        Returns
+        -------
+        Region
+
+        Raises
+        ------
+        IndexMapError
+            If `sub` is not a subset along some axis.
+        """
         if len(self) != len(sub):
             raise self._mismatch(sub)
         return Region([a.locate(b) for a, b in zip(self, sub)])
 
     def covers(self, other: Region) -> bool:
-        """Whether every element of `other` is in this region."""
+        """Whether every element of `other` is in this region.
+
+        Parameters
+        ----------
+        other : Region
+            The other region.
+
+        Returns
+        -------
+        bool
+        """
         if len(self) != len(other):
             raise self._mismatch(other)
         for a, b in zip(self, other):
@@ -146,7 +233,18 @@ class Region(tuple[Range, ...]):
         return True
 
     def holds(self, element: Sequence[int]) -> bool:
-        """Whether the region contains the element with these coordinates."""
+        """Whether the region contains the element with these coordinates.
+
+        Parameters
+        ----------
+        element : sequence of int
+            An index for each axis.
+
+        Returns
+        -------
+        bool
+            False too where their number is not that of the axes.
+        """
         return len(self) == len(element) and all(r.holds(i) for r, i in zip(self, element))
 
     def __str__(self) -> str:

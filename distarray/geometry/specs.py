@@ -40,6 +40,17 @@ class Spec(ABC):
     def resolve(self, shape: Sequence[int], devices: Sequence[int]) -> IndexMap:
         """The index map for an array of `shape` on `devices`, used in the order given.
 
+        Parameters
+        ----------
+        shape : sequence of int
+            Of the array.
+        devices : sequence of int
+            Device ids, all different.
+
+        Returns
+        -------
+        IndexMap
+
         Raises
         ------
         LayoutError
@@ -195,6 +206,16 @@ def blocks(axis: int = 0, sizes: Iterable[int] | None = None) -> Blocks:
         The length of each device's block. By default the first ``n % k`` of k devices get one element more, and
         devices beyond the length of the axis get an empty region.
 
+    Returns
+    -------
+    Blocks
+        A layout for arrays of any shape that has the axis.
+
+    Raises
+    ------
+    LayoutError
+        If `axis` is no integer, or a size is no integer >= 0.
+
     Examples
     --------
     >>> blocks(0).resolve((5, 2), devices=[0, 1])
@@ -208,6 +229,21 @@ def blocks(axis: int = 0, sizes: Iterable[int] | None = None) -> Blocks:
 
 def grid(shape: Iterable[int]) -> Grid:
     """A grid of devices over the leading axes, blocks along each; devices beyond its size hold nothing.
+
+    Parameters
+    ----------
+    shape : iterable of int
+        How many blocks there are along each axis. An int stands for one axis.
+
+    Returns
+    -------
+    Grid
+        A layout for arrays of at least so many axes, on at least as many devices as there are blocks.
+
+    Raises
+    ------
+    LayoutError
+        If a length is no integer >= 1.
 
     Examples
     --------
@@ -225,6 +261,23 @@ def cyclic(axis: int = 0, block: int = 1) -> Cyclic:
     most ``sqrt(n / k) + 1`` regions a device, for an axis of n elements on k devices. More than 200,000 regions in all are
     refused (`LayoutComplexityError`) before they are made.
 
+    Parameters
+    ----------
+    axis : int
+        Negative counts from the back.
+    block : int
+        The length of a block; 1 deals out single elements.
+
+    Returns
+    -------
+    Cyclic
+        A layout for arrays of any shape that has the axis.
+
+    Raises
+    ------
+    LayoutError
+        If `axis` is no integer, or `block` no integer >= 1.
+
     Examples
     --------
     >>> cyclic(0).resolve((5,), devices=[0, 1])
@@ -240,6 +293,11 @@ def cyclic(axis: int = 0, block: int = 1) -> Cyclic:
 def replicated() -> Replicated:
     """The whole array on every device.
 
+    Returns
+    -------
+    Replicated
+        A layout for arrays of any shape.
+
     Examples
     --------
     >>> replicated().resolve((4,), devices=[0, 1])
@@ -254,6 +312,15 @@ def as_spec(obj: object) -> Spec:
     A dict has the form of cupyx, ``{device: index or list of indices}``. Only a list means several chunks; a tuple is
     one index with several axes. An int takes one element and keeps the axis; negative ints and steps are allowed.
     Regions may stand where indices do.
+
+    Parameters
+    ----------
+    obj : Spec, IndexMap or dict
+        What the user gave.
+
+    Returns
+    -------
+    Spec
 
     Raises
     ------
@@ -296,6 +363,12 @@ def make_2d_index_map(
     i_partitions, j_partitions : sequence of int
         The boundaries along each axis, from 0 to its length, increasing.
     devices : nested sequence of sets of int
+        For each row of blocks, for each block in it, the ids of the devices that hold the block.
+
+    Returns
+    -------
+    dict
+        From device id to a list of ``(rows, columns)``, two slices a block: a layout as it stands.
 
     Raises
     ------

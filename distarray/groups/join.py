@@ -105,6 +105,11 @@ def init_all(devices: Any = None, *, kind: str | None = None) -> list[LocalCommu
     RuntimeError
         NCCL is not available.
 
+    Notes
+    -----
+    Communication: none; that of the collectives when their `group` block ends. They must be called for all communicators
+    inside one block, since each waits for the others. Those of the host may instead be called from a thread for each.
+
     Examples
     --------
     >>> import numpy as np
@@ -115,11 +120,6 @@ def init_all(devices: Any = None, *, kind: str | None = None) -> list[LocalCommu
     ...         comm.all_reduce(x, x)
     >>> arrays[0]
     array([3, 3])
-
-    Notes
-    -----
-    Communication: none; that of the collectives when their `group` block ends. They must be called for all communicators
-    inside one block, since each waits for the others. Those of the host may instead be called from a thread for each.
     """
     if kind not in (None, *KINDS):
         raise ValueError(f'kind is {kind!r}; use "cuda" for GPUs or "host" for NumPy arrays')

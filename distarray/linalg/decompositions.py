@@ -12,6 +12,7 @@ from distarray.algorithms.householder import Householder
 from distarray.algorithms.jacobi import Jacobi
 from distarray.algorithms.panels import taking_part
 from distarray.algorithms.tsqr import TSQR, is_tall
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array
@@ -39,7 +40,7 @@ SVDResult: Any = type(np.linalg.svd(np.eye(1)))
 
 
 @implements(np.linalg.cholesky)
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
     """Cholesky factor of positive definite matrices, as ``numpy.linalg.cholesky``.
 
     Parameters
@@ -103,7 +104,7 @@ _MODES = ("reduced", "complete", "r", "raw")
 
 
 @implements(np.linalg.qr)
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """QR factorization, as ``numpy.linalg.qr``.
 
     Parameters
@@ -204,7 +205,7 @@ def _qr(device: Any, a: Any, *, mode: str) -> Any:
 
 
 @implements(np.linalg.svd)
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Singular value decomposition, as ``numpy.linalg.svd``.
 
     Parameters
@@ -358,8 +359,18 @@ def _svd(device: Any, a: Any, *, full_matrices: bool, compute_uv: bool, hermitia
 
 
 @implements(np.linalg.svdvals)
-def svdvals(x: Any, /) -> DistributedArray:
+def svdvals(x: ArrayLike, /) -> DistributedArray:
     """Singular values, descending, as ``numpy.linalg.svdvals``: those of :func:`svd`.
+
+    Parameters
+    ----------
+    x : array_like
+        Matrices (..., m, n); k is min(m, n).
+
+    Returns
+    -------
+    DistributedArray
+        (..., k), real.
 
     Raises
     ------
@@ -369,5 +380,12 @@ def svdvals(x: Any, /) -> DistributedArray:
     Notes
     -----
     Communication: as for :func:`svd`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.svdvals(da.asarray([[3.0, 0.0], [0.0, 4.0]])).round(6).tolist()
+    [4.0, 3.0]
     """
     return svd(x, compute_uv=False)  # type: ignore[no-any-return]

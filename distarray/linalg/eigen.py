@@ -9,6 +9,8 @@ import numpy as np
 
 from distarray.algorithms.jacobi import Jacobi
 from distarray.algorithms.panels import taking_part
+from distarray.array.aliases import ArrayLike
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
@@ -25,7 +27,7 @@ EighResult: Any = type(np.linalg.eigh(np.eye(1)))
 
 
 @implements(np.linalg.eigh)
-def eigh(a: Any, UPLO: str = "L") -> Any:
+def eigh(a: ArrayLike, UPLO: str = "L") -> Any:
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices, as ``numpy.linalg.eigh``.
 
     Parameters
@@ -72,12 +74,25 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
 
 @implements(np.linalg.eigvalsh)
-def eigvalsh(a: Any, UPLO: str = "L") -> DistributedArray:
-    """Eigenvalues of Hermitian matrices, ascending, as ``numpy.linalg.eigvalsh``. See :func:`eigh`.
+@described_as(eigh)
+def eigvalsh(a: ArrayLike, UPLO: str = "L") -> DistributedArray:
+    """Eigenvalues of Hermitian matrices, ascending, as ``numpy.linalg.eigvalsh``.
+
+    Returns
+    -------
+    DistributedArray
+        (..., n), real.
 
     Notes
     -----
     Communication: as for :func:`eigh`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.eigvalsh(da.asarray([[3.0, 0.0], [0.0, 1.0]])).tolist()
+    [1.0, 3.0]
     """
     x, UPLO = _hermitian(a, UPLO)
     if is_spread(x, WHOLE):
@@ -173,9 +188,10 @@ def _eigvalsh(device: Any, a: Any, *, UPLO: str) -> Any:
 _REAL_WHERE_POSSIBLE = np.linalg.eigvals(np.eye(1)).dtype.kind != "c"
 
 
-def eig(a: Any) -> Any:
-    """Eigenvalues and right eigenvectors of square matrices, always complex; ``numpy.linalg.eig`` before NumPy 2.5 gives
-    real ones of real matrices that have no others.
+def eig(a: ArrayLike) -> Any:
+    """Eigenvalues and right eigenvectors of square matrices, always complex.
+
+    ``numpy.linalg.eig`` before NumPy 2.5 gives real ones of real matrices that have no others.
 
     Parameters
     ----------
@@ -204,7 +220,7 @@ def eig(a: Any) -> Any:
 
 
 @implements(np.linalg.eig)
-def _numpy_eig(a: Any) -> Any:
+def _numpy_eig(a: ArrayLike) -> Any:
     """``numpy.linalg.eig``, whose dtype depends on the values before NumPy 2.5."""
     x, found, parts = _eigenpairs(a)
     if x.dtype.kind != "c" and _REAL_WHERE_POSSIBLE and not bool(np.any(parts)):
@@ -222,14 +238,32 @@ def _eigenpairs(a: Any) -> tuple[DistributedArray, Any, Any]:
     return x, EigResult(values, vectors), parts
 
 
-def eigvals(a: Any) -> Any:
-    """Eigenvalues of square matrices, always complex. See :func:`eig`, also for what is communicated."""
+@described_as(eig)
+def eigvals(a: ArrayLike) -> Any:
+    """Eigenvalues of square matrices, always complex.
+
+    Returns
+    -------
+    DistributedArray
+        (..., n).
+
+    Notes
+    -----
+    Communication: as for :func:`eig`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.eigvals(da.asarray([[3.0, 0.0], [0.0, 1.0]])).tolist()
+    [(3+0j), (1+0j)]
+    """
     _, values, _ = _eigenvalues(a)
     return values
 
 
 @implements(np.linalg.eigvals)
-def _numpy_eigvals(a: Any) -> Any:
+def _numpy_eigvals(a: ArrayLike) -> Any:
     """``numpy.linalg.eigvals``, whose dtype depends on the values before NumPy 2.5."""
     x, values, parts = _eigenvalues(a)
     if x.dtype.kind != "c" and _REAL_WHERE_POSSIBLE and not bool(np.any(parts)):

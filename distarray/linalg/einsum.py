@@ -13,6 +13,7 @@ import numpy as np
 
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, view
+from distarray.array.aliases import DTypeLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
@@ -33,7 +34,7 @@ class _Term(NamedTuple):
 
 @implements(np.einsum)
 def einsum(
-    *args: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe", optimize: Any = False
+    *args: Any, out: Any = None, dtype: DTypeLike = None, order: str = "K", casting: str = "safe", optimize: Any = False
 ) -> Any:
     """Einstein's summation, as ``numpy.einsum``.
 
@@ -43,8 +44,12 @@ def einsum(
         Subscripts such as ``"ij,jk->ik"`` and then the operands, one at least a DistributedArray; or operands and lists of
         integer labels in turn.
     out : DistributedArray or ndarray, optional
-    dtype, casting
-        The dtype to compute in, default that of the operands together, and what casts it may need.
+    dtype : dtype, optional
+        Of the computation. Default: that of the operands together.
+    order : str
+        Accepted for NumPy's sake.
+    casting : str
+        What casts the dtype may need.
     optimize : bool, str, sequence
         The order of contraction: "greedy", "optimal", another strategy of opt_einsum, or a path of
         :func:`einsum_path`. False and True leave the choice to opt_einsum.
@@ -233,7 +238,27 @@ def _contracted(
 
 @implements(np.einsum_path)
 def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
-    """The order in which :func:`einsum` would contract, as ``numpy.einsum_path``: from shapes alone. Communication: none.
+    """The order in which :func:`einsum` would contract, as ``numpy.einsum_path``: from shapes alone.
+
+    Parameters
+    ----------
+    *args : object
+        As for :func:`einsum`.
+    optimize : bool, str, sequence
+        The strategy, as for ``numpy.einsum_path``.
+    einsum_call : bool
+        Return the steps for ``numpy.einsum`` instead, as NumPy does.
+
+    Returns
+    -------
+    path : list
+        "einsum_path", and the operands of each step.
+    text : str
+        A description.
+
+    Notes
+    -----
+    Communication: none.
 
     Examples
     --------
@@ -258,6 +283,10 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
     arrays : sequence of array_like
         Of two axes; the first may be a row and the last a column, of one.
     out : DistributedArray or ndarray, optional
+
+    Returns
+    -------
+    DistributedArray
 
     Raises
     ------

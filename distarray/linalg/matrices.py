@@ -13,6 +13,7 @@ import numpy as np
 
 from distarray.algorithms import stacks
 from distarray.algorithms.panels import Panels, taking_part, width_for
+from distarray.array.aliases import DTypeLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import arrays
 from distarray.array.state import DistributedArray, from_chunks
@@ -57,7 +58,7 @@ def square(x: DistributedArray) -> None:
         raise Linear(f"Last 2 dimensions of the array must be square, and they are {x.shape[-2:]}")
 
 
-def real(dtype: Any) -> np.dtype[Any]:
+def real(dtype: DTypeLike) -> np.dtype[Any]:
     """The dtype of absolute values."""
     return np.empty(0, dtype).real.dtype
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.product import operands
+from distarray.array.aliases import ArrayLike, Axis
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
@@ -22,7 +24,7 @@ Axes = tuple[int, ...]
 
 
 @implements(np.linalg.outer)
-def _outer(x1: Any, x2: Any, /) -> Any:
+def _outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """The standard's outer product, of 1-D arrays only."""
     _, (a, b) = operands(x1, x2)
     if a.ndim != 1 or b.ndim != 1:
@@ -34,34 +36,54 @@ def _outer(x1: Any, x2: Any, /) -> Any:
 
 
 @implements(np.linalg.vecdot)
-def _vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def _vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
     return vecdot(x1, x2, axis=axis)
 
 
 @implements(np.linalg.tensordot)
-def _tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+def _tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2) -> Any:
     return tensordot(x1, x2, axes)
 
 
 @implements(np.linalg.matrix_transpose)
-def matrix_transpose(x: Any, /) -> Any:
-    """The array with its last two axes exchanged: a view. Communication: none.
+def matrix_transpose(x: ArrayLike, /) -> Any:
+    """The array with its last two axes exchanged: a view.
+
+    Parameters
+    ----------
+    x : array_like
+        Of two axes or more.
+
+    Returns
+    -------
+    DistributedArray
 
     Raises
     ------
     ValueError
         The array has fewer than two axes.
+
+    Notes
+    -----
+    Communication: none.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.matrix_transpose(da.asarray([[1, 2], [3, 4]])).tolist()
+    [[1, 3], [2, 4]]
     """
     return asarray(x).mT
 
 
 @implements(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Any:
     """Norm of a vector or matrix, or of many, as ``numpy.linalg.norm``.
 
     Parameters
     ----------
-    x : DistributedArray
+    x : array_like
         Integers, booleans and bfloat16 are converted to float64.
     ord : number, "fro" or None
         For vectors any number; for matrices None, "fro", "nuc", 1, -1, 2, -2, inf or -inf.
@@ -69,6 +91,12 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         Default: a vector norm of a 1-D array, a matrix norm of a 2-D one; with ``ord=None`` the 2-norm of the flattened
         array of any shape.
     keepdims : bool
+        Keep the reduced axes, with length 1.
+
+    Returns
+    -------
+    DistributedArray
+        Real.
 
     Raises
     ------
@@ -108,8 +136,16 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 @implements(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+@described_as(norm)
+def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """Norms of vectors, as ``numpy.linalg.vector_norm``: over all axes, one, or a tuple of them taken as one.
+
+    Parameters
+    ----------
+    axis : int or tuple of int, optional
+        Default: all, as one vector.
+    ord : int or float
+        The order.
 
     Raises
     ------
@@ -119,6 +155,13 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     Notes
     -----
     Communication: that of a sum (or maximum) along the axes.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.linalg.vector_norm(da.asarray([3.0, 4.0])))
+    5.0
     """
     if ord is None or isinstance(ord, str):
         raise ValueError(f"Invalid norm order {ord!r} for vectors: pass a number")
@@ -128,12 +171,25 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 @implements(np.linalg.matrix_norm)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``. See :func:`norm`.
+@described_as(norm)
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``.
+
+    Parameters
+    ----------
+    ord : number, str or None
+        None, "fro", "nuc", 1, -1, 2, -2, inf or -inf.
 
     Notes
     -----
     Communication: that of a sum (or maximum) along the axes.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     float(da.linalg.matrix_norm(da.asarray([[3.0, 4.0]])))
+    5.0
     """
     return norm(x, ord, (-2, -1), keepdims)
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray
@@ -29,18 +31,31 @@ def _host(value: Any) -> Any:
 
 
 @implements(np.polyval)
-def polyval(p: Any, x: Any) -> Any:
-    """A polynomial's values at `x`, by Horner's scheme: recorded and evaluated in one pass.
+def polyval(p: ArrayLike, x: ArrayLike) -> Any:
+    """A polynomial's values, by Horner's scheme: recorded and evaluated in one pass.
 
     Parameters
     ----------
     p : array_like
         Coefficients, the highest power first.
     x : array_like, or numpy.poly1d
+        Where.
+
+    Returns
+    -------
+    DistributedArray, or numpy.poly1d
+        Of the shape of `x`.
 
     Notes
     -----
     Communication: none; distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polyval([1, 0, 1], da.arange(3)).tolist()
+    [1, 2, 5]
     """
     coefficients = np.asarray(_host(p))
     if isinstance(x, np.poly1d):
@@ -65,56 +80,224 @@ def _on_coefficients(function: Any) -> Any:
 
 
 @implements(np.polyadd)
-def polyadd(a1: Any, a2: Any) -> Any:
-    """The sum of two polynomials. Communication: distributed coefficients are fetched to the host."""
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Any:
+    """The sum of two polynomials.
+
+    Parameters
+    ----------
+    a1, a2 : array_like or numpy.poly1d
+        Coefficients, the highest power first.
+
+    Returns
+    -------
+    DistributedArray, or numpy.poly1d
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polyadd([1, 2], [1, 0, 0]).tolist()
+    [1, 1, 2]
+    """
     return _on_coefficients(np.polyadd)(a1, a2)
 
 
 @implements(np.polysub)
-def polysub(a1: Any, a2: Any) -> Any:
-    """The difference of two polynomials. Communication: distributed coefficients are fetched to the host."""
+@described_as(polyadd)
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
+    """The difference of two polynomials.
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polysub([1, 2], [1, 0]).tolist()
+    [0, 2]
+    """
     return _on_coefficients(np.polysub)(a1, a2)
 
 
 @implements(np.polymul)
-def polymul(a1: Any, a2: Any) -> Any:
-    """The product of two polynomials. Communication: distributed coefficients are fetched; long ones: :func:`convolve`."""
+@described_as(polyadd)
+def polymul(a1: ArrayLike, a2: ArrayLike) -> Any:
+    """The product of two polynomials.
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host; long ones are the matter of :func:`convolve`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polymul([1, 2], [1, 0]).tolist()
+    [1, 2, 0]
+    """
     return _on_coefficients(np.polymul)(a1, a2)
 
 
 @implements(np.polydiv)
-def polydiv(u: Any, v: Any) -> Any:
-    """Quotient and remainder of two polynomials. Communication: distributed coefficients are fetched to the host."""
+def polydiv(u: ArrayLike, v: ArrayLike) -> Any:
+    """Quotient and remainder of two polynomials.
+
+    Parameters
+    ----------
+    u, v : array_like or numpy.poly1d
+        Coefficients of the dividend and the divisor, the highest power first.
+
+    Returns
+    -------
+    tuple of two DistributedArray, or of two numpy.poly1d
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     [x.tolist() for x in da.polydiv([1.0, 3.0], [1.0, 1.0])]
+    [[1.0], [2.0]]
+    """
     return _on_coefficients(np.polydiv)(u, v)
 
 
 @implements(np.polyder)
-def polyder(p: Any, m: int = 1) -> Any:
-    """A polynomial's `m`-th derivative. Communication: distributed coefficients are fetched to the host."""
+def polyder(p: ArrayLike, m: int = 1) -> Any:
+    """A polynomial's `m`-th derivative.
+
+    Parameters
+    ----------
+    p : array_like or numpy.poly1d
+        Coefficients, the highest power first.
+    m : int
+        How often.
+
+    Returns
+    -------
+    DistributedArray, or numpy.poly1d
+
+    Raises
+    ------
+    ValueError
+        `m` is negative.
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polyder([1, 2, 3]).tolist()
+    [2, 2]
+    """
     return _on_coefficients(np.polyder)(p, m)
 
 
 @implements(np.polyint)
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
-    """A polynomial's `m`-th integral, with constants `k`. Communication: distributed coefficients are fetched to the host."""
+@described_as(polyder)
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
+    """A polynomial's `m`-th integral.
+
+    Parameters
+    ----------
+    k : scalar or array_like, optional
+        Constants of integration. Default: 0.
+
+    Notes
+    -----
+    Communication: distributed coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polyint([2, 2]).tolist()
+    [1.0, 2.0, 0.0]
+    """
     return _on_coefficients(np.polyint)(p, m, k)
 
 
 @implements(np.poly)
 def poly(seq_of_zeros: Any) -> Any:
-    """The polynomial with given roots, or of a matrix. Communication: roots and matrix are fetched to the host."""
+    """The polynomial with given roots, or the characteristic one of a matrix.
+
+    Parameters
+    ----------
+    seq_of_zeros : array_like
+        Roots, or a square matrix.
+
+    Returns
+    -------
+    DistributedArray
+        Coefficients, the highest power first.
+
+    Notes
+    -----
+    Communication: roots and matrix are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.poly([1, 2]).tolist()
+    [1.0, -3.0, 2.0]
+    """
     return _on_coefficients(np.poly)(seq_of_zeros)
 
 
 @implements(np.roots)
-def roots(p: Any) -> Any:
-    """A polynomial's roots, the eigenvalues of its companion matrix. Communication: coefficients are fetched to the host."""
+def roots(p: ArrayLike) -> Any:
+    """A polynomial's roots, the eigenvalues of its companion matrix.
+
+    Parameters
+    ----------
+    p : array_like
+        Coefficients, the highest power first.
+
+    Returns
+    -------
+    DistributedArray
+
+    Raises
+    ------
+    ValueError
+        `p` has more than one axis.
+
+    Notes
+    -----
+    Communication: coefficients are fetched to the host.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.roots([1, -3, 2]).tolist()
+    [2.0, 1.0]
+    """
     return _on_coefficients(np.roots)(p)
 
 
 @implements(np.polyfit)
 def polyfit(
-    x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: Any = False
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: Any = False,
 ) -> Any:
     """The polynomial of a degree that fits points best, by least squares.
 
@@ -123,6 +306,7 @@ def polyfit(
     x : array_like of N
     y : array_like of shape (N,) or (N, K)
     deg : int
+        The degree.
     rcond : float, optional
         Singular values below this part of the largest count as 0.
     full : bool
@@ -131,6 +315,16 @@ def polyfit(
         Weights of the residuals.
     cov : bool or "unscaled"
         Also the covariances of the coefficients.
+
+    Returns
+    -------
+    DistributedArray, or tuple
+        Coefficients, the highest power first; with `full` or `cov` what else is asked for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The points do not fit each other, or `deg` is negative.
 
     Warns
     -----

@@ -16,6 +16,8 @@ import numpy as np
 
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, product_dtype, view
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
@@ -30,18 +32,18 @@ _CORES: dict[np.ufunc, tuple[str, str]] = {
 
 @implements(np.matmul, np.linalg.matmul)
 def matmul(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     out: Any = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
     axes: Any = None,
-    axis: Any = None,
+    axis: Axis = None,
     keepdims: bool | None = None,
 ) -> Any:
     """Matrix product of two arrays, as ``numpy.matmul`` and ``@``.
@@ -53,11 +55,21 @@ def matmul(
         broadcast.
     out : DistributedArray or ndarray, optional
         Where the result is written, in every copy. It may overlap the operands.
-    casting, dtype, signature
-        As for NumPy's ufuncs.
+    casting : str
+        The rule for casts.
+    order : str
+        Accepted for NumPy's sake.
+    dtype : dtype, optional
+        Of the computation. Default: NumPy's common dtype.
+    subok : bool
+        Accepted for NumPy's sake.
+    signature : str or tuple of dtype, optional
+        The dtypes of the computation, as for NumPy's ufuncs.
     axes : list of tuple of int, optional
         Which axes of each operand and of the result are multiplied: by default their last ones.
-    axis, keepdims
+    axis : int, optional
+        Refused, as by NumPy, in its words.
+    keepdims : bool, optional
         Refused, as by NumPy, in its words.
 
     Returns
@@ -100,15 +112,16 @@ def matmul(
 
 
 @implements(np.vecdot)
+@described_as(matmul)
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     out: Any = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
     axes: Any = None,
@@ -125,8 +138,6 @@ def vecdot(
         The axis of the vectors, counted in each operand. Default: the last.
     keepdims : bool, optional
         Keep that axis, with length 1.
-    axes, out, casting, dtype, signature
-        As for :func:`matmul`.
 
     Returns
     -------
@@ -141,48 +152,79 @@ def vecdot(
     Notes
     -----
     Communication: as for :func:`matmul`; none where the operands have one layout.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.vecdot(da.asarray([[1, 2], [3, 4]]), [1, 1]).tolist()
+    [3, 7]
     """
     return _gufunc(np.vecdot, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
 @implements(np.matvec)
+@described_as(matmul)
 def matvec(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     out: Any = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
     axes: Any = None,
-    axis: Any = None,
+    axis: Axis = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """Products of matrices and vectors, as ``numpy.matvec``. Parameters, and communication, as for :func:`matmul`."""
+    """Products of matrices and vectors, as ``numpy.matvec``.
+
+    Notes
+    -----
+    Communication: as for :func:`matmul`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.matvec(da.asarray([[1, 2], [3, 4]]), [1, 1]).tolist()
+    [3, 7]
+    """
     return _gufunc(np.matvec, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
 @implements(np.vecmat)
+@described_as(matmul)
 def vecmat(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     out: Any = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
     axes: Any = None,
-    axis: Any = None,
+    axis: Axis = None,
     keepdims: bool | None = None,
 ) -> Any:
-    """Products of vectors, conjugated, and matrices, as ``numpy.vecmat``. Parameters, and communication, as for
-    :func:`matmul`.
+    """Products of vectors, conjugated, and matrices, as ``numpy.vecmat``.
+
+    Notes
+    -----
+    Communication: as for :func:`matmul`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.vecmat(da.asarray([1, 1]), [[1, 2], [3, 4]]).tolist()
+    [4, 6]
     """
     return _gufunc(np.vecmat, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
@@ -340,7 +382,7 @@ def _check_out(
 
 
 @implements(np.dot)
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+def dot(a: ArrayLike, b: ArrayLike, out: Any = None) -> Any:
     """Dot product, as ``numpy.dot``: over the last axis of `a` and the last but one (or only) of `b`.
 
     Parameters
@@ -349,6 +391,11 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         Host arrays are placed as ``asarray`` places them. With a 0-d operand it is ``multiply``.
     out : DistributedArray or ndarray, optional
         Of exactly the result's shape and dtype.
+
+    Returns
+    -------
+    DistributedArray
+        In SUM mode where the summed axis is split over devices.
 
     Raises
     ------
@@ -422,8 +469,17 @@ def _tensor(
 
 
 @implements(np.inner)
-def inner(a: Any, b: Any, /) -> Any:
+def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
     """Inner product, as ``numpy.inner``: over the last axes of both; with a 0-d operand it is ``multiply``.
+
+    Parameters
+    ----------
+    a, b : array_like
+
+    Returns
+    -------
+    DistributedArray
+        In SUM mode where the summed axis is split over devices.
 
     Raises
     ------
@@ -433,6 +489,13 @@ def inner(a: Any, b: Any, /) -> Any:
     Notes
     -----
     Communication: as for :func:`matmul`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.inner(da.asarray([1, 2]), [3, 4]))
+    11
     """
     context, (x, y) = operands(a, b)
     if not x.ndim or not y.ndim:
@@ -446,8 +509,17 @@ def inner(a: Any, b: Any, /) -> Any:
 
 
 @implements(np.vdot)
-def vdot(a: Any, b: Any, /) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
     """Dot product of two flattened arrays, the first conjugated, as ``numpy.vdot``.
+
+    Parameters
+    ----------
+    a, b : array_like
+
+    Returns
+    -------
+    DistributedArray
+        A number.
 
     Raises
     ------
@@ -458,6 +530,13 @@ def vdot(a: Any, b: Any, /) -> Any:
     -----
     Communication: none where the operands have one layout; the result is then a partial sum on each device. Operands of
     different shapes are flattened first.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     int(da.vdot(da.asarray([1, 2]), [3, 4]))
+    11
     """
     context, (x, y) = operands(a, b)
     if x.size != y.size:
@@ -472,12 +551,31 @@ def vdot(a: Any, b: Any, /) -> Any:
 
 
 @implements(np.outer)
-def outer(a: Any, b: Any, out: Any = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: Any = None) -> Any:
     """Outer product of two flattened arrays, as ``numpy.outer``.
+
+    Parameters
+    ----------
+    a, b : array_like
+        Taken as flat.
+    out : DistributedArray or numpy.ndarray, optional
+        Where to put the result.
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape ``(a.size, b.size)``.
 
     Notes
     -----
     Communication: that of ``numpy.multiply(a[:, None], b[None, :])``; recorded, so at the demand.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.outer(da.asarray([1, 2]), [3, 4]).tolist()
+    [[3, 4], [6, 8]]
     """
     _, (x, y) = operands(a, b, out=out)
     x, y = (array if array.ndim == 1 else np.reshape(array, (-1,)) for array in (x, y))
@@ -486,7 +584,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 
 @implements(np.tensordot)
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Any:
     """Sum of products over pairs of axes, as ``numpy.tensordot``.
 
     Parameters
@@ -495,6 +593,11 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         Host arrays are placed as ``asarray`` places them.
     axes : int or pair of int or pair of sequences of int
         The last and first so many axes, or the axes of `a` and those of `b`.
+
+    Returns
+    -------
+    DistributedArray
+        With the axes that remain of `a`, then those of `b`.
 
     Raises
     ------

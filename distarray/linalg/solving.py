@@ -12,6 +12,7 @@ import numpy as np
 
 from distarray.algorithms.lu import LU
 from distarray.algorithms.panels import Panels
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
@@ -30,7 +31,7 @@ SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
 
 
 @implements(np.linalg.solve)
-def solve(a: Any, b: Any) -> DistributedArray:
+def solve(a: ArrayLike, b: ArrayLike) -> DistributedArray:
     """Solve ``a @ x = b``, as ``numpy.linalg.solve``, by LU with partial pivoting.
 
     Parameters
@@ -109,6 +110,10 @@ def _broadcast(x: DistributedArray, shape: tuple[int, ...]) -> Any:
 
 
 def _solve(device: Any, a: Any, b: Any) -> Any:
+    if device.kind != "host" and not b.size:  # CuPy divides by the stride; singular matrices are still refused
+        if a.size:
+            _inv(device, a)
+        return device.lib.empty(b.shape, np.result_type(a.dtype, b.dtype))
     with device.lapack.raising():
         return device.lib.linalg.solve(a, b)
 
@@ -118,18 +123,22 @@ def _solve_rows(device: Any, b: Any, a: Any) -> Any:
 
 
 def _solve_one(device: Any, a: Any, b: Any) -> Any:
-    with device.lapack.raising():
-        return device.lib.linalg.solve(a, b[..., None])[..., 0]
+    return _solve(device, a, b[..., None])[..., 0]
 
 
 @implements(np.linalg.inv)
-def inv(a: Any) -> DistributedArray:
+def inv(a: ArrayLike) -> DistributedArray:
     """Inverse of square matrices, as ``numpy.linalg.inv``.
 
     Parameters
     ----------
     a : DistributedArray
         Matrices (..., n, n).
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape of `a`.
 
     Raises
     ------
@@ -166,7 +175,7 @@ def _inv(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.slogdet)
-def slogdet(a: Any) -> Any:
+def slogdet(a: ArrayLike) -> Any:
     """Sign and logarithm of the absolute value of the determinant, as ``numpy.linalg.slogdet``.
 
     Parameters
@@ -204,8 +213,18 @@ def _slogdet(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.det)
-def det(a: Any) -> DistributedArray:
-    """Determinant of square matrices, as ``numpy.linalg.det``: from the factors of LU. See :func:`slogdet`.
+def det(a: ArrayLike) -> DistributedArray:
+    """Determinant of square matrices, as ``numpy.linalg.det``: from the factors of LU.
+
+    Parameters
+    ----------
+    a : array_like
+        Matrices (..., n, n).
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape (...).
 
     Raises
     ------
@@ -245,7 +264,7 @@ def _det(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.lstsq)
-def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Any, Any, int, Any]:
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None) -> tuple[Any, Any, int, Any]:
     """Least-squares solution of ``a @ x = b`` of least norm, as ``numpy.linalg.lstsq``.
 
     Parameters
@@ -321,17 +340,20 @@ _NOT_SET: Any = np._NoValue
 
 
 @implements(np.linalg.pinv)
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT_SET) -> Any:
+def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT_SET) -> Any:
     """Pseudo-inverse of matrices, as ``numpy.linalg.pinv``.
 
     Parameters
     ----------
     a : DistributedArray
         Matrices (..., m, n).
-    rcond, rtol : float or array_like, optional
-        Singular values of at most this times the largest count as zero; one number, or one for each matrix. Default 1e-15;
-        ``rtol=None``: precision times max(m, n).
+    rcond : float or array_like, optional
+        Singular values of at most this times the largest count as zero; one number, or one for each matrix. Default:
+        1e-15.
     hermitian : bool
+        `a` is Hermitian.
+    rtol : float or array_like, optional
+        Another name of `rcond`; None: precision times max(m, n).
 
     Returns
     -------
@@ -415,8 +437,20 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 @implements(np.linalg.matrix_power)
-def matrix_power(a: Any, n: Any) -> Any:
+def matrix_power(a: ArrayLike, n: Any) -> Any:
     """Square matrices to an integer power, as ``numpy.linalg.matrix_power``, by repeated squaring.
+
+    Parameters
+    ----------
+    a : array_like
+        Matrices (..., n, n).
+    n : int
+        The power; negative for that of the inverse.
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape of `a`.
 
     Raises
     ------
@@ -470,6 +504,11 @@ def cond(x: Any, p: Any = None) -> Any:
     p : {None, 1, -1, 2, -2, inf, -inf, "fro", "nuc"}
         The norm; None is 2.
 
+    Returns
+    -------
+    DistributedArray
+        Of the shape (...).
+
     Raises
     ------
     LinAlgError
@@ -521,8 +560,19 @@ def _inv_or_nan(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.tensorinv)
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
     """Inverse of an array seen as a matrix of its first `ind` and its other axes, as ``numpy.linalg.tensorinv``.
+
+    Parameters
+    ----------
+    a : array_like
+    ind : int
+        How many of the first axes are the matrix's rows.
+
+    Returns
+    -------
+    DistributedArray
+        With the other axes of `a` first, then those `ind`.
 
     Raises
     ------
@@ -544,7 +594,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 @implements(np.linalg.tensorsolve)
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Any:
     """Solve ``tensordot(a, x, x.ndim) = b``, as ``numpy.linalg.tensorsolve``.
 
     Parameters
@@ -553,6 +603,11 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
         The axes of `a` are those of `b` and then those of the result.
     axes : sequence of int, optional
         Axes of `a` to move to its end first.
+
+    Returns
+    -------
+    DistributedArray
+        With the last axes of `a`.
 
     Raises
     ------

@@ -23,6 +23,9 @@ from distarray.ops.manipulation import expand_dims
 
 __all__ = ["apply_along_axis", "apply_over_axes", "sliding_window_view"]
 
+NOT_CUPY = (TypeError, AttributeError, NotImplementedError)
+"""What a function written for NumPy raises where it meets a CuPy array: a list beside it, an implicit conversion."""
+
 
 @implements(np.apply_along_axis)
 def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> DistributedArray:
@@ -31,8 +34,9 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
     Parameters
     ----------
     func1d : callable
-        Takes one line, a NumPy or CuPy array as the device's chunks are, and returns an array or a scalar: of the same shape and
-        dtype for each line. Each device calls it for its own lines.
+        Takes one line, and returns an array or a scalar: of the same shape and dtype for each line. Each device calls it
+        for its own lines. On GPUs it is tried with a line that is a CuPy array; where it does not take that, it gets NumPy
+        arrays, and the lines cross to the host and back.
     axis : int
         The axis that lines run along.
     arr : array_like
@@ -51,7 +55,8 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
 
     Notes
     -----
-    Communication: none where lines are whole; else each element once. The shape and dtype of a result are agreed.
+    Communication: none where lines are whole; else each element once. The shape and dtype of a result are agreed, and
+    whether GPUs pass NumPy arrays.
 
     Memory on each device: its lines, and its part of the result.
 
@@ -73,7 +78,9 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
         layout = whole_along(context, source.layout, (axis,))
         arrays = at(context, source, layout, "apply_along_axis")
 
-        def called(lib: Any, part: Any) -> Any:
+        def called(lib: Any, part: Any, hosted: bool) -> Any:
+            if hosted:
+                return lib.asarray(np.apply_along_axis(func1d, axis, part.get(), *args, **kwargs))
             return lib.apply_along_axis(func1d, axis, part, *args, **kwargs)
 
         def model() -> Any:
@@ -82,16 +89,23 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
                 if array is None or not array.size:
                     continue
                 device = context.by_id[device_id]
+                hosted = False
                 with device.active():
-                    found = called(device.lib, array[key])
-                return [list(found.shape[axis : axis + found.ndim - x.ndim + 1]), dtype_name(check_dtype(found.dtype))]
+                    try:
+                        found = called(device.lib, array[key], False)
+                    except NOT_CUPY:
+                        if device.kind == "host":
+                            raise
+                        found, hosted = called(device.lib, array[key], True), True
+                inner = list(found.shape[axis : axis + found.ndim - x.ndim + 1])
+                return [inner, dtype_name(check_dtype(found.dtype)), hosted]
             return None
 
         said = [answer for answer in agreed(context, "apply_along_axis", model) if answer is not None]
         if not said:  # lines of no elements, which no device holds
             found = np.asarray(func1d(np.empty(x.shape[axis], x.dtype), *args, **kwargs))
-            said = [[list(found.shape), dtype_name(check_dtype(found.dtype))]]
-        inner, dtype = tuple(said[0][0]), dtype_named(said[0][1])
+            said = [[list(found.shape), dtype_name(check_dtype(found.dtype)), False]]
+        inner, dtype, hosted = tuple(said[0][0]), dtype_named(said[0][1]), any(answer[2] for answer in said)
         mapping: dict[int, list[Region]] = {device: [] for device in layout.devices}
         for device, region in layout.chunks:
             lost = (x.size and not region.size) or 0 in (*region.shape[:axis], *region.shape[axis + 1 :])
@@ -102,7 +116,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
         order = _pairing(layout, target, mapping)
 
         def local(lib: Any, part: Any, region: Region) -> Any:
-            return called(lib, part) if region.size else lib.empty(region.shape, dtype)
+            return called(lib, part, hosted) if region.size else lib.empty(region.shape, dtype)
 
         regions = [region for _, region in target.chunks]
         return mapped(context, [[arrays[i] for i in order], regions], target, dtype, local, "apply_along_axis")

@@ -100,24 +100,30 @@ def nanprod(
     return reductions.prod(without_nan(x, 1) if holds_nan(x.dtype) else x, axis, dtype, out, keepdims, initial, where)
 
 
-def _least(function: Any, bound: Any, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+def _extreme(function: Any, end: Any, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
     """``nanmin`` and ``nanmax``, by the function and the value that never wins."""
     x = asarray(a)
     if not can_miss(x.dtype):
         return function(x, axis, out, keepdims, initial, where)
     none: Any = x.dtype.type(np.nan) if holds_nan(x.dtype) else x.dtype.type("NaT")
     if x.dtype.kind in "mM":
-        bound = Mode.of("min" if function is reductions.min else "max").identity(x.dtype)
-    if out is None:  # where nothing is NaN, the ordinary extreme tells, in one pass without an array of its own
+        bound: Any = Mode.of("min" if function is reductions.min else "max").identity(x.dtype)
+    else:
+        bound = complex(end, end) if x.dtype.kind == "c" else end  # complex numbers are in the order of both parts
+    begun = initial is not NOTHING and initial is not None
+    blank = begun and bool(np.isnan(initial))
+    if blank:  # an initial NaN is left out too
+        initial = bound
+    elif out is None:  # where nothing is NaN, the ordinary extreme tells, in one pass without an array of its own
         result = function(x, axis, None, keepdims, initial, where)
         if not bool(reductions.any(np.isnan(result))):
             return result
     result = function(_where(np.isnan(x), x.dtype.type(bound), x), axis, out, keepdims, initial, where)
-    if initial is not NOTHING and initial is not None:
+    if begun and not blank:
         return result
     if not bool(reductions.any(asarray(np.isnan(result) | (result == bound)))):
         return result
-    nothing = reductions.all(np.isnan(x), axis, keepdims=keepdims)
+    nothing = reductions.all(np.isnan(x), axis, keepdims=keepdims, where=where)
     if not bool(reductions.any(nothing)):
         return result
     warn_at(call_site(), "All-NaN slice encountered")
@@ -158,7 +164,7 @@ def nanmin(
     ...     float(da.nanmin(da.asarray([2.0, np.nan, 3.0])))
     2.0
     """
-    return _least(reductions.min, np.inf, a, axis, out, keepdims, initial, where)
+    return _extreme(reductions.min, np.inf, a, axis, out, keepdims, initial, where)
 
 
 @implements(np.nanmax)
@@ -179,7 +185,7 @@ def nanmax(
     ...     float(da.nanmax(da.asarray([2.0, np.nan, 3.0])))
     3.0
     """
-    return _least(reductions.max, -np.inf, a, axis, out, keepdims, initial, where)
+    return _extreme(reductions.max, -np.inf, a, axis, out, keepdims, initial, where)
 
 
 def _best(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:

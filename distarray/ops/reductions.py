@@ -7,6 +7,7 @@ one place, ``algorithms/reduction.py``, and the rules for dtypes, empty slices a
 
 from __future__ import annotations
 
+import builtins
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.algorithms.reduction import (
     Reduction,
+    Spread,
     as_taken,
     computed_in,
     moments,
@@ -30,6 +32,7 @@ from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray, astype_node, same_context
 from distarray.array.writing import check_out, deliver, single
 from distarray.fusion.expr import call_site, warn_at
+from distarray.geometry import replicated
 from distarray.ops.convert import asarray
 
 __all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", "prod", "ptp", "std", "sum", "var"]
@@ -385,9 +388,19 @@ def _check_axis(axis: Any, ndim: int) -> None:
 
 
 def _variance(
-    a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
-) -> Any:
-    """The variance as it lands in ``out=``, not yet stored."""
+    a: Any,
+    axis: Any,
+    dtype: Any,
+    out: Any,
+    ddof: Any,
+    keepdims: Any,
+    where: Any,
+    mean: Any,
+    correction: Any,
+    root: bool,
+) -> tuple[Any, bool]:
+    """The variance as it lands in ``out=``, not yet stored; or with True the deviation, where `root` asks for it and it cost
+    nothing more."""
     if correction is not NOTHING:
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
@@ -398,11 +411,13 @@ def _variance(
     plain = where is True and dtype is None and out is None and (mean is NOTHING or mean is None)
     kind, eager = array._context.kind, array._context.eager
     if plain and array.dtype == np.float32 and array.size and kind != "host" and not (eager or array._own().exposed):
-        total = _squares_apart(array, normalized(axis, array.ndim), keepdims)
-        if total is not None:
-            count = _count(array, axis, keepdims, True)
+        count = _count(array, axis, keepdims, True)
+        divisor = np.maximum(count - ddof, 0)
+        made = Spread("deviation" if root else "variance", int(count), float(divisor), array.dtype)
+        found = _squares_apart(array, normalized(axis, array.ndim), keepdims, made)
+        if found is not None:
             _warn(count, ddof, "Degrees of freedom <= 0 for slice")
-            return _cast(np.true_divide(total, np.maximum(count - ddof, 0)), array.dtype)
+            return (found[0], root) if found[1] else (_cast(np.true_divide(found[0], divisor), array.dtype), False)
     if mean is NOTHING or mean is None:
         middle = reduce(np.add, array, axis, inner, None, True, NOTHING, where)
         middle = _cast(np.true_divide(middle, _count(array, axis, True, where)), middle.dtype)
@@ -416,11 +431,14 @@ def _variance(
     else:
         apart = np.square(apart)
     total = _total(apart, axis, inner, out, keepdims, where)
-    return _cast(np.true_divide(total, np.maximum(count - ddof, 0)), total.dtype)
+    return _cast(np.true_divide(total, np.maximum(count - ddof, 0)), total.dtype), False
 
 
-def _squares_apart(array: DistributedArray, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """Sums of squared distances from the mean, in one pass over a single-precision array; None where that can't be.
+def _squares_apart(
+    array: DistributedArray, axes: tuple[int, ...], keepdims: bool, made: Spread
+) -> tuple[DistributedArray, bool] | None:
+    """Sums of squared distances from the mean, in one pass over a single-precision array, or with True what is made of them;
+    None where that can't be.
 
     By sums of the distances from one element of each line, and of their squares, in double precision: a line of equal
     numbers gives 0, and what cancels is far below the rounding of the array's own precision.
@@ -429,12 +447,16 @@ def _squares_apart(array: DistributedArray, axes: tuple[int, ...], keepdims: boo
         return None
     wide = np.dtype(np.float64)
     first = array[tuple([slice(0, 1) if i in axes else slice(None) for i in range(array.ndim)])]
+    regions = [region for _, region in array.layout.chunks]
+    if builtins.any(region[i].size != array.shape[i] for region in regions for i in axes):
+        first = first.reshard(replicated())  # of lines that are cut, each device needs it
     apart = np.subtract(_cast(array, wide), _cast(first, wide))
-    sums = moments(array._context, apart, axes, keepdims)
-    if sums is None:
-        return None
-    total, count = sums[0], _count(array, axes, keepdims, True)
-    return np.maximum(sums[1] - total * (total / count), 0.0)
+    sums = moments(array._context, apart, axes, keepdims, made)
+    if sums is None or sums[1]:
+        return sums
+    total, squares = sums[0][0], sums[0][1]
+    variation: Any = np.maximum(squares - total * (total / made.elements), 0.0)
+    return variation, False
 
 
 @implements(np.var)
@@ -484,7 +506,7 @@ def var(
     ...     float(da.var(da.asarray([1.0, 2.0, 3.0, 6.0], layout=da.blocks(0))))
     3.5
     """
-    value = _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    value, _ = _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction, False)
     return deliver(value, out)
 
 
@@ -515,7 +537,9 @@ def std(
     ...     float(da.std(da.asarray([1.0, 3.0])))
     1.0
     """
-    value = _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction)
+    value, done = _variance(a, axis, dtype, out, ddof, keepdims, where, mean, correction, True)
+    if done:
+        return deliver(value, out)
     root = np.sqrt(value)
     if (value.ndim or out is not None) and not np.can_cast(root.dtype, value.dtype, "same_kind"):
         raise TypeError(

@@ -44,6 +44,10 @@ from distarray.transfer.execute import allocate, redistribute
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
 
 
+STRETCH = 1 << 14
+"""Elements of a vector that are scanned at once on a host device, where something comes before them."""
+
+
 class _Accumulation(NamedTuple):
     """One call, checked."""
 
@@ -204,6 +208,23 @@ def _scan_integers(call: _Accumulation, before: Any, array: Any, out: Any) -> No
         np.add(out, before, out=out)
 
 
+def _scan_stretches(call: _Accumulation, before: Any, array: Any, out: Any) -> None:
+    """Scan a long vector from an element `before`, in stretches that stay in cache: each begins with the last one's end, so
+    that elements are taken one after the other as NumPy takes them."""
+    given = np.empty(2 * STRETCH + 1, call.dtype)
+    found = np.empty_like(given)
+    given[0] = before[0]
+    low = 0
+    while low < array.size:
+        high = low + STRETCH if array.size - low >= 2 * STRETCH else array.size  # none is a single element
+        count = high - low
+        given[1 : count + 1] = array[low:high]
+        call.ufunc.accumulate(given[: count + 1], dtype=call.dtype, out=found[: count + 1])
+        out[low:high] = found[1 : count + 1]
+        given[0] = found[count]
+        low = high
+
+
 def _scan_here(device: Device, call: _Accumulation, total: int, before: Any, array: Any, out: Any) -> None:
     """Scan a chunk into `out`, from a running slice `before` where there is one; the whole axis has length `total`."""
     lib, ufunc, axis = device.lib, ufunc_of(device, call.ufunc), call.axis
@@ -218,6 +239,9 @@ def _scan_here(device: Device, call: _Accumulation, total: int, before: Any, arr
         scans = {"add": "cumsum", "multiply": "cumprod"}
         if wanted == call.dtype and (device.kind == "host" or call.ufunc.__name__ in scans):
             if device.kind != "host" and kernels.scan(lib, call.ufunc.__name__, array, out, axis, before):
+                return
+            if device.kind == "host" and array.ndim == 1 and before is not None and array.size > 2 * STRETCH:
+                _scan_stretches(call, before, array, out)
                 return
             # a GPU multiplies blocks first, which may overflow halves where no product from the start does
             halves = device.kind != "host" and call.dtype == np.float16

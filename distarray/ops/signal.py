@@ -470,6 +470,6 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
         def local(lib: Any, part: Any) -> Any:
             at_ = part if period is None else part.astype(float) % period
-            return lib.interp(at_, lib.asarray(xp), lib.asarray(fp), left, right)
+            return lib.interp(lib.ascontiguousarray(at_), lib.asarray(xp), lib.asarray(fp), left, right)
 
         return deliver(mapped(context, [source.arrays], source.layout, model.dtype, local, "interp"), None)  # type: ignore[no-any-return]

@@ -26,6 +26,7 @@ from distarray.ops.convert import asarray
 from distarray.ops.manipulation import broadcast_to
 from distarray.ops.reshaping import reshape
 from distarray.ops.taking import take, take_along_axis
+from distarray.random.parameters import docstring
 from distarray.random.streams import Stream, aligned, fill, flat_intervals
 
 __all__ = ["Generator", "default_rng"]
@@ -86,6 +87,11 @@ class Generator:
     they depend on the seed, on how many calls came before, and on the place in the array; not on the layout, the number of
     devices or processes, or the kind of device.
 
+    Parameters
+    ----------
+    seed : numpy.random.SeedSequence
+        What the values depend on.
+
     Notes
     -----
     Communication: none where every chunk is an interval of the array in C order (block rows, replicated), and parameters
@@ -114,11 +120,33 @@ class Generator:
         return f"Generator(Philox, entropy={self._seed.entropy}, spawn_key={self._seed.spawn_key}, calls={self._calls})"
 
     def spawn(self, n_children: int) -> list[Generator]:
-        """New generators, independent of this one and of each other."""
+        """New generators, independent of this one and of each other.
+
+        Parameters
+        ----------
+        n_children : int
+            How many.
+
+        Returns
+        -------
+        list of Generator
+            Made of the children of this generator's seed, as NumPy's ``spawn`` does.
+        """
         return [Generator(child) for child in self._seed.spawn(n_children)]
 
     def bytes(self, length: int) -> bytes:
-        """Random bytes, the same on all processes."""
+        """Random bytes, the same on all processes.
+
+        Parameters
+        ----------
+        length : int
+            How many.
+
+        Returns
+        -------
+        bytes
+            Python's own.
+        """
         return self._next().block(0).bytes(length)
 
     def _next(self) -> Stream:
@@ -201,6 +229,7 @@ class Generator:
         Parameters
         ----------
         a : array_like or int
+            What is chosen from.
         size : int or tuple of int, optional
             Default: one element.
         replace : bool
@@ -211,6 +240,15 @@ class Generator:
             The axis of `a` whose slices are chosen.
         shuffle : bool
             Has no effect: what is chosen without replacement is in random order.
+        layout : layout_like, optional
+            As for :func:`distarray.zeros`.
+        device : device, optional
+            As for :func:`distarray.zeros`.
+
+        Returns
+        -------
+        DistributedArray
+            Of shape `size`, or with the slices of `a` in the place of its axis.
 
         Raises
         ------
@@ -256,6 +294,23 @@ class Generator:
     def permutation(self, x: Any, axis: int = 0) -> DistributedArray:
         """The slices of an array along an axis, or ``range(x)``, in random order.
 
+        Parameters
+        ----------
+        x : array_like or int
+            Of an integer the result is ``range(x)`` in random order.
+        axis : int
+            The axis whose slices are ordered anew; they stay whole.
+
+        Returns
+        -------
+        DistributedArray
+            A new array of the shape of `x`.
+
+        Raises
+        ------
+        AxisError
+            There is no such axis.
+
         Notes
         -----
         Communication: a sort of random keys, and the slices that change their device.
@@ -270,6 +325,18 @@ class Generator:
     def shuffle(self, x: Any, axis: int = 0) -> None:
         """Bring the slices of an array along an axis into random order, in place; the slices stay whole.
 
+        Parameters
+        ----------
+        x : DistributedArray or numpy.ndarray
+            What is written.
+        axis : int
+            The axis whose slices change their places.
+
+        Raises
+        ------
+        TypeError
+            `x` is no array.
+
         Notes
         -----
         Communication: as for :meth:`permutation`.
@@ -281,6 +348,20 @@ class Generator:
 
     def permuted(self, x: Any, *, axis: int | None = None, out: Any = None) -> Any:
         """An array with the elements of each line along an axis, or of the whole array, in an order of their own.
+
+        Parameters
+        ----------
+        x : array_like
+            Of any layout.
+        axis : int, optional
+            The axis along which lines are; by default all elements are one line.
+        out : DistributedArray or numpy.ndarray, optional
+            Where the result goes.
+
+        Returns
+        -------
+        DistributedArray
+            A new array of the shape of `x`, or `out`.
 
         Notes
         -----
@@ -376,11 +457,8 @@ def _method(name: str) -> Any:
 
     method.__name__, method.__qualname__ = name, f"Generator.{name}"
     method.__signature__ = signature  # type: ignore[attr-defined]
-    method.__doc__ = (
-        f"Draw from {_DRAWS[name][0]}; arguments as for ``numpy.random.Generator.{name}``.\n\n"
-        "``layout=`` and ``device=`` as for :func:`distarray.zeros`; the values do not depend on them.\n\n"
-        "Notes\n-----\nCommunication: as the class says: none for block rows and replicated layouts."
-    )
+    summary = f"Draw from {_DRAWS[name][0]}; arguments as for ``numpy.random.Generator.{name}``."
+    method.__doc__ = docstring(summary, list(signature.parameters)[1:])
     return method
 
 
@@ -399,6 +477,7 @@ def default_rng(seed: Any = None) -> Generator:
     Returns
     -------
     Generator
+        Its methods draw distributed arrays.
 
     Notes
     -----

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distarray.algorithms.held import run_by_device
+from distarray.array.aliases import DTypeLike
 from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.geometry import IndexMap, Range, Region
@@ -76,7 +77,7 @@ def fill(
     layout: Layout,
     places: Sequence[range],
     tail: tuple[int, ...],
-    dtype: Any,
+    dtype: DTypeLike,
     draw: Draw,
 ) -> list[Chunk | None]:
     """The chunks of a layout, each drawn where it lies."""

@@ -34,6 +34,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+PIECE = 1 << 14
+"""Bytes of a piece below which threads wait for the interpreter more than they copy: such moves are the caller's alone."""
+
+
 def planned(context: Context, source: Layout, target: Layout) -> Plan:
     """The cached plan of a pair of layouts: of several processes each plans its own part, but where a ledger is open."""
     whole = context.communicator is None or watching.get() is not None
@@ -243,7 +247,8 @@ def _run(
         work.setdefault(device_id, []).append(task)
     folding = between and moves.moving and source.layout.is_partial
     with context.guarding(operation) if folding else context.reporting(), _CALM if plain else np.errstate(**quiet()):
-        context.run([partial(_all, tasks) for tasks in work.values()], total, independent=plain)
+        threads = total if total >= len(moves.steps) * PIECE else 0
+        context.run([partial(_all, tasks) for tasks in work.values()], threads, independent=plain)
     if moves.forwards or (between and moves.forwarding):
         _run_forwards(context, moves, source.dtype, targets, operation)
 

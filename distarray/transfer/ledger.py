@@ -12,7 +12,17 @@ __all__ = ["Ledger", "Move", "Watch", "watching"]
 
 
 class Move(NamedTuple):
-    """One message: what one device sends to another in one round of one operation."""
+    """One message: what one device sends to another in one round of one operation.
+
+    Parameters
+    ----------
+    source, target : int
+        The ids of the device that sends and of the one that receives.
+    nbytes : int
+        The message's length in bytes.
+    operation : str
+        The name of the operation.
+    """
 
     source: int
     target: int
@@ -24,7 +34,7 @@ class Move(NamedTuple):
 class Ledger:
     """What was moved between devices while a ``with distarray.ledger() as log`` block was open.
 
-    Attributes
+    Parameters
     ----------
     moves : list of Move
         One entry for each message (everything one device sends to another in one round).

@@ -12,13 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import distarray as da
-from distarray.devices import transposes
+from distarray.algorithms import reduction
+from distarray.devices import Chunk, transposes
 from distarray.devices.kernels import collapse
 from distarray.fusion.expr import ASTYPE
-from distarray.fusion.kernels import elementwise, reductions, run, scans, selections
+from distarray.fusion.kernels import elementwise, reductions, rows, run, scans, selections
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.folds import FOLDS, fold_of
 from distarray.fusion.kernels.formulas import TYPES, formula_of
+from distarray.fusion.kernels.later import Later, LaterChunk, Readers, lazily
 from distarray.fusion.kernels.pending import WHOLE, PendingProgram
 from distarray.fusion.program import Instruction, Program
 
@@ -85,6 +87,8 @@ def test_sources_of_reductions(name: str, dtype: Any) -> None:
         "logical_or": np.dtype("?"),
         "logical_and": np.dtype("?"),
         "moments": np.dtype("f8"),
+        "variance": np.dtype("f4"),
+        "deviation": np.dtype("f4"),
     }
     fold = fold_of(name, dtype, result.get(name, dtype))
     assert fold is not None
@@ -130,6 +134,58 @@ def test_parts_of_pending_expressions() -> None:
     np.testing.assert_array_equal(part.operands[1], b[:2])
 
 
+@pytest.mark.parametrize("width", [1, 16, 64, 256])
+@pytest.mark.parametrize("full", [False, True])
+def test_sources_of_rows(width: int, full: bool) -> None:
+    scaled = step(ASTYPE, [("leaf", 0), ("leaf", 1), ("const", 2.5)], "f4", masked=True)
+    program = Program((scaled,), ("step", 0), np.dtype("f4"), (), "x")
+    single = np.dtype("f4")
+    one = element_of(None, WHOLE, (single,), single)
+    two = element_of(None, program, (single, np.dtype("?")), single)
+    assert one is not None and two is not None
+    folds = (fold_of("maximum", single, single), fold_of("add", single, single))
+    sources = ((("leaf", 0),), (("fold", 0),), (("fold", 1), ("leaf", 1)))
+    form = rows.RowForm((single, np.dtype("?")), "vxe", sources, 4, width, 3, full)  # type: ignore[arg-type]
+    well_formed(*rows.source_of((one.element, one.element, two.element), folds, form))  # type: ignore[arg-type]
+
+
+def test_folds_that_wait() -> None:
+    """They are computed when they are asked for, before what they read is written, and when that is let go of."""
+    with da.init(devices=1, kind="host") as context:
+        (device,) = context.local_devices
+        ran: list[int] = []
+
+        def waiting(number: int) -> LaterChunk:
+            out = np.zeros((3, 1))
+
+            def task() -> None:
+                ran.append(number)
+                out[...] = number
+
+            return LaterChunk(device, Later("add", WHOLE, (np.ones((3, 2)),), (3, 2), np.dtype("f8"), out, task))
+
+        before = device.allocated
+        asked, dropped, written, freed = map(waiting, range(4))
+        assert device.allocated == before + 4 * 24
+        assert lazily(asked) is asked and isinstance(asked, Chunk)
+        assert ran == [] and asked.array[0, 0] == 0 and ran == [0]
+        assert lazily(asked) is asked.array and asked.array is asked.array and ran == [0]
+        del dropped
+        x = da.asarray(np.ones((3, 2)))
+        version = x._own().version
+        version.readers = Readers()
+        assert written.later is not None and freed.later is not None
+        version.readers.add(written.later)
+        x[0] = 5
+        assert ran == [0, 2] and lazily(written) is written.array
+        version = x._own().version
+        version.readers = Readers()
+        version.readers.add(freed.later)
+        assert ran == [0, 2]
+        del x, version
+        assert ran == [0, 2, 3] and freed.array[0, 0] == 3
+
+
 # --- on a GPU -----------------------------------------------------------------------------------------------------------
 
 
@@ -138,6 +194,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels for arrays of every size."""
     monkeypatch.setattr(run, "LEAST", 0)
     monkeypatch.setattr(reductions, "LEAST", 0)
+    monkeypatch.setattr(reduction, "WAIT_FROM", 0)
     monkeypatch.setattr(scans, "LEAST", 0)
     monkeypatch.setattr(scans, "_FEWEST", 0)
     monkeypatch.setattr(selections, "LEAST", 0)
@@ -328,3 +385,63 @@ def test_a_reduction_stores_nothing_of_its_expression() -> None:
 
 def test_names_of_types_cover_the_real_dtypes() -> None:
     assert set(TYPES) == set(REAL) | {np.dtype("u2")}
+
+
+def softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+ROWS = {
+    "softmax": softmax,
+    "centred": lambda x: x - x.mean(axis=-1, keepdims=True),
+    "scaled": lambda x: (
+        (x - x.min(axis=-1, keepdims=True)) / (x.max(axis=-1, keepdims=True) - x.min(axis=-1, keepdims=True))
+    ),
+    "norm": lambda x: x * 2.0 / np.sqrt((x * x).sum(axis=-1, keepdims=True)),
+}
+
+
+@pytest.mark.cuda
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("shape", [(3000, 16384), (1200, 999), (40, 64), (7, 5), (5, 30, 257), (1100, 4096)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+def test_rows_are_folded_and_used_in_one_pass(name: str, shape: Any, dtype: str) -> None:
+    """With the bits of the steps, which are those of folds that were asked for by themselves."""
+    host = np.random.default_rng(1).standard_normal(shape).astype(dtype)
+    for turned in (False, True):
+        found = []
+        for devices, eager in ((1, False), (3, False), (1, True)):
+            with da.init(devices=devices, kind="cuda", eager=eager), np.errstate(all="ignore"):
+                x = da.asarray(host, layout=da.blocks(0))
+                found.append(ROWS[name](x.T if turned else x).get())
+        np.testing.assert_array_equal(found[0], found[2])
+        with np.errstate(all="ignore"):
+            wanted = ROWS[name]((host.T if turned else host).astype("f8"))
+        for one in found:
+            tolerance = {"f2": 2e-2, "f4": 1e-4, "f8": 1e-10}[dtype]
+            np.testing.assert_allclose(one, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.cuda
+@pytest.mark.usefixtures("always")
+def test_folds_of_rows_keep_what_they_read() -> None:
+    host = np.random.default_rng(1).standard_normal((2000, 600)).astype("f4")
+    for devices in (1, 3):
+        with da.init(devices=devices, kind="cuda"):
+            x = da.asarray(host, layout=da.blocks(0))
+            top = x.max(axis=1, keepdims=True)
+            assert all(type(c) is LaterChunk and lazily(c) is c for c in top._own().version.chunks)
+            x[:, 5] = 99.0
+            np.testing.assert_array_equal(top.get(), host.max(axis=1, keepdims=True))
+            x = da.asarray(host, layout=da.blocks(0))
+            low, high = x.min(axis=1, keepdims=True), x.max(axis=1, keepdims=True)
+            x -= high
+            np.testing.assert_array_equal(x.get(), host - host.max(axis=1, keepdims=True))
+            del x
+            np.testing.assert_array_equal(low.get(), host.min(axis=1, keepdims=True))
+            y = da.asarray(host, layout=da.blocks(0))
+            sums = (y * 2).sum(axis=1, keepdims=True)
+            y.all_chunks()[0][0][...] = 0
+            np.testing.assert_allclose(sums.get(), (host * 2).sum(axis=1, keepdims=True), rtol=1e-3, atol=1e-3)

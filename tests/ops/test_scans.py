@@ -190,3 +190,16 @@ def test_fine_cyclic_layouts_take_few_rounds():
         with da.ledger() as log:
             assert_same(np.cumsum(da.asarray(h, layout=da.blocks(0))), np.cumsum(h))
         assert log.bytes_moved == 3 * 8  # in blocks the running values alone
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+@pytest.mark.parametrize("over", [0, 1, 2])
+def test_long_vectors_are_summed_one_after_the_other(dtype, over):
+    h = (np.random.default_rng(0).random(3 * (1 << 15) + over) * 9).astype(dtype)
+    with context(3):
+        x = da.asarray(h, layout=da.blocks(0, sizes=(5, (1 << 15) + over, (1 << 16) - 5)))
+        if on_gpu():
+            assert_same(np.cumsum(x), np.cumsum(h), exact=False, ulps=64)
+        else:
+            assert_same(np.cumsum(x), np.cumsum(h))
+            assert_same(np.maximum.accumulate(x), np.maximum.accumulate(h))

@@ -109,6 +109,17 @@ def test_reductions_without_nan_move_nothing(four):
         assert np.nanprod(x, axis=0).mode is da.PROD
 
 
+@pytest.mark.parametrize("function", [np.nanmin, np.nanmax])
+def test_extremes_without_nan_move_results(four, function):
+    values = np.where(np.arange(4000) % 7 == 0, np.nan, np.arange(4000.0)).reshape(400, 10)
+    x = spread(values)
+    with da.ledger() as log:
+        found = function(x, axis=0)
+        found.evaluate()
+    assert log.bytes_moved + log.bytes_to_host <= 4 * 4 * 10 * 8
+    np.testing.assert_array_equal(found.get(), function(values, axis=0))
+
+
 def test_counts_move_their_own_size(four):
     x = spread(np.arange(4000) % 50)
     with da.ledger() as log:
@@ -167,6 +178,34 @@ def test_slices_of_nan_alone_warn(four, function, message):
         found = function(x, axis=1)
     assert np.isnan(found.get()[0])
     assert not np.isnan(found.get()[1])
+
+
+@pytest.mark.parametrize("function", [np.nanmin, np.nanmax])
+@pytest.mark.parametrize(
+    ("values", "extra"),
+    [
+        ([np.nan, complex(np.inf, 5)], {}), ([np.nan, complex(-np.inf, -5)], {}), ([np.nan, np.inf, np.inf], {}),
+        ([np.nan, -np.inf, -np.inf], {}), ([np.nan, 1.0, 2.0], {"initial": np.nan}), ([3.0, 4.0], {"initial": np.nan}),
+        ([np.nan, 1.0, 2.0], {"initial": -5.0}), ([np.nan, 1.0, 2.0], {"initial": 0.0, "where": [True, True, False]}),
+        ([np.nan, np.nan], {"initial": 5.0}),
+    ],
+)  # fmt: skip
+def test_extremes_leave_nan_out_and_nothing_else(four, function, values, extra):
+    found, wanted = function(spread(values), **extra), function(np.array(values), **extra)
+    np.testing.assert_array_equal(found.get(), wanted)
+    out = da.zeros((), found.dtype)
+    assert function(spread(values), out=out, **extra) is out
+    np.testing.assert_array_equal(out.get(), wanted)
+
+
+@pytest.mark.parametrize("function", [np.nanmin, np.nanmax])
+@pytest.mark.parametrize("extra", [{"initial": np.nan}, {"initial": np.nan, "where": [True, False, False]}, {}])
+def test_extremes_of_nothing_are_nan(four, function, extra):
+    x = spread([np.nan, 1.0, 2.0] if "where" in extra else [np.nan, np.nan, np.nan])
+    for out in (None, da.zeros(()), np.zeros(())):
+        with pytest.warns(RuntimeWarning, match="All-NaN slice"):
+            found = function(x, out=out, **extra)
+        assert np.isnan(float(found))
 
 
 def test_sharing_memory(four):

@@ -42,7 +42,7 @@ def bits(output):
 
 
 def test_the_example_gives_the_same_bits_on_1_2_and_4_processes():
-    pytest.importorskip("sklearn")
+    pytest.importorskip("sklearn", reason="needs scikit-learn")
     found = set()
     for n, devices in ((1, 4), (2, 2), (4, 1)):
         done = mpiexec(n, "examples/digits_pca.py", "--devices", str(devices), **BLAS)

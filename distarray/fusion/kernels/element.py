@@ -16,7 +16,7 @@ from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import Conversion
 from distarray.fusion.kernels.formulas import TYPES, Formula, formula_of, literal_type
 
-__all__ = ["Bound", "Element", "element_of", "headers_of"]
+__all__ = ["PACKS", "Bound", "Element", "element_of", "headers_of"]
 
 
 def headers_of(dtypes: set[Any]) -> str:
@@ -47,6 +47,12 @@ class Element(NamedTuple):
         Its definition, with what it needs before it.
     key : str
         Names the function among others.
+    function : str
+        Its definition alone.
+    preambles : tuple of str
+        What its steps need before it.
+    used : frozenset of dtype
+        Whose headers it needs.
     """
 
     leaves: tuple[Any, ...]
@@ -54,6 +60,9 @@ class Element(NamedTuple):
     result: Any
     source: str
     key: str
+    function: str
+    preambles: tuple[str, ...]
+    used: frozenset[Any]
 
 
 class Bound(NamedTuple):
@@ -112,9 +121,10 @@ def _written(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any) -> Ele
         f"__device__ __forceinline__ {result} element({', '.join(names)}) {{\n{body}\nreturn ({result}){value};\n}}\n"
     )
     used = {*leaves, dtype, *writer.used}
-    source = headers_of(used) + "\n".join(dict.fromkeys(writer.preambles)) + PACKS + function
+    preambles = tuple(dict.fromkeys(writer.preambles))
+    source = headers_of(used) + "\n".join(preambles) + PACKS + function
     key = blake2b(source.encode(), digest_size=16).hexdigest()
-    return Element(leaves, tuple(writer.scalars), dtype, source, key)
+    return Element(leaves, tuple(writer.scalars), dtype, source, key, function, preambles, frozenset(used))
 
 
 class _Writer:

@@ -1,7 +1,8 @@
 """What a reduction kernel keeps while it folds: C definitions of the running value of each fold, by name and dtype.
 
 ``A`` is the running value, ``none()`` that of no elements, ``lift(x, i)`` that of the element `x` at position `i`,
-``join(a, b)`` that of two runs, the earlier one first; ``store(out, place, count, a)`` writes the result, one of `count`.
+``join(a, b)`` that of two runs, the earlier one first; ``store(out, place, count, a, n, divisor)`` writes the result, one of
+`count`, each of `n` elements.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import numpy as np
 
 from distarray.fusion.kernels.formulas import TYPES
 
-__all__ = ["FOLDS", "Fold", "fold_of"]
+__all__ = ["FOLDS", "MOMENTS", "Fold", "fold_of"]
 
-FOLDS = frozenset({"add", "multiply", "maximum", "minimum", "logical_or", "logical_and", "argmax", "argmin", "moments"})
-"""By the name of their ufunc or function; ``moments`` is the sum of numbers, and behind it that of their squares."""
+MOMENTS = frozenset({"moments", "variance", "deviation"})
+"""``moments`` is the sum of numbers, and behind it that of their squares; the others are what is made of the two."""
+
+FOLDS = MOMENTS | {"add", "multiply", "maximum", "minimum", "logical_or", "logical_and", "argmax", "argmin"}
+"""By the name of their ufunc or function."""
 
 
 _MOMENTS = """
@@ -24,9 +28,23 @@ struct alignas(16) A { double s, q; };
 __device__ __forceinline__ A none() { A a; a.s = a.q = 0; return a; }
 __device__ __forceinline__ A lift(E x, long long i) { A a; a.s = x; a.q = x * x; return a; }
 __device__ __forceinline__ A join(A a, A b) { a.s += b.s; a.q += b.q; return a; }
-__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {
-    ((double*)out)[place] = a.s;
-    ((double*)out)[count + place] = a.q;
+"""
+
+_STORE = """
+__device__ __forceinline__ void
+store(void* out, long long place, long long count, A a, double n, double divisor)"""
+
+_STORED = {
+    "moments": "((double*)out)[place] = a.s; ((double*)out)[count + place] = a.q;",
+    "variance": "((O*)out)[place] = variance(a, n, divisor);",
+    "deviation": "((O*)out)[place] = O(sqrt(variance(a, n, divisor)));",
+}
+"""What becomes of sums of distances from one number, and of their squares."""
+
+_VARIANCE = """
+__device__ __forceinline__ O variance(A a, double n, double divisor) {
+    const double all = a.q - a.s * (a.s / n);
+    return O((all < 0 ? 0.0 : all) / divisor);
 }
 """
 
@@ -47,8 +65,11 @@ def fold_of(name: str, dtype: Any, result: Any) -> Fold | None:
     Sums and products are computed in the dtype of the result, those of ``float16`` in single precision, as CuPy computes
     them; extremes in the dtype of the elements.
     """
-    if name == "moments":
-        return Fold(name, np.dtype(np.float64), result, 16, _MOMENTS) if result == np.float64 else None
+    if name in MOMENTS:
+        if result not in TYPES or result.kind != "f" or (name == "moments" and result != np.float64):
+            return None
+        source = f"typedef {TYPES[result]} O;{_MOMENTS}" + ("" if name == "moments" else _VARIANCE)
+        return Fold(name, np.dtype(np.float64), result, 16, f"{source}{_STORE} {{ {_STORED[name]} }}\n")
     if name not in FOLDS or dtype not in TYPES or result not in TYPES:
         return None
     if name in ("add", "multiply"):
@@ -69,7 +90,7 @@ typedef V A;
 __device__ __forceinline__ A none() {{ return A({start}); }}
 __device__ __forceinline__ A lift(E x, long long i) {{ return A(x); }}
 __device__ __forceinline__ A join(A a, A b) {{ return a {sign} b; }}
-__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a); }}
+{_STORE} {{ ((O*)out)[place] = O(a); }}
 """
         if kind == "b":
             body = body.replace(f"a {sign} b", "a || b" if name == "add" else "a && b")
@@ -81,7 +102,7 @@ typedef bool A;
 __device__ __forceinline__ A none() {{ return {start}; }}
 __device__ __forceinline__ A lift(E x, long long i) {{ return x; }}
 __device__ __forceinline__ A join(A a, A b) {{ return a {sign} b; }}
-__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a); }}
+{_STORE} {{ ((O*)out)[place] = O(a); }}
 """
         return Fold(name, element, result, 1, head + body)
     more = ">" if name.endswith("max") or name == "maximum" else "<"
@@ -94,7 +115,7 @@ typedef V A;
 __device__ __forceinline__ A none() {{ return {_least(work, more)}; }}
 __device__ __forceinline__ A lift(E x, long long i) {{ return A(x); }}
 __device__ __forceinline__ A join(A a, A b) {{ return {better}; }}
-__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a); }}
+{_STORE} {{ ((O*)out)[place] = O(a); }}
 """
         return Fold(name, element, result, work.itemsize, head + body)
     missing = "true" if kind == "f" else "false"
@@ -112,7 +133,7 @@ __device__ __forceinline__ A join(A a, A b) {{
     if (a.v == b.v) return a.i < b.i ? a : b;
     return a.v {more} b.v ? a : b;
 }}
-__device__ __forceinline__ void store(void* out, long long place, long long count, A a) {{ ((O*)out)[place] = O(a.i); }}
+{_STORE} {{ ((O*)out)[place] = O(a.i); }}
 """
     return Fold(name, element, result, 16, head + body)
 

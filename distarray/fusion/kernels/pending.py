@@ -8,6 +8,7 @@ from typing import Any
 
 from distarray.fusion.kernels import elementwise
 from distarray.fusion.kernels.element import element_of
+from distarray.fusion.kernels.later import LaterChunk, settled
 from distarray.fusion.program import Program
 
 __all__ = ["WHOLE", "PendingProgram", "as_array", "in_order"]
@@ -23,19 +24,26 @@ class PendingProgram:
     ----------
     program : Program
     operands : tuple of arrays
-        They broadcast to `shape`.
+        They broadcast to `shape`. `sources` are the same, with chunks for those that wait to be computed.
     shape, dtype
         Of the value.
     """
 
-    __slots__ = ("_lib", "dtype", "operands", "program", "shape")
+    __slots__ = ("_lib", "dtype", "program", "shape", "sources", "versions")
 
     def __init__(self, lib: Any, program: Program, operands: Sequence[Any], shape: tuple[int, ...], dtype: Any) -> None:
         self._lib = lib
         self.program = program
-        self.operands = tuple(operands)
+        self.sources = tuple(operands)
         self.shape = shape
         self.dtype = dtype
+        self.versions: tuple[Any, ...] = ()
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        if any(type(item) is LaterChunk for item in self.sources):
+            self.sources = tuple(settled(self.sources))
+        return self.sources
 
     @property
     def ndim(self) -> int:
@@ -48,7 +56,7 @@ class PendingProgram:
     @property
     def nbytes(self) -> int:
         """The bytes that a pass reads."""
-        return sum([array.nbytes for array in self.operands])
+        return sum([array.nbytes for array in self.sources])
 
     def __getitem__(self, key: tuple[slice | Any, ...]) -> PendingProgram:
         """A part, cut out by slices, one for each axis; an Ellipsis behind them is taken too."""

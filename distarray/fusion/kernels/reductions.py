@@ -14,11 +14,11 @@ import numpy as np
 
 from distarray.devices.kernels import Kernel, Kernels
 from distarray.fusion.kernels.element import Bound, Element, element_of, headers_of
-from distarray.fusion.kernels.folds import FOLDS, Fold, fold_of
+from distarray.fusion.kernels.folds import FOLDS, MOMENTS, Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
 from distarray.fusion.kernels.pending import WHOLE, PendingProgram, as_array
 
-__all__ = ["arranged", "final_source", "reduce", "source_of", "sum_squares"]
+__all__ = ["SHUFFLE", "arranged", "final_source", "reduce", "rows_form", "source_of", "spread", "sum_squares"]
 
 _THREADS = 256
 _BLOCKS = 132 * 8
@@ -59,8 +59,8 @@ class FoldForm(NamedTuple):
 
 def _members(element: Element) -> tuple[list[str], str]:
     members = [f"const {TYPES[t]}* p{i};" for i, t in enumerate(element.leaves)]
-    members.append("void* out; long long outer, m, inner, part, parts, tiles;")
-    fields = "P" * (len(element.leaves) + 1) + "qqqqqq"
+    members.append("void* out; long long outer, m, inner, part, parts, tiles; double n, divisor;")
+    fields = "P" * (len(element.leaves) + 1) + "qqqqqqdd"
     for i in range(len(element.leaves)):
         members.append(f"long long o{i}, r{i}, i{i};")
         fields += "qqq"
@@ -107,10 +107,10 @@ def source_of(element: Element, fold: Fold, form: FoldForm) -> tuple[str, str]:
     lines.append(f'extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{')
     lines += (_columns if form.columns else _rows)(element, form)
     lines.append("}")
-    return element.source + _SHUFFLE + "\n".join(lines) + "\n", fields
+    return element.source + SHUFFLE + "\n".join(lines) + "\n", fields
 
 
-_SHUFFLE = """
+SHUFFLE = """
 template <typename T> __device__ __forceinline__ T shuffled(const T& value, int distance, int width) {
     union Words { T whole; int parts[(sizeof(T) + 3) / 4]; __device__ Words() {} } from, to;
     from.whole = value;
@@ -181,7 +181,11 @@ def _rows(element: Element, form: FoldForm) -> list[str]:
             f"if (lane == 0) for (int k = 1; k < {warps}; ++k) total = join(total, held[threadIdx.x / 32 + k]);"
         )
     lines.append("if (lane == 0 && row < rows)")
-    lines.append("((A*)a.out)[row * a.parts + part] = total;" if form.parts else "store(a.out, row, rows, total);")
+    lines.append(
+        "((A*)a.out)[row * a.parts + part] = total;"
+        if form.parts
+        else "store(a.out, row, rows, total, a.n, a.divisor);"
+    )
     assert count == len(form.kinds)
     return lines
 
@@ -237,15 +241,19 @@ def _columns(element: Element, form: FoldForm) -> list[str]:
             f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = held[k * {_THREADS} + threadIdx.x];'
         )
     place = "(up * a.parts + part) * a.inner + j + k" if form.parts else "up * a.inner + j + k"
-    value = f"((A*)a.out)[{place}] = acc[k];" if form.parts else f"store(a.out, {place}, a.outer * a.inner, acc[k]);"
+    value = (
+        f"((A*)a.out)[{place}] = acc[k];"
+        if form.parts
+        else f"store(a.out, {place}, a.outer * a.inner, acc[k], a.n, a.divisor);"
+    )
     lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) if (j + k < a.inner) {value}')
     return lines
 
 
 def final_source(fold: Fold) -> tuple[str, str]:
     """The kernel that joins running values: (outer, parts, inner) → (outer, inner), in order."""
-    source = f"""{headers_of({fold.element, fold.result})}{_SHUFFLE}{fold.source}
-struct Args {{ const void* p; void* out; long long outer, parts, inner; }};
+    source = f"""{headers_of({fold.element, fold.result})}{SHUFFLE}{fold.source}
+struct Args {{ const void* p; void* out; long long outer, parts, inner; double n, divisor; }};
 extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
     const int across = a.inner >= 32 ? 1 : 32;  // threads that share a result
     const long long place = (blockIdx.x * {_THREADS}ll + threadIdx.x) / across;
@@ -259,10 +267,10 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
         for (long long k = lane; k < a.parts; k += across) total = join(total, held[k * a.inner]);
     }}
     if (across > 1) for (int d = 16; d > 0; d /= 2) total = join(total, shuffled(total, d, 32));
-    if (mine && lane == 0) store(a.out, place, a.outer * a.inner, total);
+    if (mine && lane == 0) store(a.out, place, a.outer * a.inner, total, a.n, a.divisor);
 }}
 """
-    return source, "PPqqq"
+    return source, "PPqqqdd"
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
@@ -301,21 +309,37 @@ def arranged(shape: tuple[int, ...], strides: list[tuple[int, ...]], axes: tuple
     return _Shape(outer, m, inner, list(zip(so, sm, si, strict=True)))
 
 
+def rows_form(itemsize: int, rows: int, m: int) -> tuple[int, int, int]:
+    """How rows of `m` elements are folded, of which the widest operand's have `itemsize` bytes: the elements that a thread takes
+    at a time, the threads that share a row, and the parts that a row is cut in."""
+    lanes = max(1, min(16 // itemsize, 4))
+    width, parts = 1, 1
+    while width < _THREADS and width * lanes * 2 < m:
+        width *= 2
+    if width == _THREADS:
+        parts = max(1, min(-(-_BLOCKS // rows), -(-m // (width * lanes * _UNROLLED))))
+    return lanes, width, parts
+
+
 LEAST = 1 << 12
 """Elements below which the library's own reductions serve: there a call costs more than the work. A bound of the shape
 alone, since the order of additions differs."""
 
 
-def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> bool:
+def reduce(
+    lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...], given: tuple[float, float] = (1.0, 1.0)
+) -> bool:
     """``out = ufunc.reduce(array, axes)`` of an array or a pending expression, on the current device.
 
     Parameters
     ----------
     name : str
-        Of the ufunc, or ``argmax``, ``argmin``, ``moments``.
+        Of the ufunc, or ``argmax``, ``argmin``, ``moments``, ``variance``, ``deviation``.
     array : cupy.ndarray or PendingProgram
     out : cupy.ndarray
         In C order; the reduced axes may be kept or dropped.
+    given : tuple of float
+        For ``variance`` and ``deviation``: the number of elements, and what the sum of squares is divided by.
 
     Returns
     -------
@@ -328,7 +352,7 @@ def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> 
         dtype = out.dtype
     elif name in ("logical_or", "logical_and"):
         dtype = np.dtype(bool)
-    elif name == "moments":
+    elif name in MOMENTS:
         dtype = np.dtype(np.float64)
     else:
         dtype = array.dtype
@@ -337,7 +361,17 @@ def reduce(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> 
     else:
         program, operands = WHOLE, (array,)
     bound = element_of(lib, program, tuple([a.dtype for a in operands]), dtype)
-    return bound is not None and _fold(lib, name, bound, operands, array.shape, out, axes)
+    return bound is not None and _fold(lib, name, bound, operands, array.shape, out, axes, given)
+
+
+def spread(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...], given: tuple[float, float]) -> None:
+    """The variance or deviation along axes of double-precision numbers near zero; `given` as for `reduce`."""
+    if reduce(lib, name, array, out, axes, given):
+        return
+    values = as_array(array)
+    total = lib.sum(values, axis=axes)
+    found = lib.maximum(lib.sum(values * values, axis=axes) - total * (total / given[0]), 0.0) / given[1]
+    out[...] = (lib.sqrt(found.astype(out.dtype)) if name == "deviation" else found).reshape(out.shape)
 
 
 def sum_squares(lib: Any, array: Any, out: Any, axes: tuple[int, ...]) -> None:
@@ -355,13 +389,16 @@ class _Ready(NamedTuple):
     kernel: Kernel
     blocks: int
     values: list[int]
+    steps: list[int]
     room: int  # bytes of running values; 0 where one kernel is enough
     last: Kernel | None
     last_blocks: int
     last_values: tuple[int, int, int]
 
 
-def _fold(lib: Any, name: str, bound: Bound, operands: Any, shape: tuple[int, ...], out: Any, axes: Any) -> bool:
+def _fold(
+    lib: Any, name: str, bound: Bound, operands: Any, shape: tuple[int, ...], out: Any, axes: Any, given: Any
+) -> bool:
     """Reduce an expression over `axes` into `out`, on the current device. False, and nothing done, where it can't be.
 
     The element's dtype must be that of the fold. `shape` is that of the expression, which is not empty.
@@ -377,11 +414,13 @@ def _fold(lib: Any, name: str, bound: Bound, operands: Any, shape: tuple[int, ..
     if ready is None:
         return False
     if ready.last is None:
-        ready.kernel(ready.blocks, _THREADS, *pointers, out.data.ptr, *ready.values, *bound.scalars)
+        ready.kernel(
+            ready.blocks, _THREADS, *pointers, out.data.ptr, *ready.values, *given, *ready.steps, *bound.scalars
+        )
         return True
     room = lib.empty(ready.room, np.uint8)
-    ready.kernel(ready.blocks, _THREADS, *pointers, room.data.ptr, *ready.values, *bound.scalars)
-    ready.last(ready.last_blocks, _THREADS, room.data.ptr, out.data.ptr, *ready.last_values)
+    ready.kernel(ready.blocks, _THREADS, *pointers, room.data.ptr, *ready.values, *given, *ready.steps, *bound.scalars)
+    ready.last(ready.last_blocks, _THREADS, room.data.ptr, out.data.ptr, *ready.last_values, *given)
     return True
 
 
@@ -428,13 +467,8 @@ def _prepared(
         parts = max(1, min(-(-_BLOCKS // (tiles * outer)), -(-m // shortest)))
         blocks = tiles * outer
     else:
-        width = 1
-        while width < _THREADS and width * lanes * 2 < m:
-            width *= 2
-        rows = outer * inner
-        tiles, parts = 1, 1
-        if width == _THREADS:
-            parts = max(1, min(-(-_BLOCKS // rows), -(-m // (width * lanes * _UNROLLED))))
+        rows, tiles = outer * inner, 1
+        lanes, width, parts = rows_form(widest, rows, m)
         blocks = -(-rows // (_THREADS // width))
     part = -(-m // parts)
     part = -(-part // lanes) * lanes
@@ -443,13 +477,11 @@ def _prepared(
     kernel = _KERNELS.get(
         (element.key, folded.name, folded.result, form), lambda: Kernel(lib, *source_of(element, folded, form))
     )
-    values = [outer, m, inner, part, parts, tiles]
-    for step in steps:
-        values += step
+    values, lies = [outer, m, inner, part, parts, tiles], [s for step in steps for s in step]
     if parts == 1:
-        return _Ready(kernel, blocks, values, 0, None, 0, (0, 0, 0))
+        return _Ready(kernel, blocks, values, lies, 0, None, 0, (0, 0, 0))
     last = _KERNELS.get(("final", folded), lambda: Kernel(lib, *final_source(folded)))
     across, rows = (inner, outer) if columns else (1, outer * inner)
     wide = 1 if across >= 32 else 32
     room, last_blocks = outer * inner * parts * folded.size, -(-rows * across * wide // _THREADS)
-    return _Ready(kernel, blocks * parts, values, room, last, last_blocks, (rows, parts, across))
+    return _Ready(kernel, blocks * parts, values, lies, room, last, last_blocks, (rows, parts, across))

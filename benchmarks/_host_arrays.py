@@ -1,0 +1,249 @@
+"""Rows of `host.py` for large arrays and whole programs: each written once, for NumPy, for us, and for peers that run it."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import distarray as da
+
+
+class Work(NamedTuple):
+    """A program `run(np, *arrays)` of the arrays that `make` gives, and the ratio to NumPy's time that it must reach.
+
+    `numexpr`: the same as an expression of a, b, c, … . `traced`: whether JAX and Dask run it, as one jitted or lazy function.
+    """
+
+    name: str
+    make: Callable[[], tuple[Any, ...]]
+    run: Callable[..., Any]
+    bar: float
+    numexpr: str | None = None
+    traced: bool = False
+
+
+def randoms(*shapes: Any, dtype: str = "float64", seed: int = 0) -> Callable[[], tuple[Any, ...]]:
+    def make() -> tuple[Any, ...]:
+        rng = np.random.default_rng(seed)
+        return tuple(rng.random(shape).astype(dtype) for shape in shapes)
+
+    return make
+
+
+def black_scholes(xp: Any, s: Any, k: Any, t: Any) -> Any:
+    """24 steps, a logistic function in the place of the normal distribution's."""
+    r, v = 0.02, 0.3
+    root = xp.sqrt(t + 0.1) * v
+    d1 = (xp.log((s + 0.5) / (k + 0.5)) + (r + 0.5 * v * v) * (t + 0.1)) / root
+    d2 = d1 - root
+    n1 = 1 / (1 + xp.exp(d1 * -1.702))
+    n2 = 1 / (1 + xp.exp(d2 * -1.702))
+    return (s + 0.5) * n1 - (k + 0.5) * xp.exp((t + 0.1) * -r) * n2
+
+
+def masked(xp: Any, x: Any, m: Any, v: Any) -> Any:
+    x[m] = v
+    return x
+
+
+def masks(share: float, values: bool = False, n: int = 1 << 22) -> Callable[[], tuple[Any, ...]]:
+    def make() -> tuple[Any, ...]:
+        rng = np.random.default_rng(1)
+        x, m = rng.random(n), rng.random(n) < share
+        return (x, m, rng.random(int(m.sum()))) if values else (x, m)
+
+    return make
+
+
+def rows_taken() -> tuple[Any, ...]:
+    rng = np.random.default_rng(2)
+    return rng.random((1 << 16, 64)), rng.integers(0, 1 << 16, 1 << 16)
+
+
+def stencil(xp: Any, u: Any) -> Any:
+    u[1:-1, 1:-1] = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+    return u
+
+
+def runge_kutta(xp: Any, x: Any) -> Any:
+    def f(x: Any) -> Any:
+        return 3.0 * x * (1 - x) - x / (1 + x * x)
+
+    h = 0.01
+    for _ in range(10):
+        k1 = f(x)
+        k2 = f(x + h / 2 * k1)
+        k3 = f(x + h / 2 * k2)
+        k4 = f(x + h * k3)
+        x = x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        finish(x)
+    return x
+
+
+def mandelbrot(xp: Any, c: Any) -> Any:
+    z = xp.zeros_like(c)
+    count = xp.zeros(c.shape, dtype="int32")
+    for _ in range(20):
+        alive = z.real * z.real + z.imag * z.imag < 4
+        z = xp.where(alive, z * z + c, z)
+        count = count + alive
+        finish(count)
+    return count
+
+
+def plane() -> tuple[Any, ...]:
+    y, x = np.mgrid[-1.5:1.5:500j, -2:1:500j]  # type: ignore[misc]
+    return (x + 1j * y,)
+
+
+def k_means(xp: Any, points: Any, centres: Any) -> Any:
+    for _ in range(4):
+        squares = [((points - centres[k]) ** 2).sum(axis=1) for k in range(centres.shape[0])]
+        near = xp.argmin(xp.stack(squares), axis=0)
+        centres = xp.stack(
+            [(points * (near == k)[:, None]).sum(axis=0) / (near == k).sum() for k in range(centres.shape[0])]
+        )
+    return centres
+
+
+def logistic_regression(xp: Any, a: Any, y: Any) -> Any:
+    w = xp.zeros(a.shape[1])
+    for _ in range(10):
+        p = 1 / (1 + xp.exp(-(a @ w)))
+        w = w - 0.1 * (a.T @ (p - y)) / y.shape[0]
+    return w
+
+
+def conjugate_gradients(xp: Any, b: Any) -> Any:
+    """Of the three-point Laplacian with 0.1 on its diagonal."""
+
+    def times(p: Any) -> Any:
+        q = 2.1 * p
+        q[1:] -= p[:-1]
+        q[:-1] -= p[1:]
+        return q
+
+    x = xp.zeros_like(b)
+    r = b.copy()
+    p = r.copy()
+    rr = float(r @ r)
+    for _ in range(15):
+        q = times(p)
+        alpha = rr / float(p @ q)
+        x = x + alpha * p
+        r = r - alpha * q
+        old, rr = rr, float(r @ r)
+        p = r + rr / old * p
+    finish(x)
+    return x
+
+
+BIG = 1 << 24
+ROWS = [
+    Work("chain of 6, 2²⁴ float32", randoms(BIG, BIG, BIG, dtype="float32"),
+         lambda xp, a, b, c: (a * b + c) * 0.5 - a / (b + 1), 0.25, "(a * b + c) * 0.5 - a / (b + 1)", True),
+    Work("Black–Scholes, 2²² float64", randoms(*[1 << 22] * 3), black_scholes, 0.30, None, True),
+    Work("a + b, 2²⁵ float32", randoms(1 << 25, 1 << 25, dtype="float32"), lambda xp, a, b: a + b, 0.5, "a + b", True),
+    Work("sum, 2²⁴", randoms(BIG), lambda xp, a: a.sum(), 0.6, "sum(a)", True),
+    Work("std, 2²⁴", randoms(BIG), lambda xp, a: a.std(), 0.4, None, True),
+    Work("sum over axis 0, 4096²", randoms((4096, 4096)), lambda xp, a: a.sum(axis=0), 0.6, None, True),
+    Work("sum over axis 1, 4096²", randoms((4096, 4096)), lambda xp, a: a.sum(axis=1), 0.6, None, True),
+    Work("where, compare, sum, 2²² float32", randoms(1 << 22, 1 << 22, dtype="float32"),
+         lambda xp, a, b: xp.where(a > b, a, b).sum(), 0.4, "sum(where(a > b, a, b))", True),
+    Work("(a * b).sum(), 2²²", randoms(1 << 22, 1 << 22), lambda xp, a, b: (a * b).sum(), 0.4, "sum(a * b)", True),
+    Work("(a > b).any(), 2²²", randoms(1 << 22, 1 << 22), lambda xp, a, b: (a > b + 1).any(), 0.6, None, True),
+    Work("cumsum, 2²⁴", randoms(BIG), lambda xp, a: a.cumsum(), 0.8, None, True),
+    Work("x[m], half", masks(0.5), lambda xp, x, m: x[m], 0.8),
+    Work("x[m], 99 %", masks(0.99), lambda xp, x, m: x[m], 0.8),
+    Work("x[m] = values, half", masks(0.5, True), masked, 1.0),
+    Work("x[m] = values, 99 %", masks(0.99, True), masked, 1.0),
+    Work("rows x[i], 2¹⁶ × 64", rows_taken, lambda xp, x, i: x[i], 0.8),
+    Work("argmax, 2²⁴ float32", randoms(BIG, dtype="float32"), lambda xp, a: a.argmax(), 0.6, None, True),
+    Work("transpose copy, 4096²", randoms((4096, 4096)), lambda xp, a: a.T.copy(), 0.6),
+    Work("5-point stencil in place, 4096²", randoms((4096, 4096)), stencil, 0.30),
+    Work("RK4, 400,000", randoms(400_000), runge_kutta, 0.8),
+    Work("Mandelbrot with masks, 500²", plane, mandelbrot, 0.8),
+    Work("k-means, 200,000 × 8, 5 centres", randoms((200_000, 8), (5, 8)), k_means, 0.8),
+    Work("logistic regression, 200,000 × 20", randoms((200_000, 20), 200_000), logistic_regression, 0.8),
+    Work("conjugate gradients, 1,000,000", randoms(1_000_000), conjugate_gradients, 0.8),
+]  # fmt: skip
+
+
+def finish(value: Any) -> Any:
+    """Wait for a value, whoever computes it."""
+    if isinstance(value, da.DistributedArray):
+        value.evaluate()
+    return value
+
+
+def seconds(call: Callable[[], Any], number: int) -> float:
+    start = time.perf_counter()
+    for _ in range(number):
+        finish(call())
+    return (time.perf_counter() - start) / number
+
+
+def peers(row: Work, hosts: tuple[Any, ...], skip: frozenset[str]) -> dict[str, Callable[[], Any]]:
+    """The calls of the peers that are installed and run a row."""
+    found: dict[str, Callable[[], Any]] = {}
+    if row.numexpr is not None and "numexpr" not in skip and (numexpr := _module("numexpr")) is not None:
+        names = dict(zip("abc", hosts, strict=False))
+        found["numexpr"] = lambda: numexpr.evaluate(row.numexpr, local_dict=names)
+    if row.traced and "dask" not in skip and (dask := _module("dask.array")) is not None:
+        blocks = [dask.from_array(h, chunks=(-(-h.shape[0] // 4), *h.shape[1:])) for h in hosts]
+        found["dask"] = lambda: row.run(dask, *blocks).compute()
+    if row.traced and "jax" not in skip and (jax := _module("jax")) is not None:
+        jax.config.update("jax_enable_x64", True)
+        arrays = [jax.numpy.asarray(h) for h in hosts]
+        jitted = jax.jit(lambda *a: row.run(jax.numpy, *a))
+        found["jax"] = lambda: jitted(*arrays).block_until_ready()
+    return found
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def measure(row: Work, rounds: int, skip: frozenset[str]) -> dict[str, float]:
+    """The least seconds of NumPy, of us and of each peer, of alternating rounds."""
+    hosts = row.make()
+    ours = tuple(da.asarray(h) for h in hosts)
+    calls: dict[str, Callable[[], Any]] = {"numpy": lambda: row.run(np, *hosts), "ours": lambda: row.run(np, *ours)}
+    calls.update(peers(row, hosts, skip))
+    once = {name: seconds(call, 1) for name, call in calls.items()}
+    number = max(1, int(0.05 / max(once["numpy"], 1e-6)))
+    best = dict.fromkeys(calls, float("inf"))
+    for _ in range(rounds):
+        for name, call in calls.items():
+            best[name] = min(best[name], seconds(call, number))
+    return best
+
+
+def plot(rows: list[dict[str, Any]], path: str) -> None:
+    """Bars of the ratios to NumPy's time, on a logarithmic axis."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 0.38 * len(rows) + 1), layout="constrained")
+    axes = figure.subplots()
+    names = [name for name in ("ours", "numexpr", "dask", "jax") if any(name in row["seconds"] for row in rows)]
+    height = 0.8 / len(names)
+    for turn, name in enumerate(names):
+        places = [i for i, row in enumerate(rows) if name in row["seconds"]]
+        ratios = [rows[i]["seconds"][name] / rows[i]["seconds"]["numpy"] for i in places]
+        label = "distarray" if name == "ours" else name
+        axes.barh([i + (turn - (len(names) - 1) / 2) * height for i in places], ratios, height, label=label)
+    axes.plot([row["bar"] for row in rows], range(len(rows)), "k|", markersize=12, label="bar")
+    axes.axvline(1, color="grey", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel("time beside NumPy's")
+    axes.legend(fontsize="small")
+    figure.savefig(path)
