@@ -44,7 +44,8 @@ _DTYPES = {
     **{f"float{n}": np.dtype(f"float{n}") for n in (32, 64)},
     **{f"complex{n}": np.dtype(f"complex{n}") for n in (64, 128)},
 }
-e, inf, nan, pi, newaxis = float(np.e), float("inf"), float("nan"), float(np.pi), None
+e = float(np.e)
+inf, nan, pi, newaxis = float("inf"), float("nan"), float(np.pi), None
 
 
 class _FInfo(NamedTuple):
