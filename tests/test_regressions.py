@@ -453,3 +453,20 @@ def test_rows_of_a_chunk_without_elements_are_not_counted() -> None:
         x = da.asarray(h, layout=layout)
         for found, expected in zip(np.unique(x, True, True, True, axis=0), np.unique(h, True, True, True, axis=0)):
             np.testing.assert_array_equal(found, expected)
+
+
+def test_a_chunk_without_lines_gives_no_result() -> None:
+    h = np.array([[7, 3]])
+    for layout in (da.grid((4, 1)), da.grid((2, 2)), da.blocks(0)):
+        x = da.asarray(h, layout=layout)
+        for function in (np.sum, np.sort, np.ptp):
+            found = np.apply_along_axis(function, 0, x)
+            for chunk in (found.get(), found.reshard(da.replicated()).get()):
+                np.testing.assert_array_equal(chunk, np.apply_along_axis(function, 0, h))
+            assert found.layout.index_map.is_disjoint
+
+
+def test_distributed_parameters_of_draws_keep_their_dtype() -> None:
+    trials = da.asarray(np.arange(1, 9))
+    assert np.all(np.asarray(da.random.default_rng(0).binomial(trials, 0.5)) <= np.arange(1, 9))
+    assert np.all(np.asarray(da.random.default_rng(0).hypergeometric(trials, 4, 1)) <= 1)

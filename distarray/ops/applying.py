@@ -107,29 +107,22 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
             said = [[list(found.shape), dtype_name(check_dtype(found.dtype)), False]]
         inner, dtype, hosted = tuple(said[0][0]), dtype_named(said[0][1]), any(answer[2] for answer in said)
         mapping: dict[int, list[Region]] = {device: [] for device in layout.devices}
-        for device, region in layout.chunks:
-            lost = (x.size and not region.size) or 0 in (*region.shape[:axis], *region.shape[axis + 1 :])
-            new = [Range.full(0 if lost else n) for n in inner]
-            mapping[device].append(Region((*region[:axis], *new, *region[axis + 1 :])))
+        numbers: dict[tuple[int, Region], int] = {}
+        for number, (device, region) in enumerate(layout.chunks):
+            if (x.size and not region.size) or 0 in (*region.shape[:axis], *region.shape[axis + 1 :]):
+                continue  # no line: where the axis goes, nothing would say that there is no element
+            made = Region((*region[:axis], *[Range.full(n) for n in inner], *region[axis + 1 :]))
+            mapping[device].append(made)
+            numbers[device, made] = number
         shape = (*x.shape[:axis], *inner, *x.shape[axis + 1 :])
         target = context.layout(IndexMap(shape, mapping))
-        order = _pairing(layout, target, mapping)
+        order = [numbers[chunk] for chunk in target.chunks]
 
         def local(lib: Any, part: Any, region: Region) -> Any:
             return called(lib, part, hosted) if region.size else lib.empty(region.shape, dtype)
 
         regions = [region for _, region in target.chunks]
         return mapped(context, [[arrays[i] for i in order], regions], target, dtype, local, "apply_along_axis")
-
-
-def _pairing(layout: Any, target: Any, mapping: dict[int, list[Region]]) -> list[int]:
-    """For each chunk of `target`, the number of a chunk of `layout` that it is made of."""
-    found: list[int] = []
-    for device in target.devices:
-        numbers = list(layout.index_map.chunk_ids(device))
-        made = {region: number for number, region in zip(numbers, mapping[device], strict=True)}
-        found += [made[region] for region in target.index_map.regions(device)]
-    return found
 
 
 @implements(np.apply_over_axes)

@@ -427,13 +427,13 @@ def _model(name: str, params: dict[str, Any], arrays: dict[str, Any], settings: 
     for key, value in arrays.items():
         if not np.can_cast(value.dtype, np.float64, "same_kind"):
             raise TypeError(f"{name} takes real numbers for {key}, and got an array of {value.dtype}")
-        plain[key] = np.empty(0) if isinstance(value, DistributedArray) else value.reshape(-1)[:1]
+        plain[key] = np.empty(0, value.dtype) if isinstance(value, DistributedArray) else value.reshape(-1)[:1]
     none = any(len(plain[key]) == 0 for key in arrays)
     if name == "integers" and none:
         drawn = np.empty(1, settings.get("dtype", np.int64))
         return (), drawn.dtype
     if none:
-        plain.update({key: np.empty(0) for key in arrays})
+        plain.update({key: np.empty(0, value.dtype) for key, value in arrays.items()})
     generator = np.random.Generator(np.random.Philox(0))
     drawn = getattr(generator, name)(**plain, **settings, size=0 if none else 1)
     return drawn.shape[1:], drawn.dtype

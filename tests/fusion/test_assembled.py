@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import distarray as da
+from conformance.checking import on_gpu
 from distarray.fusion import align, demand
 
 LAYOUTS = [da.blocks(0), da.blocks(1), da.grid((2, 2)), da.replicated(), da.cyclic(0), da.blocks(0, sizes=[5, 0, 0, 2])]
@@ -32,7 +33,7 @@ def programs(x, w, bounds):
 def test_writes_without_a_plan_equal_planned_ones(ctx, data):
     h, g = (np.random.default_rng(seed).random((7, 9)) for seed in (0, 1))
     one, other = (data.draw(st.sampled_from(LAYOUTS)) for _ in range(2))
-    bounds = data.draw(st.tuples(st.integers(0, 5), st.integers(0, 7), st.integers(0, 8), st.integers(1, 3)))
+    bounds = data.draw(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 8), st.integers(1, 3)))
     with ctx(4):
         x, y = da.asarray(h, layout=one), da.asarray(h, layout=one)
         w = da.asarray(g, layout=other)
@@ -46,7 +47,7 @@ def test_writes_without_a_plan_equal_planned_ones(ctx, data):
         assert x.layout is y.layout
         for a, b in zip(x.all_chunks().values(), y.all_chunks().values(), strict=True):
             for chunk, twin in zip(a, b, strict=True):
-                np.testing.assert_array_equal(chunk, twin)
+                np.testing.assert_array_equal(*[c.get() if hasattr(c, "get") else c for c in (chunk, twin)])
 
 
 def test_a_window_that_moves_makes_no_plans(four, monkeypatch):
@@ -67,6 +68,7 @@ def test_a_window_that_moves_makes_no_plans(four, monkeypatch):
     np.testing.assert_array_equal(x.get(), h)
 
 
+@pytest.mark.skipif(on_gpu(), reason="GPUs report no floating-point conditions")
 def test_conditions_casts_and_sharing_of_small_cut_arrays(four):
     h = np.arange(12.0)
     x = da.asarray(h, layout=da.blocks(0))
