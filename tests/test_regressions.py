@@ -470,3 +470,14 @@ def test_distributed_parameters_of_draws_keep_their_dtype() -> None:
     trials = da.asarray(np.arange(1, 9))
     assert np.all(np.asarray(da.random.default_rng(0).binomial(trials, 0.5)) <= np.arange(1, 9))
     assert np.all(np.asarray(da.random.default_rng(0).hypergeometric(trials, 4, 1)) <= 1)
+
+
+def test_convolutions_of_a_device_with_two_chunks_beside_an_idle_one() -> None:
+    a, v = np.array([7]), np.array([7, 3, 5, 4])
+    for layout in ({0: [slice(0, 1), slice(1, 4)], 1: []}, {1: [slice(0, 2), slice(2, 4)], 2: [slice(0, 0)]}):
+        x = da.asarray(v, layout=layout)[::-1]
+        for function in (np.convolve, np.correlate):
+            for mode in ("full", "same", "valid"):
+                for w in (a, np.array([1, 2, -1])):
+                    np.testing.assert_array_equal(function(x, w, mode), function(v[::-1], w, mode))
+                    np.testing.assert_array_equal(function(w, x, mode), function(w, v[::-1], mode))

@@ -94,7 +94,7 @@ def _halos(context: Context, layout: Layout, n: int, m: int, start: int, stop: i
     elif (
         all(region[0].step == 1 for _, region in layout.chunks)
         and layout.index_map.is_disjoint
-        and len(layout.chunks) == len(layout.devices)
+        and all(len(layout.index_map.regions(device)) == 1 for device in layout.devices)
     ):  # results stay beside the elements in their middle
         shift = start - (m - 1) // 2
         mapping = {}
