@@ -21,7 +21,8 @@ from distarray.array.shown import fresh_chunks, seen
 from distarray.context import current
 from distarray.devices import Chunk
 from distarray.errors import DeviceError, UnsupportedError
-from distarray.fusion.demand import demand, expression_devices
+from distarray.fusion.compiled import expression_devices
+from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, record
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
