@@ -18,7 +18,7 @@ from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import check_host
 from distarray.array.shown import fresh_chunks, seen
-from distarray.context import current
+from distarray.current import current
 from distarray.devices import Chunk
 from distarray.errors import DeviceError, UnsupportedError
 from distarray.fusion.compiled import expression_devices

@@ -9,7 +9,8 @@ from typing import Any
 
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.fusion.compiled import alignment_of, compile_expression, message_itemsizes
 from distarray.fusion.demand import demand
 from distarray.fusion.meeting import meeting_place

@@ -20,7 +20,8 @@ from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_writable
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.devices import Chunk
 from distarray.fusion.expr import Leaf
 from distarray.fusion.write import write
