@@ -646,7 +646,7 @@ def scoped(context: Context) -> Iterator[Context]:
         current_context.reset(token)
 
 
-def group_ids(context: Context, device: Any) -> tuple[int, ...]:
+def group_ids(context: Context, device: Group | int | Sequence[int] | None) -> tuple[int, ...]:
     """The device ids that a ``device=`` argument names: None, a Group, an int or a sequence of ints."""
     if device is None:
         return context.group.ids

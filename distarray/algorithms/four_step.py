@@ -78,7 +78,7 @@ def factor(n: int, devices: int, at_least: int = 1) -> int | None:
     return None
 
 
-def complex_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: Any) -> Held:
+def complex_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: np.dtype[Any]) -> Held:
     """The sums of x[j] exp(sign 2 pi i j k / n), times `scale`."""
     shape = held.operand.shape
     full = (*shape[: call.axis], n, *shape[call.axis + 1 :])
@@ -131,7 +131,7 @@ def _unrolled(call: SplitCall, held: Held, rows: int, columns: int) -> Held:
 
 
 def _across(
-    call: SplitCall, wide: Held, kind: str, rows: int, columns: int, sign: int, scale: float, dtype: Any
+    call: SplitCall, wide: Held, kind: str, rows: int, columns: int, sign: int, scale: float, dtype: np.dtype[Any]
 ) -> Held:
     """Transform down the columns, which are whole, and multiply by the roots of unity that lead to the rows."""
     found, axis = wide.operand, call.axis
@@ -158,7 +158,7 @@ def _down(
     region: Region,
     sign: int,
     scale: float,
-    dtype: Any,
+    dtype: np.dtype[Any],
     results: dict[int, Chunk],
 ) -> None:
     run = region[call.axis + 1]
@@ -193,7 +193,7 @@ def _turn(
         part *= turns.reshape(run.size, *(1,) * after)
 
 
-def _along(call: SplitCall, wide: Held, sign: int, dtype: Any) -> Held:
+def _along(call: SplitCall, wide: Held, sign: int, dtype: np.dtype[Any]) -> Held:
     """Transform along the rows, which are whole, unscaled."""
     found = wide.operand
     results: dict[int, Chunk] = {}
@@ -251,7 +251,7 @@ def rearranged(call: SplitCall, held: Held, target: Layout) -> Held:
     return Held.of(target, redistribute(call.context, found, target, operation=call.name), found.dtype)
 
 
-def _from_cyclic(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: Any) -> Held:
+def _from_cyclic(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: np.dtype[Any]) -> Held:
     """The same sums from a cyclic layout: along what each device has first, then across. The result is in blocks."""
     found, axis = held.operand, call.axis
     rows = len(call.devices)
@@ -312,7 +312,7 @@ def _turned(
         _turn(call, device, work, rows, run, n, sign, scale)
 
 
-def real_sums(call: SplitCall, held: Held, n: int, rows: int, scale: float, dtype: Any) -> Held:
+def real_sums(call: SplitCall, held: Held, n: int, rows: int, scale: float, dtype: np.dtype[Any]) -> Held:
     """The first half of the sums for real data: half of the rows are computed, the others are their mirror images."""
     axis, columns = call.axis, n // rows
     wide = _unrolled(call, held, rows, columns)

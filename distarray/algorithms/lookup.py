@@ -80,7 +80,7 @@ def _delivered(
     wanted: Layout,
     layout: Layout,
     arrays: Sequence[Any],
-    dtype: Any,
+    dtype: np.dtype[Any],
     name: str,
     answer: Callable[[Device, Any], Any],
 ) -> Sorted:

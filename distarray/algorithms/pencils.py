@@ -56,7 +56,7 @@ class Line(NamedTuple):
         """The result's shape."""
         return (*shape[: self.axis], self.length, *shape[self.axis + 1 :])
 
-    def dtype(self, dtype: Any) -> np.dtype[Any]:
+    def dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """The result's dtype, in the precision of an operand's."""
         wide = np.result_type(dtype, np.float64 if dtype.kind in "biu" else np.float32)
         real = np.empty(0, wide).real.dtype
@@ -189,7 +189,7 @@ def _transform_chunk(
     device: Device,
     array: Any,
     lines: Sequence[Line],
-    dtype: Any,
+    dtype: np.dtype[Any],
     region: Region,
     results: dict[tuple[int, Region], Chunk],
     name: str,

@@ -46,7 +46,7 @@ class Candidates:
         Those of local devices.
     """
 
-    def __init__(self, context: Context, devices: Sequence[int], dtype: Any, parts: Parts) -> None:
+    def __init__(self, context: Context, devices: Sequence[int], dtype: np.dtype[Any], parts: Parts) -> None:
         self.context = context
         self.devices = tuple(devices)
         self.dtype = dtype

@@ -226,7 +226,7 @@ def _kept(
 ) -> Distinct:  # fmt: skip
     """Each device's own findings, where each holds everything."""
 
-    def made(number: int, dtype: Any, rest: tuple[int, ...]) -> Sorted:
+    def made(number: int, dtype: np.dtype[Any], rest: tuple[int, ...]) -> Sorted:
         whole = Region.full((size, *rest))
         layout = context.layout(IndexMap((size, *rest), {d: [whole] for d in devices}))
         chunks: list[Chunk | None] = []
@@ -302,7 +302,7 @@ def _united(
     totals = agreed(context, devices, [None if own is None else [own.values.shape[0]] for own in united], 1)[:, 0]
     places = in_intervals([int(n) for n in totals], devices)
 
-    def made(number: int, dtype: Any, rest: tuple[int, ...]) -> Sorted:
+    def made(number: int, dtype: np.dtype[Any], rest: tuple[int, ...]) -> Sorted:
         layout, order = intervals(context, places, rest)
         chunks: list[Chunk | None] = []
         with context.reporting():
@@ -326,7 +326,7 @@ def _united(
     )
 
 
-def _whole_group(splitter: Splitter, dtype: Any, rows: bool, wanted: Wanted) -> Splitter:
+def _whole_group(splitter: Splitter, dtype: np.dtype[Any], rows: bool, wanted: Wanted) -> Splitter:
     """The splitter before all elements that are equal to its own, so that equal ones meet on one device."""
     key = splitter.key[: len(splitter.key) - wanted.indices]
     lost = dtype.kind == "c" and not rows and key[0] > 0  # a complex NaN: its class, and what parts it has

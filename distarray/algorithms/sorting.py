@@ -336,7 +336,13 @@ def _heads_only(count: int) -> Any:
 
 
 def _finished(
-    context: Context, exchange: Exchange, heads: int, positions: bool, dtype: Any, name: str, kth: Sequence[int]
+    context: Context,
+    exchange: Exchange,
+    heads: int,
+    positions: bool,
+    dtype: np.dtype[Any],
+    name: str,
+    kth: Sequence[int],
 ) -> Sorted:
     """Every target sorts what it received."""
     plain = not positions and dtype.kind in "biuf"

@@ -152,7 +152,7 @@ def _all(tasks: Sequence[Callable[[], None]]) -> None:
 
 
 def sent(
-    context: Context, name: str, layout: Layout, chunks: Sequence[Chunk | None], dtype: Any, target: Layout
+    context: Context, name: str, layout: Layout, chunks: Sequence[Chunk | None], dtype: np.dtype[Any], target: Layout
 ) -> list[Chunk | None]:
     """Results in another layout; chunks that stay are not copied."""
     arrays = [None if chunk is None else chunk.array for chunk in chunks]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.array.aliases import Shape
+from distarray.array.aliases import ArrayLike, Shape
 from distarray.array.place import as_array, as_operand, is_foreign_array, is_masked
 from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
@@ -36,7 +36,7 @@ def apply(
     ufunc: np.ufunc,
     inputs: Sequence[Any],
     out: tuple[Any, ...] | None = None,
-    where: Any = True,
+    where: ArrayLike = True,
     **kwargs: Any,
 ) -> Any:
     """Call an element-wise ufunc on arrays, scalars and whatever NumPy accepts.

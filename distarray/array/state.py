@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
+from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, File, LayoutLike, Out, ShapeLike
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import check_host
@@ -90,7 +90,7 @@ class DistributedArray:
         cls,
         context: Context,
         shape: tuple[int, ...],
-        dtype: Any,
+        dtype: np.dtype[Any],
         node: Node | None,
         storage: Storage | None,
         view: ViewMap | None = None,
@@ -317,7 +317,7 @@ class DistributedArray:
             version = moved(storage, self._context.layout(index_map, target), "change_mode")
         return self._of_version(self._context, version)
 
-    def reshard(self, layout: Any) -> DistributedArray:
+    def reshard(self, layout: LayoutLike) -> DistributedArray:
         """The same array in another layout.
 
         Parameters
@@ -384,7 +384,7 @@ class DistributedArray:
                     chunks[device].append(array)
             return {d: own for d, own in chunks.items() if self._context.by_id[d].process == self._context.process}
 
-    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
+    def get(self, stream: Any = None, order: str = "C", out: Out = None, blocking: bool = True) -> Any:
         """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder.
 
         Parameters
@@ -486,14 +486,14 @@ class DistributedArray:
         @property
         def flat(self) -> Any: ...
         @flat.setter
-        def flat(self, value: Any) -> None: ...
-        def fill(self, value: Any) -> None: ...
+        def flat(self, value: ArrayLike) -> None: ...
+        def fill(self, value: ArrayLike) -> None: ...
         def put(self, indices: ArrayLike, values: ArrayLike, /, mode: str = "raise") -> None: ...
-        def compress(self, condition: ArrayLike, /, axis: int | None = None, out: Any = None) -> Any: ...
-        def choose(self, choices: Any, /, out: Any = None, mode: str = "raise") -> Any: ...
-        def view(self, dtype: Any = None, type: Any = None) -> DistributedArray: ...
+        def compress(self, condition: ArrayLike, /, axis: int | None = None, out: Out = None) -> Any: ...
+        def choose(self, choices: Arrays, /, out: Out = None, mode: str = "raise") -> Any: ...
+        def view(self, dtype: DTypeLike = None, type: type[Any] | None = None) -> DistributedArray: ...
         def byteswap(self, inplace: bool = False) -> DistributedArray: ...
-        def setflags(self, write: Any = None, align: Any = None, uic: Any = None) -> None: ...
+        def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None: ...
         def resize(self, *new_shape: Any, refcheck: bool = True) -> None: ...
 
         @property
@@ -503,14 +503,14 @@ class DistributedArray:
         @property
         def base(self) -> DistributedArray | None: ...
 
-        def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any: ...
+        def take(self, indices: ArrayLike, /, axis: int | None = None, out: Out = None, mode: str = "raise") -> Any: ...
         def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray: ...
         def nonzero(self) -> tuple[DistributedArray, ...]: ...
         def sort(
             self,
             axis: int = -1,
             kind: str | None = None,
-            order: Any = None,
+            order: str | Sequence[str] | None = None,
             *,
             stable: bool | None = None,
             descending: bool = False,
@@ -519,25 +519,32 @@ class DistributedArray:
             self,
             axis: int | None = -1,
             kind: str | None = None,
-            order: Any = None,
+            order: str | Sequence[str] | None = None,
             *,
             stable: bool | None = None,
             descending: bool = False,
         ) -> DistributedArray: ...
         def partition(
-            self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None
+            self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: str | Sequence[str] | None = None
         ) -> None: ...
         def argpartition(
-            self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
+            self,
+            kth: ArrayLike,
+            /,
+            axis: int | None = -1,
+            kind: str = "introselect",
+            order: str | Sequence[str] | None = None,
         ) -> DistributedArray: ...
-        def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray: ...
+        def searchsorted(
+            self, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None
+        ) -> DistributedArray: ...
         def item(self, *args: Any) -> Any: ...
         def tolist(self) -> Any: ...
         def tobytes(self, order: str | None = "C") -> bytes: ...
-        def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None: ...
-        def dump(self, file: Any) -> None: ...
+        def tofile(self, fid: File, sep: str = "", format: str = "%s") -> None: ...
+        def dump(self, file: File) -> None: ...
         def dumps(self) -> bytes: ...
-        def to_numpy(self, dtype: Any = None) -> Any: ...
+        def to_numpy(self, dtype: DTypeLike = None) -> Any: ...
         def __bool__(self) -> bool: ...
         def __int__(self) -> int: ...
         def __float__(self) -> float: ...
@@ -552,9 +559,9 @@ class DistributedArray:
             subok: bool = True,
             copy: bool = True,
             *,
-            device: Any = None,
+            device: DeviceLike | str = None,
         ) -> DistributedArray: ...
-        def to_device(self, device: Any, /, *, stream: Any = None) -> DistributedArray: ...
+        def to_device(self, device: DeviceLike | str, /, *, stream: Any = None) -> DistributedArray: ...
         def reshape(self, *shape: ShapeLike, order: str = "C", copy: bool | None = None) -> DistributedArray: ...
         def ravel(self, order: str = "C") -> DistributedArray: ...
         def flatten(self, order: str = "C") -> DistributedArray: ...
@@ -564,12 +571,12 @@ class DistributedArray:
         @property
         def real(self) -> DistributedArray: ...
         @real.setter
-        def real(self, value: Any) -> None: ...
+        def real(self, value: ArrayLike) -> None: ...
         @property
         def imag(self) -> DistributedArray: ...
         @imag.setter
-        def imag(self, value: Any) -> None: ...
-        def conj(self, out: Any = None) -> Any: ...
+        def imag(self, value: ArrayLike) -> None: ...
+        def conj(self, out: Out = None) -> Any: ...
 
         conjugate = conj
 
@@ -577,7 +584,7 @@ class DistributedArray:
             self,
             min: ArrayLike | None = None,
             max: ArrayLike | None = None,
-            out: Any = None,
+            out: Out = None,
             *,
             where: ArrayLike = True,
             casting: str = "same_kind",
@@ -585,17 +592,19 @@ class DistributedArray:
             order: str = "K",
             subok: bool = True,
         ) -> Any: ...
-        def round(self, decimals: int = 0, out: Any = None) -> Any: ...
-        def dot(self, other: ArrayLike, /, out: Any = None) -> Any: ...
+        def round(self, decimals: int = 0, out: Out = None) -> Any: ...
+        def dot(self, other: ArrayLike, /, out: Out = None) -> Any: ...
         def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray: ...
-        def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any: ...
+        def trace(
+            self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None, out: Out = None
+        ) -> Any: ...
         def sum(
             self,
             axis: Axis = None,
             dtype: DTypeLike = None,
-            out: Any = None,
+            out: Out = None,
             keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
+            initial: ArrayLike | None = NOTHING,
             where: ArrayLike = NOTHING,
         ) -> Any: ...
 
@@ -604,16 +613,16 @@ class DistributedArray:
         def max(
             self,
             axis: Axis = None,
-            out: Any = None,
+            out: Out = None,
             keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
+            initial: ArrayLike | None = NOTHING,
             where: ArrayLike = NOTHING,
         ) -> Any: ...
 
         min = max
 
         def any(
-            self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
+            self, axis: Axis = None, out: Out = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
         ) -> Any: ...
 
         all = any
@@ -622,7 +631,7 @@ class DistributedArray:
             self,
             axis: Axis = None,
             dtype: DTypeLike = None,
-            out: Any = None,
+            out: Out = None,
             keepdims: bool = NOTHING,
             *,
             where: ArrayLike = NOTHING,
@@ -631,22 +640,22 @@ class DistributedArray:
             self,
             axis: Axis = None,
             dtype: DTypeLike = None,
-            out: Any = None,
+            out: Out = None,
             ddof: float = 0,
             keepdims: bool = NOTHING,
             *,
             where: ArrayLike = NOTHING,
-            mean: Any = NOTHING,
+            mean: ArrayLike = NOTHING,
             correction: float = NOTHING,
         ) -> Any: ...
 
         std = var
 
-        def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
+        def argmax(self, axis: int | None = None, out: Out = None, *, keepdims: bool = NOTHING) -> Any: ...
 
         argmin = argmax
 
-        def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
+        def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Out = None) -> Any: ...
 
         cumprod = cumsum
 
@@ -679,13 +688,13 @@ def same_context(arrays: Sequence[DistributedArray]) -> Context:
     return context
 
 
-def astype_node(array: DistributedArray, dtype: Any) -> Node:
+def astype_node(array: DistributedArray, dtype: np.dtype[Any]) -> Node:
     """`array` converted to another dtype, recorded."""
     return record(array._context, ASTYPE, (array._arg(),), {"dtype": dtype}, array._shape)
 
 
 def from_chunks(
-    context: Context, layout: Layout, chunks: Sequence[Chunk | None], dtype: Any, *, detached: bool = False
+    context: Context, layout: Layout, chunks: Sequence[Chunk | None], dtype: np.dtype[Any], *, detached: bool = False
 ) -> DistributedArray:
     """The array of a layout's chunks, in its global order."""
     return DistributedArray._of_version(context, Version(layout, list(chunks), np.dtype(dtype)), detached=detached)

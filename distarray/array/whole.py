@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.array import calls
+from distarray.array.aliases import ArrayLike, LayoutLike
 from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
 from distarray.array.state import DistributedArray
@@ -246,7 +247,7 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
 
 
 def apply(
-    ufunc: np.ufunc, inputs: Sequence[Any], out: tuple[Any, ...] | None = None, where: Any = True, **kwargs: Any
+    ufunc: np.ufunc, inputs: Sequence[Any], out: tuple[Any, ...] | None = None, where: ArrayLike = True, **kwargs: Any
 ) -> Any:
     """Any call of an element-wise ufunc."""
     if where is True and not kwargs and ufunc.nout == 1:
@@ -369,7 +370,7 @@ def _bounded(rule: str, values: Sequence[Any], limit: int) -> bool:
     return not rule or math.prod([np.size(value) for value in values]) <= limit
 
 
-def cast(x: DistributedArray, dtype: Any) -> Any:
+def cast(x: DistributedArray, dtype: np.dtype[Any]) -> Any:
     """A whole array converted to another dtype; NotImplemented where the general way has to do it."""
     value = seen(x)
     if value is None or value.size > x._context.small:
@@ -587,7 +588,7 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     return True
 
 
-def _meet(item: DistributedArray, context: Context, layout: Any) -> bool:
+def _meet(item: DistributedArray, context: Context, layout: LayoutLike) -> bool:
     """Whether an operand lies as `layout` does, or where nobody counts what goes from one device of the host to another."""
     if item._kin.kin is layout.kin:  # type: ignore[union-attr]
         return True

@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from distarray.algorithms.local import at, mapped, whole_along
 from distarray.array import parts
 from distarray.array.agreement import agreed
+from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
@@ -28,7 +29,9 @@ NOT_CUPY = (TypeError, AttributeError, NotImplementedError)
 
 
 @implements(np.apply_along_axis)
-def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> DistributedArray:
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> DistributedArray:
     """The results of a function of each line along an axis, put together.
 
     Parameters
@@ -126,7 +129,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
 
 
 @implements(np.apply_over_axes)
-def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedArray:
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axis) -> DistributedArray:
     """A function applied over one axis after another.
 
     Parameters
@@ -173,7 +176,7 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedA
 
 @implements(np.lib.stride_tricks.sliding_window_view)
 def sliding_window_view(
-    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+    x: ArrayLike, window_shape: ShapeLike, axis: Axis = None, *, subok: bool = False, writeable: bool = False
 ) -> DistributedArray:
     """All windows of an array, along new last axes: a view where each chunk holds the axes whole, else a read-only copy.
 

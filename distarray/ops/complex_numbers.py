@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array import parts
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
@@ -52,7 +53,7 @@ def _same_step(one: Any, two: Any) -> bool:
 
 
 @implements(np.real)
-def real(val: Any) -> DistributedArray:
+def real(val: ArrayLike) -> DistributedArray:
     """The real part: the array itself where it is real, else a view of it.
 
     Parameters
@@ -79,7 +80,7 @@ def real(val: Any) -> DistributedArray:
 
 
 @implements(np.imag)
-def imag(val: Any) -> DistributedArray:
+def imag(val: ArrayLike) -> DistributedArray:
     """The imaginary part, a view; read-only zeros for real arrays.
 
     Parameters
@@ -132,7 +133,7 @@ def conj(x: DistributedArray, out: Any = None) -> Any:
 
 
 @implements(np.angle)
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: ArrayLike, deg: bool = False) -> Any:
     """The angle of complex numbers in the plane, in radians or degrees.
 
     Parameters

@@ -25,6 +25,7 @@ from numpy import (
     uint64,
 )
 
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.context import current
@@ -138,7 +139,7 @@ def iinfo(type: Any, /) -> _IInfo:
     return _IInfo(int(info.bits), int(info.max), int(info.min), info.dtype)
 
 
-def isdtype(dtype: Any, kind: Any) -> Any:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> Any:
     """Whether a dtype is of a kind, such as ``"integral"`` or ``"real floating"``.
 
     Parameters
@@ -186,7 +187,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 @implements(np.can_cast)
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
+def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike, casting: str = "safe") -> Any:
     """Whether a cast is allowed by a rule.
 
     Parameters
@@ -233,7 +234,7 @@ class Info:
         """
         return current().group
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+    def default_dtypes(self, *, device: DeviceLike = None) -> dict[str, Any]:
         """The dtypes of results that nothing else decides.
 
         Parameters
@@ -260,7 +261,7 @@ class Info:
         alone = [group.context.subgroup((i,)) for i in group.ids] if len(group) > 1 else []
         return (group, *alone)
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+    def dtypes(self, *, device: DeviceLike = None, kind: str | None = None) -> dict[str, Any]:
         """The standard's dtypes, of one kind or of a tuple of kinds.
 
         Parameters

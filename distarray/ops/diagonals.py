@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import arrays
 from distarray.array.state import DistributedArray, from_chunks
@@ -19,7 +20,7 @@ __all__ = ["cross", "diagonal", "trace"]
 
 
 @implements(np.diagonal)
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
     """Diagonals of an array, as ``numpy.diagonal``: a read-only copy.
 
     Parameters
@@ -162,7 +163,9 @@ def _diagonal(x: Any, /, *, offset: int = 0) -> DistributedArray:
 
 
 @implements(np.trace)
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def trace(
+    a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None, out: Out = None
+) -> Any:
     """Sums of diagonals, as ``numpy.trace``.
 
     Parameters
@@ -238,7 +241,9 @@ def _trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 @implements(np.cross)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(
+    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
     """Cross products of vectors of three elements (or two, for which the third is zero), as ``numpy.cross``.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import NOTHING, implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, same_context
@@ -19,7 +20,9 @@ __all__ = ["diff", "ediff1d"]
 
 
 @implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any = NOTHING) -> DistributedArray:
+def diff(
+    a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike = NOTHING, append: ArrayLike = NOTHING
+) -> DistributedArray:
     """The `n`-th differences of neighbours along an axis.
 
     Parameters
@@ -91,7 +94,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any
 
 
 @implements(np.ediff1d)
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> DistributedArray:
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> DistributedArray:
     """The differences of neighbours in the flattened array, with given numbers before and behind them.
 
     Parameters

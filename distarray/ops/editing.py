@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, copy_array
@@ -28,7 +29,7 @@ def _host(value: Any) -> Any:
     return host_values(value) if isinstance(value, DistributedArray) else value
 
 
-def along(arr: Any, axis: Any) -> tuple[DistributedArray, int]:
+def along(arr: ArrayLike, axis: int | None) -> tuple[DistributedArray, int]:
     """The array and the axis; without one, the array flattened."""
     x = asarray(arr)
     if axis is None:
@@ -40,7 +41,7 @@ def along(arr: Any, axis: Any) -> tuple[DistributedArray, int]:
 
 
 @implements(np.delete)
-def delete(arr: Any, obj: Any, axis: int | None = None) -> DistributedArray:
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArray:
     """A copy without some slices along an axis.
 
     Parameters
@@ -115,7 +116,7 @@ def _shorter(x: DistributedArray, ndim: int) -> DistributedArray:
 
 
 @implements(np.insert)
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> DistributedArray:
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> DistributedArray:
     """A copy with values put before some slices along an axis.
 
     Parameters
@@ -191,7 +192,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Distribu
 
 
 @implements(np.trim_zeros)
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> DistributedArray:
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> DistributedArray:
     """The array without leading and trailing zeros along each axis: a view.
 
     Parameters
@@ -241,7 +242,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> DistributedArra
 
 
 @implements(np.resize)
-def resize(a: Any, new_shape: Any) -> DistributedArray:
+def resize(a: ArrayLike, new_shape: ShapeLike) -> DistributedArray:
     """A copy in another shape, with the elements repeated, in C order, to fill it.
 
     Parameters

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import DeviceLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context, current
@@ -25,7 +26,7 @@ Maker = Callable[[Device, Region, Any], None]
 """Writes the values of a region into an array of the region's shape, on a device that is active."""
 
 
-def as_shape(shape: Any) -> tuple[int, ...]:
+def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     """A shape argument, an int or a sequence of ints, as a tuple."""
     try:
         lengths: tuple[int, ...] = (operator.index(shape),)
@@ -46,7 +47,7 @@ def indices_of(lib: Any, r: Range) -> Any:
 
 
 def generate(
-    context: Context, layout: Layout, dtype: Any, make: Maker, label: str, *, by_cell: bool = False
+    context: Context, layout: Layout, dtype: DTypeLike, make: Maker, label: str, *, by_cell: bool = False
 ) -> DistributedArray:
     """The array whose elements `make` computes region by region; in SUM and PROD each element in its first chunk only.
 
@@ -82,7 +83,9 @@ def _make_all(device: Device, parts: Sequence[tuple[Region, Any]], make: Maker) 
                 make(device, region, out)
 
 
-def placement(shape: tuple[int, ...], dtype: Any, layout: Any, device: Any) -> tuple[Context, Layout]:
+def placement(
+    shape: tuple[int, ...], dtype: DTypeLike, layout: LayoutLike, device: DeviceLike
+) -> tuple[Context, Layout]:
     """The current context, and the layout that the arguments of a creation function mean there."""
     context = current()
     return context, resolve_layout(context, layout, shape, device=device, itemsize=dtype.itemsize)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, Arrays, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, same_context
@@ -65,7 +66,7 @@ def ix_(*args: Any) -> tuple[DistributedArray, ...]:
 
 
 @implements(np.unravel_index)
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[DistributedArray, ...]:
+def unravel_index(indices: ArrayLike, shape: ShapeLike, order: str = "C") -> tuple[DistributedArray, ...]:
     """Flat indices as one array of indices for each axis.
 
     Parameters
@@ -127,7 +128,9 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Distribut
 
 
 @implements(np.ravel_multi_index)
-def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> DistributedArray:
+def ravel_multi_index(
+    multi_index: Arrays, dims: ShapeLike, mode: str | tuple[str, ...] = "raise", order: str = "C"
+) -> DistributedArray:
     """Flat indices from one array of indices for each axis.
 
     Parameters

@@ -33,6 +33,7 @@ from distarray.algorithms.masks import (
     mismatch,
     nothing,
 )
+from distarray.array.aliases import ArrayLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_nested, host_values, is_cupy, nested, place
 from distarray.array.state import DistributedArray, copy_array, from_chunks, same_context
@@ -314,7 +315,7 @@ def _parts(x: DistributedArray, fancy: Fancy, value: Any, held: Sequence[Any], o
 # --- ufunc.at ---------------------------------------------------------------------------------------------------------
 
 
-def ufunc_at(ufunc: np.ufunc, array: Any, indices: Any, *values: Any) -> None:
+def ufunc_at(ufunc: np.ufunc, array: ArrayLike, indices: ArrayLike, *values: Any) -> None:
     """``ufunc.at(array, indices, values)``: unbuffered, in place, in index order within each element.
 
     Every copy of an element gets the same sequence of updates, so that copies stay equal to the bit. On GPUs the touched

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.aliases import ArrayLike, Arrays, Axis, DTypeLike, Out, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
@@ -126,7 +126,7 @@ def _common(arrays: Sequence[Any]) -> tuple[Context, list[DistributedArray], Any
 
 @implements(np.concatenate)
 def concatenate(
-    arrays: Any, axis: int | None = 0, out: Any = None, dtype: DTypeLike = None, casting: str | None = None
+    arrays: Arrays, axis: int | None = 0, out: Out = None, dtype: DTypeLike = None, casting: str | None = None
 ) -> Any:
     """Arrays joined along an existing axis.
 
@@ -212,14 +212,16 @@ def concatenate(
 
 
 @described_as(concatenate)
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Any:
     """The standard's name of :func:`concatenate`."""
     return concatenate(arrays, axis)
 
 
 @implements(np.stack)
 @described_as(concatenate)
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: DTypeLike = None, casting: str | None = None) -> Any:
+def stack(
+    arrays: Arrays, axis: int = 0, out: Out = None, *, dtype: DTypeLike = None, casting: str | None = None
+) -> Any:
     """Arrays of one shape joined along a new axis.
 
     Parameters
@@ -253,7 +255,7 @@ def _listed(found: Any) -> list[DistributedArray]:
 
 @implements(np.vstack)
 @described_as(concatenate)
-def vstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
+def vstack(tup: Arrays, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the first axis, those with one axis as rows.
 
     Parameters
@@ -273,7 +275,7 @@ def vstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> 
 
 @implements(np.hstack)
 @described_as(concatenate)
-def hstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
+def hstack(tup: Arrays, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the second axis, those with one axis along it.
 
     Parameters
@@ -294,7 +296,7 @@ def hstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> 
 
 @implements(np.dstack)
 @described_as(concatenate)
-def dstack(tup: Any) -> Any:
+def dstack(tup: Arrays) -> Any:
     """Arrays joined along the third axis, which those with fewer axes get.
 
     Parameters
@@ -314,7 +316,7 @@ def dstack(tup: Any) -> Any:
 
 @implements(np.column_stack)
 @described_as(concatenate)
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Arrays) -> Any:
     """Arrays joined along the second axis, those with one axis as columns.
 
     Parameters
@@ -383,7 +385,7 @@ def block(arrays: Any) -> DistributedArray:
 
 @implements(np.append)
 @described_as(concatenate)
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
     """An array's elements with others behind them, both flattened without an `axis`.
 
     Parameters
@@ -408,7 +410,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 
 @implements(np.tile)
-def tile(A: Any, reps: Any) -> DistributedArray:
+def tile(A: ArrayLike, reps: ShapeLike) -> DistributedArray:
     """The array repeated along each axis.
 
     Parameters
@@ -466,7 +468,7 @@ def _tiled(x: DistributedArray, n: int, axis: int) -> DistributedArray:
 
 
 @implements(np.repeat)
-def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> DistributedArray:
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> DistributedArray:
     """Each element repeated along an axis, or of the flattened array.
 
     Parameters
@@ -553,7 +555,7 @@ def _counts(repeats: Any, n: int) -> list[int]:
 
 
 @implements(np.roll)
-def roll(a: ArrayLike, shift: Any, axis: Axis = None) -> DistributedArray:
+def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axis = None) -> DistributedArray:
     """Elements shifted along axes, or through the flattened array; those that leave come in at the other end.
 
     Parameters

@@ -14,6 +14,7 @@ import numpy as np
 
 from distarray.algorithms.local import aligned, at, mapped, whole_along
 from distarray.algorithms.masks import assign_where, mask_count, mask_write, place_like
+from distarray.array.aliases import ArrayLike, Writable
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray
@@ -47,7 +48,7 @@ def _on_host_arrays(write: Callable[..., None]) -> Callable[..., None]:
 
 @_on_host_arrays
 @implements(np.put)
-def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+def put(a: Writable, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
     """Write values to positions in C order, in place.
 
     Values are repeated where there are fewer, and of values for one position the last stays.
@@ -134,7 +135,7 @@ def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
 
 @_on_host_arrays
 @implements(np.place)
-def place(arr: Any, mask: Any, vals: Any) -> None:
+def place(arr: Writable, mask: ArrayLike, vals: ArrayLike) -> None:
     """Write the first values to the elements where a mask holds, in C order, repeating them where there are fewer.
 
     Parameters
@@ -184,7 +185,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 @_on_host_arrays
 @implements(np.putmask)
-def putmask(a: Any, mask: Any, values: Any) -> None:
+def putmask(a: Writable, mask: ArrayLike, values: ArrayLike) -> None:
     """Write ``values.flat[n]`` to ``a.flat[n]`` where the mask holds there, repeating values where there are fewer.
 
     Parameters
@@ -234,7 +235,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 @_on_host_arrays
 @implements(np.put_along_axis)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+def put_along_axis(arr: Writable, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
     """Write values along an axis at indices that differ from one 1-d slice to the next, in place.
 
     Parameters

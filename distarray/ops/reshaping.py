@@ -154,7 +154,7 @@ def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
     return copy_array(flat) if flat._storage is x._storage else _owned(flat)
 
 
-def set_shape(x: DistributedArray, shape: Any) -> None:
+def set_shape(x: DistributedArray, shape: ShapeLike) -> None:
     """``x.shape = shape``: this array reshaped in place. Communication: none.
 
     Raises

@@ -11,7 +11,7 @@ import math
 import os
 import secrets
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from distarray.algorithms.held import run_by_device
 from distarray.array.agreement import agreed
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, File, LayoutLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
@@ -42,7 +43,7 @@ _PIECE = 1 << 24
 
 
 @implements(np.save)
-def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
+def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:
     """Write an array to a ``.npy`` file, as ``numpy.save``.
 
     Parameters
@@ -87,7 +88,7 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
     _write(x, path if path.endswith(".npy") else path + ".npy", header, "save")
 
 
-def tofile(a: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
+def tofile(a: ArrayLike, fid: File, sep: str = "", format: str = "%s") -> None:
     """Write an array's elements to a file, as ``numpy.ndarray.tofile``.
 
     Parameters
@@ -122,9 +123,9 @@ def tofile(a: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
 
 @implements(np.savetxt)
 def savetxt(
-    fname: Any,
-    X: Any,
-    fmt: Any = "%.18e",
+    fname: File,
+    X: ArrayLike,
+    fmt: str | Sequence[str] = "%.18e",
     delimiter: str = " ",
     newline: str = "\n",
     header: str = "",
@@ -178,7 +179,7 @@ def savetxt(
 
 
 @implements(np.savez)
-def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Write several arrays to one ``.npz`` file, as ``numpy.savez``.
 
     Parameters
@@ -209,7 +210,7 @@ def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None
 
 @implements(np.savez_compressed)
 @described_as(savez)
-def savez_compressed(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+def savez_compressed(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Write several arrays to one compressed ``.npz`` file, as ``numpy.savez_compressed``.
 
     Notes
@@ -390,7 +391,7 @@ class Archive(Mapping[str, DistributedArray]):
     host.
     """
 
-    def __init__(self, path: str, layout: Any, device: Any) -> None:
+    def __init__(self, path: str, layout: LayoutLike, device: DeviceLike) -> None:
         self._path, self._layout, self._device = path, layout, device
         with zipfile.ZipFile(path) as archive:
             self._members = {i.filename.removesuffix(".npy"): i for i in archive.infolist()}
@@ -423,14 +424,14 @@ class Archive(Mapping[str, DistributedArray]):
 
 
 def load(
-    file: Any,
+    file: File,
     mmap_mode: str | None = None,
     allow_pickle: bool = False,
     fix_imports: bool = True,
     encoding: str = "ASCII",
     *,
-    layout: Any = None,
-    device: Any = None,
+    layout: LayoutLike = None,
+    device: DeviceLike = None,
 ) -> Any:
     """Read a ``.npy`` or ``.npz`` file, as ``numpy.load``.
 
@@ -471,14 +472,14 @@ def load(
 
 
 def fromfile(
-    file: Any,
-    dtype: Any = float,
+    file: File,
+    dtype: DTypeLike = float,
     count: int = -1,
     sep: str = "",
     offset: int = 0,
     *,
-    layout: Any = None,
-    device: Any = None,
+    layout: LayoutLike = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """Read a file's elements as an array of one axis, as ``numpy.fromfile``.
 

@@ -17,6 +17,7 @@ from distarray.algorithms.lookup import look_up
 from distarray.algorithms.reduction import small
 from distarray.algorithms.sorting import sort_along
 from distarray.algorithms.top import few_enough, top
+from distarray.array.aliases import ArrayLike, Arrays
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -62,10 +63,10 @@ def _sorted(
 
 @implements(np.sort)
 def sort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     kind: str | None = None,
-    order: Any = None,
+    order: str | Sequence[str] | None = None,
     *,
     stable: bool | None = None,
     descending: bool = False,
@@ -130,10 +131,10 @@ def sort(
 @implements(np.argsort)
 @described_as(sort)
 def argsort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     kind: str | None = None,
-    order: Any = None,
+    order: str | Sequence[str] | None = None,
     *,
     stable: bool | None = None,
     descending: bool = False,
@@ -172,7 +173,7 @@ def argsort(
 
 
 @implements(np.lexsort)
-def lexsort(keys: Any, axis: int = -1) -> DistributedArray:
+def lexsort(keys: Arrays, axis: int = -1) -> DistributedArray:
     """The positions that sort by several keys, of which the last is the most significant.
 
     Parameters
@@ -260,7 +261,11 @@ def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order
 @implements(np.partition)
 @described_as(sort)
 def partition(
-    a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    a: ArrayLike,
+    kth: ArrayLike,
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: str | Sequence[str] | None = None,
 ) -> DistributedArray:
     """A copy in which the elements at `kth` are where a sort would put them, smaller ones before, larger ones behind.
 
@@ -302,7 +307,11 @@ def partition(
 @implements(np.argpartition)
 @described_as(partition)
 def argpartition(
-    a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    a: ArrayLike,
+    kth: ArrayLike,
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: str | Sequence[str] | None = None,
 ) -> DistributedArray:
     """Positions that partition an array along an axis.
 
@@ -326,7 +335,7 @@ def argpartition(
     return _partitioned("argpartition", a, kth, axis, kind, order)
 
 
-def top_k(x: Any, k: int, /, *, axis: int | None = -1, mode: str = "largest") -> tuple[Any, Any]:
+def top_k(x: ArrayLike, k: int, /, *, axis: int | None = -1, mode: str = "largest") -> tuple[Any, Any]:
     """The k largest or smallest elements along an axis, in order, and their positions.
 
     NumPy and the standard have no such function; name and arguments are those of the standard's proposal.
@@ -395,7 +404,7 @@ def top_k(x: Any, k: int, /, *, axis: int | None = -1, mode: str = "largest") ->
 
 
 @implements(np.sort_complex)
-def sort_complex(a: Any) -> DistributedArray:
+def sort_complex(a: ArrayLike) -> DistributedArray:
     """The array sorted along its last axis, as complex numbers.
 
     Parameters
@@ -426,7 +435,9 @@ def sort_complex(a: Any) -> DistributedArray:
 
 
 @implements(np.searchsorted)
-def searchsorted(a: Any, v: Any, /, side: str = "left", sorter: Any = None) -> DistributedArray:
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None
+) -> DistributedArray:
     """Where values belong in a sorted array: before equal elements (``"left"``) or behind them (``"right"``).
 
     Parameters
@@ -504,7 +515,7 @@ def sort_in_place(
     x: DistributedArray,
     axis: int = -1,
     kind: str | None = None,
-    order: Any = None,
+    order: str | Sequence[str] | None = None,
     *,
     stable: bool | None = None,
     descending: bool = False,
@@ -541,7 +552,11 @@ def sort_in_place(
 
 
 def partition_in_place(
-    x: DistributedArray, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
+    x: DistributedArray,
+    kth: ArrayLike,
+    axis: int = -1,
+    kind: str = "introselect",
+    order: str | Sequence[str] | None = None,
 ) -> None:
     """Partition the array in place; arguments as for :func:`partition`.
 

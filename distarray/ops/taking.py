@@ -10,6 +10,7 @@ import numpy as np
 
 from distarray.algorithms.fancy import Fancy, wrapped
 from distarray.algorithms.masks import mask_read
+from distarray.array.aliases import ArrayLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
@@ -83,7 +84,7 @@ def _flat(x: DistributedArray, flat: Any) -> Fancy:
 
 
 @implements(np.take)
-def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Out = None, mode: str = "raise") -> Any:
     """Elements of an array along an axis, or of the array flattened.
 
     Parameters
@@ -157,7 +158,7 @@ def _into(result: DistributedArray, out: Any) -> Any:
 
 
 @implements(np.compress)
-def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Out = None) -> Any:
     """The slices of an array along an axis where a 1-d condition holds; of the array flattened by default.
 
     Parameters
@@ -203,7 +204,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 
 
 @implements(np.extract)
-def extract(condition: Any, arr: Any) -> Any:
+def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
     """The elements of an array where a condition holds, both flattened in C order.
 
     Parameters
@@ -248,7 +249,7 @@ def _mask(x: DistributedArray, condition: Any) -> Any:
 
 
 @implements(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Any:
     """Elements along an axis at indices that differ from one 1-d slice to the next, as ``argsort`` gives them.
 
     Parameters
