@@ -6,12 +6,12 @@ import operator
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import NOTHING, implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, same_context
-from distarray.geometry._keys import normalize_axes
 from distarray.ops.convert import asarray, astype
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel
@@ -70,10 +70,7 @@ def diff(
         raise ValueError(f"order must be non-negative but got {n!r}")
     if not x.ndim:
         raise ValueError("diff requires input that is at least one dimensional")
-    try:
-        (at,) = normalize_axes(axis, x.ndim)
-    except IndexError:
-        raise np.exceptions.AxisError(axis, x.ndim) from None
+    at = normalize_axis_index(axis, x.ndim)
 
     def joined(item: Any) -> list[DistributedArray]:
         if item is NOTHING or item is None:

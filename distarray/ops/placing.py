@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.local import aligned, at, mapped, whole_along
 from distarray.algorithms.masks import assign_where, mask_count, mask_write, place_like
@@ -24,7 +25,7 @@ from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.indexing import store, value_of
 from distarray.ops.manipulation import broadcast_to
-from distarray.ops.taking import _axis, _common, _flat, _host_indices, _mask, _moded
+from distarray.ops.taking import _common, _flat, _host_indices, _mask, _moded
 
 __all__ = ["place", "put", "put_along_axis", "putmask"]
 
@@ -284,7 +285,7 @@ def put_along_axis(arr: Writable, indices: ArrayLike, values: ArrayLike, axis: i
         return
     if x.ndim != index.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    axis = _axis(axis, x.ndim)
+    axis = normalize_axis_index(axis, x.ndim)
     lead = _common(x.shape, index.shape, axis)
     if x.ndim == 1:
         x[_host(index)] = values

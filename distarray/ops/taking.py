@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.fancy import Fancy, wrapped
 from distarray.algorithms.masks import mask_read
@@ -18,7 +19,6 @@ from distarray.array.writing import overwrite
 from distarray.context import Context
 from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Range, Region, blocks
-from distarray.geometry._keys import normalize_axes
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.ops.indexing import read
@@ -39,13 +39,6 @@ def _distributed(a: Any, *others: Any) -> DistributedArray:
 
 def _shape(obj: Any) -> tuple[int, ...]:
     return obj.shape if isinstance(obj, DistributedArray) else np.shape(obj)
-
-
-def _axis(axis: Any, ndim: int) -> int:
-    try:
-        return normalize_axes(axis, ndim)[0]
-    except IndexError:
-        raise np.exceptions.AxisError(axis, ndim) from None
 
 
 def _host_indices(indices: Any) -> Any:
@@ -123,7 +116,7 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Out = N
            [5, 3]])
     """
     x = _distributed(a, indices, out)
-    where = None if axis is None else _axis(axis, x.ndim) if x.ndim or axis not in (0, -1) else 0
+    where = None if axis is None else normalize_axis_index(axis, x.ndim) if x.ndim or axis not in (0, -1) else 0
     host = _host_indices(indices)
     size = x.size if where is None or not x.ndim else x.shape[where]
     outer = 1 if where is None else math.prod(x.shape[:where])
@@ -295,7 +288,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
         return read(x, _flat(x, flat), "take_along_axis")
     if x.ndim != indices.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    axis = _axis(axis, x.ndim)
+    axis = normalize_axis_index(axis, x.ndim)
     lead = _common(x.shape, indices.shape, axis)
     if x.ndim == 1:
         host = host_values(indices) if isinstance(indices, DistributedArray) else indices
