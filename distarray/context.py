@@ -94,7 +94,7 @@ class Group:
 
 
 class _Reporting:
-    """Around local work: a failure there reaches the other processes. One object, since every call passes several."""
+    """A block around local work, whose failure reaches the other processes. One object serves all calls, which enter several."""
 
     __slots__ = ("communicator",)
 

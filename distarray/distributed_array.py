@@ -171,7 +171,7 @@ class Methods(DistributedArray):
             and isinstance(value, DistributedArray)
             and value._storage is self._storage is not None
         ):
-            _refuse_shuffle(sys._getframe(1))  # shuffles swap by one number
+            _refuse_shuffle(sys._getframe(1))  # shuffles exchange rows by keys of one number
         if self._context.hints is not None:
             touched(self, key, "written")
         if whole.assign(self, key, value):

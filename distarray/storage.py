@@ -207,7 +207,7 @@ class Part(Storage):
         self.parent.expose()
 
     def unshare(self) -> None:
-        """Nothing else holds these chunks."""
+        """Do nothing: no other version holds chunks of a part."""
 
 
 def writable_chunks(storage: Storage, chunk_ids: Iterable[int]) -> Version:

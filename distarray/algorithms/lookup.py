@@ -145,7 +145,7 @@ def _routed(
     pieces, chosen = intervals(context, in_intervals([1] * len(runs), [device for device, _ in runs]))
     firsts = Operand(pieces, [None if blocks[i] is None else blocks[i][:1] for i in chosen], within.dtype)
     heads = ordering.columns(np, gather_to_host(context, firsts))
-    side = len(parts) if question == "left" else -1  # of a run's first element, equals stay before it, or go to the run
+    side = len(parts) if question == "left" else -1  # elements equal to a run's first go before the run, or into it
     splitters = [Splitter(tuple([head[i] for head in heads]), side, 0) for i in range(1, len(runs))]
     exchange = spread(
         context, parts, [(within.dtype, ())], _keys_of, [device for device, _ in runs], splitters,
@@ -167,7 +167,7 @@ def _routed(
     dtype = _BOOL if question == "member" else INDEX
     results: list[Any] = [
         None if array is None or array.size else array.astype(dtype) for array in arrays
-    ]  # the others follow
+    ]  # those of arrays with elements are filled in below
     for part, own, permutation, found in zip(parts, numbers, orders, exchange.back(answers, dtype, name), strict=True):
         if permutation is None:
             continue

@@ -155,7 +155,7 @@ def as_taken(ufunc: np.ufunc, a: DistributedArray, dtype: DTypeLike) -> Distribu
         return a
     try:
         taken = item_dtype(ufunc, np.dtype(dtype), a.dtype, dtype)
-    except TypeError:  # refused by the call
+    except TypeError:  # the call itself will refuse this dtype
         return a
     if taken.kind not in "iuf":
         return a

@@ -353,7 +353,7 @@ def spread(
                 cuts = _cuts_of_sorted(device.lib, keys_of(device.lib, arrays), part.size, number, splitters)
             else:
                 cuts = _cuts_of_unsorted(device.lib, arrays[0], part.size, number, splitters)
-        # of what is not as sorted as the caller says, the cuts may go back: nothing is promised then, but no failure
+        # cuts may go back where rows are not sorted as the caller says: results are undefined then, but nothing fails
         rows[number] = np.diff(np.maximum.accumulate([0, *cuts, part.size]))
 
     local = [(i, part) for i, part in enumerate(parts) if part.chunks is not None]

@@ -326,7 +326,7 @@ def _whole_group(splitter: Splitter, dtype: np.dtype[Any], rows: bool, wanted: W
     key = splitter.key[: len(splitter.key) - wanted.indices]
     lost = dtype.kind == "c" and not rows and key[0] > 0  # a complex NaN: its class, and what parts it has
     if not wanted.equal_nan and (lost or any(part != part for part in key)):
-        return splitter  # equal to no other
+        return splitter  # a NaN is equal to no other element here
     if lost:
         key = (1, -np.inf, -np.inf)
     return splitter._replace(key=(*key, *[-1] * wanted.indices), part=-1)

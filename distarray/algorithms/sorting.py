@@ -287,7 +287,7 @@ def _sort_line(
 
     def prepare(device: Device, arrays: Sequence[Any], start: int, held: list[Chunk | None]) -> None:
         with device.active():
-            if plain:  # cut first, and sort once, afterwards
+            if plain:  # plain values are cut first, and sorted once, where they arrive
                 chunk = device.empty(arrays[0].shape, first.dtype, name)
                 device.copy(chunk.array, arrays[0], device)
                 held.append(chunk)

@@ -87,7 +87,7 @@ def _in_loop_dtypes(ufunc: np.ufunc, args: Sequence[Any], kwargs: dict[str, Any]
     taken = tuple([a.dtype if isinstance(a, (DistributedArray, np.generic)) else type(a) for a in args])
     try:
         loop = ufunc.resolve_dtypes((*taken, *[None] * ufunc.nout), signature=signature, casting="unsafe")
-    except TypeError:  # said at the call, in NumPy's words
+    except TypeError:  # the call itself raises this, in NumPy's words
         return list(args)
     found = []
     for a, dtype in zip(args, loop, strict=False):
@@ -257,7 +257,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         converted = np.asarray(other)
         return apply(ufunc, (left, converted) if left is array else (converted, right))
     elif other is None or isinstance(other, (str, bytes)) or _is_opaque(other):
-        if ufunc is np.equal:  # no element is equal to these
+        if ufunc is np.equal:  # no element equals None, text or an opaque object
             return apply(np.logical_and, (array, False))
         return apply(np.logical_or, (array, True)) if ufunc is np.not_equal else NotImplemented
     else:

@@ -54,13 +54,13 @@ _TAKEN: dict[Any, frozenset[type]] = {
 _SCALAR: dict[Any, Any] = {
     np.add: add, np.subtract: sub, np.multiply: mul, np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor
 }  # fmt: skip
-"""What NumPy's numbers do themselves, with the bits of its ufuncs, faster."""
+"""What NumPy's numbers compute faster than its ufuncs do, with the same bits."""
 _KINDS = frozenset("biufc")
 _array = np.ndarray
 _new = object.__new__
 _WORDS = {"divide by zero": "divide", "overflow": "over", "underflow": "under", "invalid value": "invalid"}
 DEEP = 6
-"""So many keys one after the other reach what a view shows; beyond, its map is worked out."""
+"""At most so many keys are followed one after the other to what a view shows; for more, its map is worked out."""
 
 
 def report(met: Sequence[tuple[str, int]], name: str) -> None:
@@ -214,7 +214,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         runner = quiet.take()
         try:
             result = runner[0](function, a, b) if left is array else runner[0](function, b, a)
-        except Exception:  # the general way says it
+        except Exception:  # the general way raises the error in full
             fits = False
         if runner[1]:
             fits = False
@@ -293,7 +293,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     if target._detached or not target._writable or seen(target) is None or ufunc.signature is not None:
         return False
     if ufunc is np.power and any(getattr(item, "dtype", target._dtype).kind in "biu" for item in (*inputs, target)):
-        return False  # it may stop half-way
+        return False  # a negative exponent may raise when some elements are written
     context = target._context
     found = _values((*inputs, target), context.small)
     if found is None:
@@ -302,7 +302,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     if storage is not None:
         if storage.exposed:
             return False
-        if _unshared(storage, target._home):  # what shows the old chunk, shows the copy now
+        if _unshared(storage, target._home):  # operands that showed the old chunk show the copy now
             found = _values((*inputs, target), context.small)
             assert found is not None
     try:

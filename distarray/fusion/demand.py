@@ -59,7 +59,7 @@ def demand(node: Node, target: Layout | None = None) -> Version:
                     chunks = allocate(context, al.layout, node.dtype, label=label)
                 outs = [None if c is None else c.array for c in chunks]
                 _evaluate(context, program, settled, al, outs, _guard(context, node), chunks)
-            else:  # others may have to compute it: they hear what they wait for
+            else:  # others may not have kept the value: they compute it, with messages from here, and tell whether that failed
                 if al.fetches:
                     _fetch(context, program, settled, al)
                 with _guard(context, node):
@@ -99,7 +99,7 @@ def _moved(context: Context, version: Version, target: Layout, operation: str) -
 
 
 def _guard(context: Context, node: Node) -> AbstractContextManager[None]:
-    """Around the computation of a node: how the other processes learn that it failed here."""
+    """The block around the computation of a node, by which the other processes learn that it failed here."""
     return context.guarding(node.ufunc.__name__, fallible=fallible(node))
 
 
@@ -483,7 +483,7 @@ def write(
         if private and type(value) is Node:
             lent.update(map(id, value.args))
         early = None
-        if place is None:  # cut for the target's many chunks the value would be computed in far more pieces than it has
+        if place is None:  # the target's chunks would cut the value in far more pieces than it lies in
             fresh, early = _computed(context, program, settled, value.dtype, guard, lent)
             fresh = _moved(context, fresh, seen.layout, program.name)
             program, settled = compile_expression(Leaf(fresh, None, identity.shape))

@@ -111,7 +111,7 @@ def _broadcast(x: DistributedArray, shape: tuple[int, ...]) -> Any:
 
 
 def _solve(device: Any, a: Any, b: Any) -> Any:
-    if device.kind != "host" and not b.size:  # CuPy divides by the stride; singular matrices are still refused
+    if device.kind != "host" and not b.size:  # CuPy divides by a stride of 0; NumPy refuses singular matrices here, too
         if a.size:
             _inv(device, a)
         return device.lib.empty(b.shape, np.result_type(a.dtype, b.dtype))

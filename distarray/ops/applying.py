@@ -25,7 +25,7 @@ from distarray.ops.manipulation import expand_dims
 __all__ = ["apply_along_axis", "apply_over_axes", "sliding_window_view"]
 
 NOT_CUPY = (TypeError, AttributeError, NotImplementedError)
-"""What a function written for NumPy raises where it meets a CuPy array: a list beside it, an implicit conversion."""
+"""What a function written for NumPy raises when it gets a CuPy array: CuPy takes no lists beside it, and converts none."""
 
 
 @implements(np.apply_along_axis)
@@ -105,7 +105,7 @@ def apply_along_axis(
             return None
 
         said = [answer for answer in agreed(context, "apply_along_axis", model) if answer is not None]
-        if not said:  # lines of no elements, which no device holds
+        if not said:  # no device holds a line where lines have no elements: an empty one tells the shape
             found = np.asarray(func1d(np.empty(x.shape[axis], x.dtype), *args, **kwargs))
             said = [[list(found.shape), dtype_name(check_dtype(found.dtype)), False]]
         inner, dtype, hosted = tuple(said[0][0]), dtype_named(said[0][1]), any(answer[2] for answer in said)
@@ -113,7 +113,7 @@ def apply_along_axis(
         numbers: dict[tuple[int, Region], int] = {}
         for number, (device, region) in enumerate(layout.chunks):
             if (x.size and not region.size) or 0 in (*region.shape[:axis], *region.shape[axis + 1 :]):
-                continue  # no line: where the axis goes, nothing would say that there is no element
+                continue  # this chunk has no line, and its result would seem to have elements where `inner` is ()
             made = Region((*region[:axis], *[Range.full(n) for n in inner], *region[axis + 1 :]))
             mapping[device].append(made)
             numbers[device, made] = number

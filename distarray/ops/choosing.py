@@ -136,7 +136,7 @@ def copyto(dst: Writable, src: ArrayLike, casting: str = "same_kind", where: Arr
         return
     source, mask = arguments_of(dst._context, (src, where if where is True else as_mask(where)))
     while isinstance(source, DistributedArray) and source.ndim > dst.ndim and source.shape[0] == 1:
-        source = source[0, ...]  # as an assignment does
+        source = source[0, ...]  # an assignment drops leading axes of length 1, too
     if isinstance(source, PYTHON_SCALARS):
         source = np.asarray(source, np.result_type(source, dst.dtype))[()]
     if not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]

@@ -30,18 +30,18 @@ def set_part(x: DistributedArray, name: str, value: Any) -> None:
     """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
     part = _part(x, name) if x.dtype.kind == "c" else x
     if isinstance(value, DistributedArray):
-        if not _shows(value, part):  # as after ``x.real += 1``, which has written there
+        if not _shows(value, part):  # ``x.real += 1`` has written the value before it assigns it
             part[...] = value
         return
     if isinstance(value, (int, float, complex, np.generic)):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             setattr(np.zeros(1, x.dtype), name, value)  # from NumPy 2.5 on it refuses numbers that do not fit
-    part[...] = np.asarray(value)  # a Python number is not weak here
+    part[...] = np.asarray(value)  # NumPy casts a Python number here as it does an array
 
 
 def _shows(a: DistributedArray, b: DistributedArray) -> bool:
-    """Whether both are the same part of the same elements."""
+    """Whether two arrays show the same part of the same elements."""
     one, two = a._storage, b._storage
     if not isinstance(one, Part) or not isinstance(two, Part) or one.parent is not two.parent or a._view != b._view:
         return False

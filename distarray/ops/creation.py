@@ -448,7 +448,9 @@ def arange(
 def _times(start: Any, stop: Any, step: Any, dtype: Any, layout: Any, device: Any) -> DistributedArray:
     """``arange`` of dates or of time spans, by the integers that they are in the unit that NumPy gives the result."""
     numpy_arange: Any = np.arange
-    given = numpy_arange(start, start, step, dtype)  # NumPy's errors and dtype, of as good as nothing
+    given = numpy_arange(
+        start, start, step, dtype
+    )  # a call without elements raises NumPy's errors, and tells the dtype
     first = np.array([start], given.dtype.type if given.dtype.kind == "M" else None)
     last = (
         np.array([stop])

@@ -58,7 +58,7 @@ class _FInfo(NamedTuple):
     dtype: Any
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(np.finfo(self.dtype), name)  # what NumPy's says beside the standard's
+        return getattr(np.finfo(self.dtype), name)  # NumPy's object has more attributes than the standard's
 
 
 class _IInfo(NamedTuple):

@@ -37,7 +37,7 @@ def along(arr: ArrayLike, axis: int | None) -> tuple[DistributedArray, int]:
     return x, normalize_axis_index(axis, x.ndim)
 
 
-# --- out and in -------------------------------------------------------------------------------------------------------
+# --- deleting and inserting --------------------------------------------------------------------------------------------
 
 
 @implements(np.delete)
@@ -109,7 +109,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArra
 
 
 def _shorter(x: DistributedArray, ndim: int) -> DistributedArray:
-    """The array without leading axes of length 1 that are too many."""
+    """The array with at most `ndim` axes, where those before them have length 1."""
     while x.ndim > ndim and x.shape[0] == 1:
         x = x[0, ...]
     return x

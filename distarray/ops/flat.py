@@ -42,7 +42,7 @@ class Flat:
     """
 
     __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None  # comparisons come here, and not element by element
+    __array_ufunc__ = None  # so NumPy leaves comparisons to this class, and does not iterate over it
 
     def __init__(self, base: DistributedArray) -> None:
         self.base = base

@@ -53,7 +53,7 @@ def generate(
 
     With `by_cell`, the holders of an element all compute it as part of the same region: the bits may depend on the cut.
     """
-    # an array whose chunks are partial values, of which only one may count
+    # where chunks with partial values overlap, only one of them may hold an element's value
     single = layout.mode in (Mode.SUM, Mode.PROD) and not layout.index_map.is_disjoint
     chunks: list[Chunk | None] = allocate(context, layout, dtype, layout.mode if single else None, label)
     tasks: list[Callable[[], None]] = []

@@ -38,7 +38,7 @@ __all__ = [
 ]  # fmt: skip
 
 Piece = tuple[tuple[slice, ...], DistributedArray]
-"""Where in the result, and what."""
+"""A part of the result, and the array that fills it."""
 
 
 # --- assembling -------------------------------------------------------------------------------------------------------

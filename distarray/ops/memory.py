@@ -68,7 +68,7 @@ class Flags:
     def __init__(self, array: DistributedArray) -> None:
         self._array = array
         steps = strides(array)
-        unit = np.empty(1, np.dtype((np.void, max(array.itemsize, 1))))  # one element, and nothing of it is read
+        unit = np.empty(1, np.dtype((np.void, max(array.itemsize, 1))))  # memory of one element, which is never read
         model = np.lib.stride_tricks.as_strided(unit, array.shape, steps, writeable=False)
         self.c_contiguous, self.f_contiguous = bool(model.flags.c_contiguous), bool(model.flags.f_contiguous)
         self.owndata = not _is_view(array)

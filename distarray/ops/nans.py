@@ -115,7 +115,7 @@ def _extreme(function: Any, end: Any, a: Any, axis: Any, out: Any, keepdims: Any
     blank = begun and bool(np.isnan(initial))
     if blank:  # an initial NaN is left out too
         initial = bound
-    elif out is None:  # where nothing is NaN, the ordinary extreme tells, in one pass without an array of its own
+    elif out is None:  # the ordinary extreme is NaN where any element is, and costs one pass and no copy
         result = function(x, axis, None, keepdims, initial, where)
         if not bool(reductions.any(np.isnan(result))):
             return result

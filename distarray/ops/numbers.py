@@ -354,7 +354,7 @@ def _parts_meet(one: Storage, two: Storage) -> bool:
     """Whether two parts of the same storage have bytes of an element in common."""
     whole = one.root.version.layout.shape
     if any(storage.version.layout.shape[: len(whole)] != whole for storage in (one, two)):
-        return True  # windows, and elements of another size: where they might
+        return True  # windows, and elements of another size, count as sharing where they might
     sample = np.empty((1,) * len(one.root.version.layout.shape), one.root.version.dtype)
     first, second = [storage.show(sample) if isinstance(storage, Part) else sample for storage in (one, two)]
     return bool(np.shares_memory(first, second))
@@ -366,7 +366,7 @@ def _share(a: Any, b: Any) -> bool:
     one, two = a._view_map(), b._view_map()
     if not a.size or not b.size:
         return False
-    if a._own() is not b._own():  # parts of elements
+    if a._own() is not b._own():  # both are parts of elements, such as ``x.real``
         return _parts_meet(a._own(), b._own())
     if one.inner is not None or two.inner is not None or one.base != two.base:
         return True

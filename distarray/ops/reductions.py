@@ -449,7 +449,7 @@ def _squares_apart(
     first = array[tuple([slice(0, 1) if i in axes else slice(None) for i in range(array.ndim)])]
     regions = [region for _, region in array.layout.chunks]
     if builtins.any(region[i].size != array.shape[i] for region in regions for i in axes):
-        first = first.reshard(replicated())  # of lines that are cut, each device needs it
+        first = first.reshard(replicated())  # each device needs the first element of the lines that it holds a part of
     apart = np.subtract(_cast(array, wide), _cast(first, wide))
     sums = moments(array._context, apart, axes, keepdims, made)
     if sums is None or sums[1]:

@@ -263,7 +263,7 @@ def _aside(context: Context, path: str, operation: str, write: Callable[[str], N
 
 
 def _write(x: DistributedArray, path: str, header: bytes, operation: str) -> None:
-    """Every device its part, at its place behind the header."""
+    """Have every device write its part to its place behind the header."""
     context = x._context
     found = x._operand(operation)
 
@@ -323,7 +323,7 @@ def _on_host(device: Device, array: Any) -> Any:
 def _write_text(
     x: DistributedArray, file: Any, texts: Iterator[str], operation: str, encoding: str | None = None
 ) -> None:
-    """Text that all processes compute and process 0 writes; to an open file each its own."""
+    """Write a text that all processes know: process 0 to a named file, each process to an open file of its own."""
     if hasattr(file, "write"):
         for text in texts:
             try:

@@ -49,7 +49,7 @@ STRETCH = 1 << 14
 
 
 class _Accumulation(NamedTuple):
-    """One call, checked."""
+    """A call whose arguments have been checked."""
 
     ufunc: np.ufunc
     axis: int
@@ -176,7 +176,7 @@ def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: s
     exact = context.kind == "host" and call.ufunc is np.add and call.dtype.kind in "iu" and found.dtype.kind in "biu"
     later: dict[
         int, list[Callable[[], None]]
-    ] = {}  # integers add in any order: sums are carried, all scan at once then
+    ] = {}  # integers add in any order: the devices' sums are carried first, then all devices scan at once
 
     def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
         array = found.arrays[segment.chunk][segment.key]

@@ -342,7 +342,7 @@ def isin(
         found = look_up(context, ordered._operand("isin"), wanted._operand("isin"), "member", "isin")
         result = from_chunks(context, *found)
     member: Any = result
-    if mixed:  # what wraps around is none of the others
+    if mixed:  # an element that the other dtype lacks wraps around, and is not in the set
         member = np.logical_and(result, x >= 0 if x.dtype.kind == "i" else x <= np.uint64(np.iinfo(np.int64).max))
     return np.logical_not(member) if invert else member  # type: ignore[no-any-return]
 

@@ -96,7 +96,7 @@ def _halos(context: Context, layout: Layout, n: int, m: int, start: int, stop: i
         all(region[0].step == 1 for _, region in layout.chunks)
         and layout.index_map.is_disjoint
         and all(len(layout.index_map.regions(device)) == 1 for device in layout.devices)
-    ):  # results stay beside the elements in their middle
+    ):  # a result stays on the device of the element in the middle of its window
         shift = start - (m - 1) // 2
         mapping = {}
         for device, region in layout.chunks:
@@ -466,7 +466,7 @@ def interp(
     _, (places,) = _distributed(x) if isinstance(x, DistributedArray) else (None, [asarray(x)])
     xp, fp, left, right = (host_values(a) if isinstance(a, DistributedArray) else a for a in (xp, fp, left, right))
     model = np.interp(np.zeros(1 if places.size else 0, places.dtype), xp, fp, left, right, period)
-    if period is not None:  # in order, and one more on each side, once for all chunks
+    if period is not None:  # points are sorted and continued by one on each side here, once, and not for each chunk
         period = abs(period)
         xp, fp, left, right = np.asarray(xp, float) % period, np.asarray(fp, model.dtype), None, None
         order = np.argsort(xp)

@@ -49,7 +49,7 @@ def _sorted(
     x = keys[0]
     context, axis = x._context, operator.index(axis) % x.ndim
     context.check()
-    if descending:  # what is equal stays in its order: the mirror image of the mirror image, sorted
+    if descending:  # the mirror image is sorted and mirrored back, so that equal elements keep their order
         keys = [key._viewed(key._view_map().flip(axis)) for key in keys]
     with context.lock:
         operands = [key._operand(name) for key in keys]

@@ -123,7 +123,7 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Out = N
     inner = 1 if where is None else math.prod(x.shape[where + 1 :])
     if host.size and not size and outer * inner:
         raise IndexError("cannot do a non-empty take from an empty axes.")
-    # NumPy looks at the indices once for each of the axes before
+    # NumPy checks the indices once for each of the slices before the axis: without a slice it checks none
     chosen = _moded(host, size, where or 0, mode) if outer and (size or mode == "raise") else host
     single = not chosen.ndim
     flat = chosen.reshape(-1)
