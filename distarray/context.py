@@ -453,8 +453,9 @@ def init(
         Evaluate every element-wise operation at its call instead of recording it. Default: ``DISTARRAY_EAGER``.
     minimum_chunk : int, optional
         Where no layout is named, arrays are cut only into parts of at least so many elements. Smaller arrays stay whole:
-        each process holds one copy, and computes on it as NumPy does, without messages. 1 spreads every array. Default:
-        ``DISTARRAY_MINIMUM_CHUNK``, else 65,536 on the host and 262,144 on GPUs.
+        each process holds one copy, and computes on it as NumPy does, without messages. 1 spreads every array of more
+        than 2,048 bytes, and copies others to every device. Default: ``DISTARRAY_MINIMUM_CHUNK``, else 65,536 on the
+        host and 262,144 on GPUs.
 
     Returns
     -------
@@ -490,7 +491,7 @@ def _least_chunk(given: int | None, kind: str) -> int:
             given = 0
         if given < 1:
             raise DeviceError(f"DISTARRAY_MINIMUM_CHUNK={text!r} is no count of elements: set it to one, such as 65536")
-    return as_int(given, "minimum_chunk", 1, "pass a count of elements; 1 spreads every array")
+    return as_int(given, "minimum_chunk", 1, "pass a count of elements; 1 spreads all but the smallest arrays")
 
 
 def _make(
