@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array import whole
-from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, File, Out, ShapeLike
+from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, Fields, File, Out, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.fallback import falls_back, on_host
 from distarray.array.functions import FUNCTIONS, NOTHING
@@ -271,7 +271,7 @@ class Methods(DistributedArray):
         self,
         axis: int = -1,
         kind: str | None = None,
-        order: str | Sequence[str] | None = None,
+        order: Fields = None,
         *,
         stable: bool | None = None,
         descending: bool = False,
@@ -284,7 +284,7 @@ class Methods(DistributedArray):
         self,
         axis: int | None = -1,
         kind: str | None = None,
-        order: str | Sequence[str] | None = None,
+        order: Fields = None,
         *,
         stable: bool | None = None,
         descending: bool = False,
@@ -293,9 +293,7 @@ class Methods(DistributedArray):
         return sorting.argsort(self, axis, kind, order, stable=stable, descending=descending)
 
     @described_as(sorting.partition_in_place)
-    def partition(
-        self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: str | Sequence[str] | None = None
-    ) -> None:
+    def partition(self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Fields = None) -> None:
         """Put the elements at `kth` in their places, in place; see :func:`distarray.partition`."""
         sorting.partition_in_place(self, kth, axis, kind, order)
 
@@ -306,7 +304,7 @@ class Methods(DistributedArray):
         /,
         axis: int | None = -1,
         kind: str = "introselect",
-        order: str | Sequence[str] | None = None,
+        order: Fields = None,
     ) -> DistributedArray:
         """Positions that partition the array along an axis; see :func:`distarray.argpartition`."""
         return sorting.argpartition(self, kth, axis, kind, order)

@@ -19,6 +19,7 @@ __all__ = [
     "Axis",
     "DTypeLike",
     "DeviceLike",
+    "Fields",
     "File",
     "LayoutLike",
     "Out",
@@ -52,6 +53,9 @@ DTypeLike: TypeAlias = npt.DTypeLike | None
 
 DeviceLike: TypeAlias = Group | int | Sequence[int] | None
 """What ``device=`` takes: another array's device, the id of one, several ids; None for all devices."""
+
+Fields: TypeAlias = str | Sequence[str] | None
+"""What ``order=`` names in sorting: the fields of structured elements that are compared, one after the other."""
 
 File: TypeAlias = str | os.PathLike[str] | IO[Any]
 """A file's name, or an open file."""

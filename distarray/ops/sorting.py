@@ -17,14 +17,13 @@ from distarray.algorithms.lookup import look_up
 from distarray.algorithms.reduction import small
 from distarray.algorithms.sorting import sort_along
 from distarray.algorithms.top import few_enough, top
-from distarray.array.aliases import ArrayLike, Arrays
+from distarray.array.aliases import ArrayLike, Arrays, Fields
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
-from distarray.array.writing import deliver
-from distarray.errors import ReadOnlyError
+from distarray.array.writing import check_writable, deliver
 from distarray.ops.convert import asarray, astype
 from distarray.ops.reshaping import ravel
 from distarray.ops.taking import take, take_along_axis
@@ -66,7 +65,7 @@ def sort(
     a: ArrayLike,
     axis: int | None = -1,
     kind: str | None = None,
-    order: str | Sequence[str] | None = None,
+    order: Fields = None,
     *,
     stable: bool | None = None,
     descending: bool = False,
@@ -134,7 +133,7 @@ def argsort(
     a: ArrayLike,
     axis: int | None = -1,
     kind: str | None = None,
-    order: str | Sequence[str] | None = None,
+    order: Fields = None,
     *,
     stable: bool | None = None,
     descending: bool = False,
@@ -265,7 +264,7 @@ def partition(
     kth: ArrayLike,
     axis: int | None = -1,
     kind: str = "introselect",
-    order: str | Sequence[str] | None = None,
+    order: Fields = None,
 ) -> DistributedArray:
     """A copy in which the elements at `kth` are where a sort would put them, smaller ones before, larger ones behind.
 
@@ -311,7 +310,7 @@ def argpartition(
     kth: ArrayLike,
     axis: int | None = -1,
     kind: str = "introselect",
-    order: str | Sequence[str] | None = None,
+    order: Fields = None,
 ) -> DistributedArray:
     """Positions that partition an array along an axis.
 
@@ -503,11 +502,7 @@ def searchsorted(
 
 def _in_place(x: DistributedArray, name: str, values: Any) -> None:
     """Write what `values` computes of an array over it; refused before anything moves where it can't be written to."""
-    if not x._writable:
-        raise ReadOnlyError(
-            f"{name}: the array is read-only: it stands where NumPy would have a view; sort x.copy(), or use "
-            f"distarray.{name}(x)"
-        )
+    check_writable(x, f"{name}: the array", f"sort x.copy(), or use distarray.{name}(x)")
     x[...] = values(x)
 
 
@@ -515,7 +510,7 @@ def sort_in_place(
     x: DistributedArray,
     axis: int = -1,
     kind: str | None = None,
-    order: str | Sequence[str] | None = None,
+    order: Fields = None,
     *,
     stable: bool | None = None,
     descending: bool = False,
@@ -556,7 +551,7 @@ def partition_in_place(
     kth: ArrayLike,
     axis: int = -1,
     kind: str = "introselect",
-    order: str | Sequence[str] | None = None,
+    order: Fields = None,
 ) -> None:
     """Partition the array in place; arguments as for :func:`partition`.
 
