@@ -25,15 +25,19 @@ __all__ = [
     "Out",
     "Shape",
     "ShapeLike",
-    "Writable",
+    "AnyArray",
 ]
 
 
-class Writable(Protocol):
-    """An array of ours or of NumPy's, as what takes a result."""
+class AnyArray(Protocol):
+    """An array of ours or of NumPy's, which can be written to."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
+    @property
+    def ndim(self) -> int: ...
+    @property
+    def size(self) -> int: ...
     @property
     def dtype(self) -> Any: ...
     def __setitem__(self, key: Any, value: Any, /) -> None: ...
@@ -63,7 +67,7 @@ File: TypeAlias = str | os.PathLike[str] | IO[Any]
 LayoutLike: TypeAlias = Spec | IndexMap | Layout | Mapping[int, Any] | None
 """What ``layout=`` takes: a specification such as ``blocks(0)``, an index map, another array's layout."""
 
-Out: TypeAlias = Writable | None
+Out: TypeAlias = AnyArray | None
 """What ``out=`` takes; None for a new array."""
 
 Shape: TypeAlias = tuple[int, ...]

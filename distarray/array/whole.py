@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.array import calls
-from distarray.array.aliases import ArrayLike, LayoutLike
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
 from distarray.array.state import DistributedArray
@@ -586,7 +586,7 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     return True
 
 
-def _meet(item: DistributedArray, context: Context, layout: LayoutLike) -> bool:
+def _meet(item: DistributedArray, context: Context, layout: Layout) -> bool:
     """Whether an operand lies as `layout` does, or where nobody counts what goes from one device of the host to another."""
     if item._kin.kin is layout.kin:  # type: ignore[union-attr]
         return True

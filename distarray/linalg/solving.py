@@ -265,7 +265,7 @@ def _det(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.lstsq)
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None) -> tuple[Any, Any, int, Any]:
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, Any, int, Any]:
     """Least-squares solution of ``a @ x = b`` of least norm, as ``numpy.linalg.lstsq``.
 
     Parameters

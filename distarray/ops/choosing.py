@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, DTypeLike, Out, Writable
+from distarray.array.aliases import AnyArray, ArrayLike, DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, as_mask
@@ -95,7 +95,7 @@ def _chosen(context: Context, mask: Any, first: Any, second: Any, dtype: Any, sh
 
 
 @implements(np.copyto)
-def copyto(dst: Writable, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
+def copyto(dst: AnyArray, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
     """Write `src` into `dst`, both broadcast, where the mask holds.
 
     Parameters
@@ -269,7 +269,7 @@ def clip(
         value = recorded(np.clip, (x, low, high), **kwargs)
     if where is not True:
         target = out[0] if isinstance(out, tuple) else out
-        kept = np.zeros((), value.dtype)[()] if target is None else target
+        kept: Any = np.zeros((), value.dtype)[()] if target is None else target
         value = cast("DistributedArray", np.where(as_mask(where), cast("Any", value), kept))
     return into(value, out, casting)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy import (
@@ -209,7 +209,8 @@ def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike, casting: str = "safe")
     ...     da.can_cast(da.arange(3), da.float32, "same_kind")
     True
     """
-    return np.can_cast(from_.dtype if isinstance(from_, DistributedArray) else from_, to, casting)
+    source: Any = from_.dtype if isinstance(from_, DistributedArray) else from_
+    return np.can_cast(source, to, cast("Any", casting))
 
 
 class Info:

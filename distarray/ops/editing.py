@@ -272,7 +272,8 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> DistributedArray:
     [[0, 1, 2, 0], [1, 2, 0, 1]]
     """
     x = ravel(asarray(a))
-    shape = (operator.index(new_shape),) if np.ndim(new_shape) == 0 else tuple(operator.index(n) for n in new_shape)
+    lengths: Any = new_shape
+    shape = (operator.index(lengths),) if np.ndim(lengths) == 0 else tuple(operator.index(n) for n in lengths)
     if any(n < 0 for n in shape):
         raise ValueError("all elements of `new_shape` must be non-negative")
     size = math.prod(shape)

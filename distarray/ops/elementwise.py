@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out, Writable
+from distarray.array.aliases import AnyArray, ArrayLike, Axis, DTypeLike, Out
 from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray
 from distarray.ops import indexing, reductions, scans, ufuncs
@@ -118,7 +118,7 @@ class ufunc:
             self.__signature__ = _SIGNATURES[numpys.nin]
         self.__doc__ = _described(numpys)
 
-    def __call__(self, *inputs: Any, out: Out = None, where: ArrayLike = True, **kwargs: Any) -> Any:
+    def __call__(self, *inputs: Any, out: Out | tuple[Out, ...] = None, where: ArrayLike = True, **kwargs: Any) -> Any:
         numpys = self._numpys
         nin = numpys.nin
         if len(inputs) > nin and out is None:  # outputs may stand behind the inputs
@@ -257,7 +257,7 @@ class ufunc:
         """
         return scans.reduceat(self._numpys, asarray(array), indices, axis, dtype, out)
 
-    def at(self, a: Writable, indices: ArrayLike, /, *b: Any) -> None:
+    def at(self, a: AnyArray, indices: ArrayLike, /, *b: Any) -> None:
         """Apply the function in place to the elements at `indices`, once for each time that an index stands there.
 
         Parameters

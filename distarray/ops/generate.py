@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -30,13 +30,13 @@ Maker = Callable[[Device, Region, Any], None]
 def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     """A shape argument, an int or a sequence of ints, as a tuple."""
     try:
-        lengths: tuple[int, ...] = (operator.index(shape),)
+        lengths: tuple[int, ...] = (operator.index(cast("int", shape)),)
     except TypeError:
         if not hasattr(shape, "__iter__"):
             raise TypeError(
                 f"expected a sequence of integers or a single integer, got {shape!r}: pass a shape such as (4, 3)"
             ) from None
-        lengths = tuple([operator.index(n) for n in shape])
+        lengths = tuple([operator.index(n) for n in cast("Sequence[int]", shape)])
     if any(n < 0 for n in lengths):
         raise ValueError(f"negative dimensions are not allowed: got shape {lengths}; every length is at least 0")
     return lengths
@@ -85,7 +85,7 @@ def _make_all(device: Device, parts: Sequence[tuple[Region, Any]], make: Maker) 
 
 
 def placement(
-    shape: tuple[int, ...], dtype: DTypeLike, layout: LayoutLike, device: DeviceLike
+    shape: tuple[int, ...], dtype: np.dtype[Any], layout: LayoutLike, device: DeviceLike
 ) -> tuple[Context, Layout]:
     """The current context, and the layout that the arguments of a creation function mean there."""
     context = current()

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from distarray.algorithms.folds import run_tasks
 from distarray.algorithms.local import aligned, counted, everywhere, told
-from distarray.array.aliases import ArrayLike
+from distarray.array.aliases import ArrayLike, Arrays
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
@@ -304,7 +304,7 @@ def histogram(
 
 @implements(np.histogramdd)
 def histogramdd(
-    sample: ArrayLike,
+    sample: Arrays,
     bins: ArrayLike = 10,
     range: ArrayLike | None = None,
     density: bool | None = None,
@@ -358,16 +358,16 @@ def histogramdd(
         if columns and not columns[0].ndim:
             columns = [ravel(asarray(sample))]
     dimensions = len(columns)
+    each: Any = bins
     try:
-        if len(bins) != dimensions:
+        if len(each) != dimensions:
             raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     except TypeError:
-        bins = [bins] * dimensions
-    if range is None:
-        range = (None,) * dimensions
-    elif len(range) != dimensions:
+        each = [bins] * dimensions
+    ranges: Any = (None,) * dimensions if range is None else range
+    if len(ranges) != dimensions:
         raise ValueError("range argument must have one entry per dimension")
-    edges = [_grid_edges(i, *given) for i, given in enumerate(zip(columns, bins, range, strict=True))]
+    edges = [_grid_edges(i, *given) for i, given in enumerate(zip(columns, each, ranges, strict=True))]
     first = columns[0]
     context = first._context
     with context.lock:
@@ -453,10 +453,10 @@ def histogram2d(
     ...     da.histogram2d(da.asarray([0, 1, 1]), [0, 1, 1], bins=2)[0].tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    if len(x) != len(y):
+    if len(cast("Sized", x)) != len(cast("Sized", y)):
         raise ValueError("x and y must have the same length.")
     try:
-        count = len(bins)
+        count = len(cast("Sized", bins))
     except TypeError:
         count = 1
     if count not in (1, 2):

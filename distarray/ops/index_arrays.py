@@ -20,6 +20,11 @@ from distarray.ops.searching import nonzero
 __all__ = ["ix_", "ravel_multi_index", "unravel_index"]
 
 
+def _lengths(shape: ShapeLike) -> tuple[int, ...]:
+    given: Any = shape
+    return (operator.index(given),) if np.ndim(given) == 0 else tuple(operator.index(n) for n in given)
+
+
 @implements(np.ix_)
 def ix_(*args: Any) -> tuple[DistributedArray, ...]:
     """Indices of one axis each, shaped so that together they index an open mesh.
@@ -106,7 +111,7 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike, order: str = "C") -> tup
             "indices must be integral: the provided empty sequence was inferred as float. Wrap it with np.array(…, int)"
         )
     x = asarray(indices)
-    lengths = (operator.index(shape),) if np.ndim(shape) == 0 else tuple(operator.index(n) for n in shape)
+    lengths = _lengths(shape)
     if x.dtype.kind not in "iu":
         raise TypeError("only int indices permitted")
     if order not in ("C", "F"):
@@ -166,7 +171,7 @@ def ravel_multi_index(
     [1, 5]
     """
     parts = list(multi_index)
-    lengths = (operator.index(dims),) if np.ndim(dims) == 0 else tuple(operator.index(n) for n in dims)
+    lengths = _lengths(dims)
     modes = (mode,) * len(lengths) if isinstance(mode, str) else tuple(mode)
     if len(parts) != len(lengths):
         raise ValueError(f"parameter multi_index must be a sequence of length {len(lengths)}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
@@ -442,9 +442,9 @@ def tile(A: ArrayLike, reps: ShapeLike) -> DistributedArray:
     [[0, 1, 0, 1], [0, 1, 0, 1]]
     """
     try:
-        counts = tuple([operator.index(n) for n in reps])
+        counts = tuple([operator.index(n) for n in cast("Sequence[int]", reps)])
     except TypeError:
-        counts = (operator.index(reps),)
+        counts = (operator.index(cast("int", reps)),)
     x = asarray(A)
     if any(n < 0 for n in counts):
         raise ValueError(f"negative dimensions are not allowed: got reps {counts}")

@@ -15,7 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.local import aligned, at, mapped, whole_along
 from distarray.algorithms.masks import assign_where, mask_count, mask_write, place_like
-from distarray.array.aliases import ArrayLike, Writable
+from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.shapes import fits
@@ -50,7 +50,7 @@ def _on_host_arrays(write: Callable[..., None]) -> Callable[..., None]:
 
 @_on_host_arrays
 @implements(np.put)
-def put(a: Writable, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
+def put(a: AnyArray, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
     """Write values to positions in C order, in place.
 
     Values are repeated where there are fewer, and of values for one position the last stays.
@@ -136,7 +136,7 @@ def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
 
 @_on_host_arrays
 @implements(np.place)
-def place(arr: Writable, mask: ArrayLike, vals: ArrayLike) -> None:
+def place(arr: AnyArray, mask: ArrayLike, vals: ArrayLike) -> None:
     """Write the first values to the elements where a mask holds, in C order, repeating them where there are fewer.
 
     Parameters
@@ -186,7 +186,7 @@ def place(arr: Writable, mask: ArrayLike, vals: ArrayLike) -> None:
 
 @_on_host_arrays
 @implements(np.putmask)
-def putmask(a: Writable, mask: ArrayLike, values: ArrayLike) -> None:
+def putmask(a: AnyArray, mask: ArrayLike, values: ArrayLike) -> None:
     """Write ``values.flat[n]`` to ``a.flat[n]`` where the mask holds there, repeating values where there are fewer.
 
     Parameters
@@ -236,7 +236,7 @@ def putmask(a: Writable, mask: ArrayLike, values: ArrayLike) -> None:
 
 @_on_host_arrays
 @implements(np.put_along_axis)
-def put_along_axis(arr: Writable, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
+def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
     """Write values along an axis at indices that differ from one 1-d slice to the next, in place.
 
     Parameters

@@ -49,7 +49,7 @@ def recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> Distributed
     return result
 
 
-def into(value: DistributedArray, out: Out, casting: str = "same_kind") -> Any:
+def into(value: DistributedArray, out: Out | tuple[Out, ...], casting: str = "same_kind") -> Any:
     """`value`, written into `out` where there is one."""
     if out is None:
         return value

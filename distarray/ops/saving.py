@@ -85,7 +85,7 @@ def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:
         for piece in _pieces(x):
             file.write(piece.data)
         return
-    path = os.fspath(file)
+    path = os.fspath(cast("str", file))
     _write(x, path if path.endswith(".npy") else path + ".npy", header, "save")
 
 
@@ -116,7 +116,7 @@ def tofile(a: ArrayLike, fid: File, sep: str = "", format: str = "%s") -> None:
             for piece in _pieces(x):
                 fid.write(piece.data)
         else:
-            _write(x, os.fspath(fid), b"", "tofile")
+            _write(x, os.fspath(cast("str", fid)), b"", "tofile")
         return
     texts = (sep.join(format % value for value in piece.reshape(-1).tolist()) for piece in _pieces(x))
     _write_text(x, fid, _between(texts, sep), "tofile")
@@ -344,7 +344,7 @@ def _write_text(
             if out is not None:
                 out.close()
 
-    _aside(x._context, os.fspath(file), operation, write)
+    _aside(x._context, os.fspath(cast("str", file)), operation, write)
 
 
 def _archive(file: Any, args: tuple[Any, ...], kwds: dict[str, Any], method: int, operation: str) -> None:
@@ -377,7 +377,7 @@ def _archive(file: Any, args: tuple[Any, ...], kwds: dict[str, Any], method: int
     if hasattr(file, "write"):
         fill(file)
         return
-    path = os.fspath(file)
+    path = os.fspath(cast("str", file))
     path = path if path.endswith(".npz") else path + ".npz"
     _aside(context, path, operation, lambda other: fill(other if context.process == 0 else None))
 
@@ -464,7 +464,7 @@ def load(
     """
     if hasattr(file, "read"):
         return asarray(np.load(file, allow_pickle=False), layout=layout, device=device)
-    path = os.fspath(file)
+    path = os.fspath(cast("str", file))
     with open(path, "rb") as opened:
         start = opened.read(4)
     if start[:2] == b"PK":
@@ -519,7 +519,9 @@ def fromfile(
         return asarray(np.fromfile(file, dtype, count, sep, offset=offset), layout=layout, device=device)
     kind = check_dtype(dtype)
     size = max(0, os.path.getsize(file) - offset) // kind.itemsize
-    return _read(os.fspath(file), offset, kind, (size if count < 0 else min(count, size),), "C", layout, device)
+    return _read(
+        os.fspath(cast("str", file)), offset, kind, (size if count < 0 else min(count, size),), "C", layout, device
+    )
 
 
 def _mapped(path: str, offset: int, layout: Any, device: Any) -> DistributedArray:

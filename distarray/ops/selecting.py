@@ -180,10 +180,11 @@ def piecewise(x: ArrayLike, condlist: Arrays, funclist: Sequence[Any], *args: An
     """
     a = asarray(x)
     context = a._context
-    lone = isinstance(condlist, (DistributedArray, np.ndarray)) and condlist.ndim == a.ndim
-    if np.isscalar(condlist) or lone or (not isinstance(condlist[0], (list, np.ndarray, DistributedArray)) and a.ndim):
-        condlist = [condlist]
-    conditions = [as_array(context, c).astype(bool) for c in condlist]
+    given: Any = condlist
+    lone = isinstance(given, (DistributedArray, np.ndarray)) and given.ndim == a.ndim
+    if np.isscalar(given) or lone or (not isinstance(given[0], (list, np.ndarray, DistributedArray)) and a.ndim):
+        given = [given]
+    conditions = [as_array(context, c).astype(bool) for c in given]
     n = len(conditions)
     if n == len(funclist) - 1:
         some = conditions[0]

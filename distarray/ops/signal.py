@@ -464,7 +464,8 @@ def interp(
     [5.0, 20.0]
     """
     _, (places,) = _distributed(x) if isinstance(x, DistributedArray) else (None, [asarray(x)])
-    xp, fp, left, right = (host_values(a) if isinstance(a, DistributedArray) else a for a in (xp, fp, left, right))
+    given: tuple[Any, ...] = (xp, fp, left, right)
+    xp, fp, left, right = (host_values(a) if isinstance(a, DistributedArray) else a for a in given)
     model = np.interp(np.zeros(1 if places.size else 0, places.dtype), xp, fp, left, right, period)
     if period is not None:  # points are sorted and continued by one on each side here, once, and not for each chunk
         period = abs(period)

@@ -218,7 +218,7 @@ def lexsort(keys: Arrays, axis: int = -1) -> DistributedArray:
     if not count:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
     known = [key for key in keys if isinstance(key, DistributedArray)]
-    context = same_context(known) if known else asarray(keys[0])._context
+    context = same_context(known) if known else asarray(next(iter(keys)))._context
     arrays = [as_array(context, key) for key in keys]
     if len({key.shape for key in arrays}) > 1:
         raise ValueError(f"all keys need to be the same shape: got {[key.shape for key in arrays]}")

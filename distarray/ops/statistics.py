@@ -23,7 +23,7 @@ from distarray.ops.manipulation import atleast_2d, broadcast_to, squeeze
 __all__ = ["average", "corrcoef", "cov"]
 
 
-def fitting_weights(weights: ArrayLike, a: DistributedArray, axis: Axis) -> DistributedArray:
+def fitting_weights(weights: ArrayLike, a: DistributedArray, axis: tuple[int, ...] | None) -> DistributedArray:
     """Weights in a shape that broadcasts to the array's."""
     w = asarray(weights)
     if w.shape == a.shape:

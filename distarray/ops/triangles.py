@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, Writable
+from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
@@ -99,7 +99,7 @@ def diagflat(v: ArrayLike, k: int = 0) -> DistributedArray:
 
 
 @implements(np.fill_diagonal)
-def fill_diagonal(a: Writable, val: ArrayLike, wrap: bool = False) -> None:
+def fill_diagonal(a: AnyArray, val: ArrayLike, wrap: bool = False) -> None:
     """Write to the main diagonal of an array, in place.
 
     Parameters
@@ -178,7 +178,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[DistributedArray, ...]:
 
 
 @implements(np.diag_indices_from)
-def diag_indices_from(arr: ArrayLike) -> tuple[DistributedArray, ...]:
+def diag_indices_from(arr: AnyArray) -> tuple[DistributedArray, ...]:
     """The indices of an array's main diagonal.
 
     Parameters
@@ -269,7 +269,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[DistributedA
 
 @implements(np.tril_indices_from)
 @described_as(tril_indices)
-def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[DistributedArray, ...]:
+def tril_indices_from(arr: AnyArray, k: int = 0) -> tuple[DistributedArray, ...]:
     """The indices of a matrix's lower triangle.
 
     Parameters
@@ -300,7 +300,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[DistributedArray, ...
 
 @implements(np.triu_indices_from)
 @described_as(tril_indices_from)
-def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[DistributedArray, ...]:
+def triu_indices_from(arr: AnyArray, k: int = 0) -> tuple[DistributedArray, ...]:
     """The indices of a matrix's upper triangle.
 
     Notes

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array.agreement import gathered
-from distarray.array.aliases import ArrayLike, DeviceLike, LayoutLike, Out, ShapeLike, Writable
+from distarray.array.aliases import AnyArray, ArrayLike, DeviceLike, LayoutLike, Out, ShapeLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
@@ -324,7 +324,7 @@ class Generator:
             raise np.exceptions.AxisError(axis, 0, "x must be an integer or at least 1-dimensional")
         return cast("DistributedArray", take(array, self._order((array.shape[axis],)), axis))
 
-    def shuffle(self, x: Writable, axis: int = 0) -> None:
+    def shuffle(self, x: AnyArray, axis: int = 0) -> None:
         """Bring the slices of an array along an axis into random order, in place; the slices stay whole.
 
         Parameters
