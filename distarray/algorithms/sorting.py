@@ -282,7 +282,7 @@ def _sort_line(
 
     def prepare(device: Device, arrays: Sequence[Any], start: int, held: list[Chunk | None]) -> None:
         with device.active():
-            if plain:  # cut first, and sort once, afterwards
+            if plain:  # plain values are cut first, and sorted once, where they arrive
                 chunk = device.empty(arrays[0].shape, first.dtype, name)
                 device.copy(chunk.array, arrays[0], device)
                 held.append(chunk)
@@ -331,7 +331,13 @@ def _heads_only(count: int) -> Any:
 
 
 def _finished(
-    context: Context, exchange: Exchange, heads: int, positions: bool, dtype: Any, name: str, kth: Sequence[int]
+    context: Context,
+    exchange: Exchange,
+    heads: int,
+    positions: bool,
+    dtype: np.dtype[Any],
+    name: str,
+    kth: Sequence[int],
 ) -> Sorted:
     """Every target sorts what it received."""
     plain = not positions and dtype.kind in "biuf"

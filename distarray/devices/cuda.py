@@ -70,7 +70,7 @@ def rows_of(
     return width, height, to, frm
 
 
-class _Activation:
+class Activation:
     """The block in which a GPU and a stream are current; puts back what was."""
 
     __slots__ = ("_device", "_stream")
@@ -126,7 +126,7 @@ class CudaRuntime:
         stream = self.streams[ordinal]
         if self.api.getDevice() == ordinal and self.cupy.cuda.get_current_stream().ptr == stream.ptr:
             return _ALWAYS_ACTIVE
-        return _Activation(self.cupy.cuda.Device(ordinal), stream)
+        return Activation(self.cupy.cuda.Device(ordinal), stream)
 
     def event(self, ordinal: int) -> Any:
         """An event of a GPU, which must be current."""

@@ -78,7 +78,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
 
 
 @implements(np.linalg.norm)
-def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Any:
+def norm(x: ArrayLike, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Any:
     """Norm of a vector or matrix, or of many, as ``numpy.linalg.norm``.
 
     Parameters
@@ -137,7 +137,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
 
 @implements(np.linalg.vector_norm)
 @described_as(norm)
-def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float | str | None = 2) -> Any:
     """Norms of vectors, as ``numpy.linalg.vector_norm``: over all axes, one, or a tuple of them taken as one.
 
     Parameters
@@ -172,7 +172,7 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
 
 @implements(np.linalg.matrix_norm)
 @described_as(norm)
-def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Any:
     """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``.
 
     Parameters

@@ -207,7 +207,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Any:
 
 @implements(np.polyint)
 @described_as(polyder)
-def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     """A polynomial's `m`-th integral.
 
     Parameters
@@ -230,7 +230,7 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
 
 
 @implements(np.poly)
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: ArrayLike) -> Any:
     """The polynomial with given roots, or the characteristic one of a matrix.
 
     Parameters
@@ -296,8 +296,8 @@ def polyfit(
     deg: int,
     rcond: float | None = None,
     full: bool = False,
-    w: Any = None,
-    cov: Any = False,
+    w: ArrayLike | None = None,
+    cov: bool | str = False,
 ) -> Any:
     """The polynomial of a degree that fits points best, by least squares.
 

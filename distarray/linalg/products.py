@@ -16,7 +16,7 @@ import numpy as np
 
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, product_dtype, view
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
@@ -35,14 +35,14 @@ def matmul(
     x1: ArrayLike,
     x2: ArrayLike,
     /,
-    out: Any = None,
+    out: Out = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
     dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
-    axes: Any = None,
+    axes: Sequence[int | tuple[int, ...]] | None = None,
     axis: Axis = None,
     keepdims: bool | None = None,
 ) -> Any:
@@ -117,14 +117,14 @@ def vecdot(
     x1: ArrayLike,
     x2: ArrayLike,
     /,
-    out: Any = None,
+    out: Out = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
     dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
-    axes: Any = None,
+    axes: Sequence[int | tuple[int, ...]] | None = None,
     axis: int | None = None,
     keepdims: bool | None = None,
 ) -> Any:
@@ -169,14 +169,14 @@ def matvec(
     x1: ArrayLike,
     x2: ArrayLike,
     /,
-    out: Any = None,
+    out: Out = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
     dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
-    axes: Any = None,
+    axes: Sequence[int | tuple[int, ...]] | None = None,
     axis: Axis = None,
     keepdims: bool | None = None,
 ) -> Any:
@@ -202,14 +202,14 @@ def vecmat(
     x1: ArrayLike,
     x2: ArrayLike,
     /,
-    out: Any = None,
+    out: Out = None,
     *,
     casting: str = "same_kind",
     order: str = "K",
     dtype: DTypeLike = None,
     subok: bool = True,
     signature: Any = None,
-    axes: Any = None,
+    axes: Sequence[int | tuple[int, ...]] | None = None,
     axis: Axis = None,
     keepdims: bool | None = None,
 ) -> Any:
@@ -382,7 +382,7 @@ def _check_out(
 
 
 @implements(np.dot)
-def dot(a: ArrayLike, b: ArrayLike, out: Any = None) -> Any:
+def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Any:
     """Dot product, as ``numpy.dot``: over the last axis of `a` and the last but one (or only) of `b`.
 
     Parameters
@@ -551,7 +551,7 @@ def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
 
 
 @implements(np.outer)
-def outer(a: ArrayLike, b: ArrayLike, out: Any = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Any:
     """Outer product of two flattened arrays, as ``numpy.outer``.
 
     Parameters
@@ -584,7 +584,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Any = None) -> Any:
 
 
 @implements(np.tensordot)
-def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[Sequence[int]] = 2) -> Any:
     """Sum of products over pairs of axes, as ``numpy.tensordot``.
 
     Parameters

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -110,7 +111,7 @@ def _broadcast(x: DistributedArray, shape: tuple[int, ...]) -> Any:
 
 
 def _solve(device: Any, a: Any, b: Any) -> Any:
-    if device.kind != "host" and not b.size:  # CuPy divides by the stride; singular matrices are still refused
+    if device.kind != "host" and not b.size:  # CuPy divides by a stride of 0; NumPy refuses singular matrices here, too
         if a.size:
             _inv(device, a)
         return device.lib.empty(b.shape, np.result_type(a.dtype, b.dtype))
@@ -264,7 +265,7 @@ def _det(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.lstsq)
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None) -> tuple[Any, Any, int, Any]:
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, Any, int, Any]:
     """Least-squares solution of ``a @ x = b`` of least norm, as ``numpy.linalg.lstsq``.
 
     Parameters
@@ -340,7 +341,9 @@ _NOT_SET: Any = np._NoValue
 
 
 @implements(np.linalg.pinv)
-def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT_SET) -> Any:
+def pinv(
+    a: ArrayLike, rcond: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = _NOT_SET
+) -> Any:
     """Pseudo-inverse of matrices, as ``numpy.linalg.pinv``.
 
     Parameters
@@ -390,7 +393,9 @@ def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
 
 
 @implements(np.linalg.matrix_rank)
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+def matrix_rank(
+    A: ArrayLike, tol: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None
+) -> Any:
     """Rank of matrices by their singular values, as ``numpy.linalg.matrix_rank``.
 
     Parameters
@@ -437,7 +442,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 @implements(np.linalg.matrix_power)
-def matrix_power(a: ArrayLike, n: Any) -> Any:
+def matrix_power(a: ArrayLike, n: int | None) -> Any:
     """Square matrices to an integer power, as ``numpy.linalg.matrix_power``, by repeated squaring.
 
     Parameters
@@ -494,7 +499,7 @@ def matrix_power(a: ArrayLike, n: Any) -> Any:
 
 
 @implements(np.linalg.cond)
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: ArrayLike, p: float | str | None = None) -> Any:
     """Condition number of matrices, as ``numpy.linalg.cond``.
 
     Parameters
@@ -594,7 +599,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
 
 
 @implements(np.linalg.tensorsolve)
-def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
     """Solve ``tensordot(a, x, x.ndim) = b``, as ``numpy.linalg.tensorsolve``.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import DTypeLike, LayoutLike, ShapeLike
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
@@ -34,11 +34,11 @@ def eye(
     N: int,
     M: int | None = None,
     k: int = 0,
-    dtype: Any = float,
+    dtype: DTypeLike = float,
     order: str = "C",
     *,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """A matrix of N × M with ones on the `k`-th diagonal and zeros elsewhere.
 
@@ -74,7 +74,9 @@ def eye(
 
 @implements(np.identity)
 @described_as(eye)
-def identity(n: int, dtype: DTypeLike = None, *, layout: LayoutLike = None, device: Any = None) -> DistributedArray:
+def identity(
+    n: int, dtype: DTypeLike = None, *, layout: LayoutLike = None, device: DeviceLike = None
+) -> DistributedArray:
     """The n × n identity matrix.
 
     Parameters
@@ -103,7 +105,13 @@ def _below(lib: Any, region: Region, k: int) -> Any:
 @implements(np.tri)
 @described_as(eye)
 def tri(
-    N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, layout: LayoutLike = None, device: Any = None
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: DTypeLike = float,
+    *,
+    layout: LayoutLike = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """A matrix of N × M with ones at and below the `k`-th diagonal and zeros elsewhere.
 
@@ -128,7 +136,7 @@ def tri(
 
 
 @implements(np.tril)
-def tril(m: Any, k: int = 0) -> DistributedArray:
+def tril(m: ArrayLike, k: int = 0) -> DistributedArray:
     """The array with the elements above the `k`-th diagonal of its last two axes set to zero, in its layout.
 
     Parameters
@@ -164,7 +172,7 @@ def tril(m: Any, k: int = 0) -> DistributedArray:
 
 @implements(np.triu)
 @described_as(tril)
-def triu(m: Any, k: int = 0) -> DistributedArray:
+def triu(m: ArrayLike, k: int = 0) -> DistributedArray:
     """The array with the elements below the `k`-th diagonal of its last two axes set to zero, in its layout.
 
     Examples
@@ -201,9 +209,9 @@ def fromfunction(
     function: Callable[..., Any],
     shape: ShapeLike,
     *,
-    dtype: Any = float,
+    dtype: DTypeLike = float,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
     **kwargs: Any,
 ) -> DistributedArray:
     """An array from a function of the coordinates, called for each region, after a first call that finds the dtype.
@@ -363,7 +371,7 @@ def array(
     dtype: DTypeLike = None,
     *,
     copy: bool | None = True,
-    order: Any = None,
+    order: str | None = None,
     subok: bool = False,
     ndmin: int = 0,
 ) -> DistributedArray:

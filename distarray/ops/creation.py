@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, DTypeLike, LayoutLike, ShapeLike
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype, filler
 from distarray.array.functions import implements
@@ -66,7 +66,7 @@ def _uninitialised(context: Context, target: Layout, dtype: Any) -> DistributedA
 
 @implements(np.empty)
 def empty(
-    shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: Any = None
+    shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: DeviceLike = None
 ) -> DistributedArray:
     """An array of uninitialised memory; elements that several chunks hold are zero.
 
@@ -104,7 +104,7 @@ def empty(
 @implements(np.zeros)
 @described_as(empty)
 def zeros(
-    shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: Any = None
+    shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: DeviceLike = None
 ) -> DistributedArray:
     """An array of zeros.
 
@@ -126,7 +126,7 @@ def zeros(
 @implements(np.ones)
 @described_as(empty)
 def ones(
-    shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: Any = None
+    shape: ShapeLike, dtype: DTypeLike = None, order: str = "C", *, layout: LayoutLike = None, device: DeviceLike = None
 ) -> DistributedArray:
     """An array of ones.
 
@@ -149,12 +149,12 @@ def ones(
 @described_as(empty)
 def full(
     shape: ShapeLike,
-    fill_value: Any,
+    fill_value: ArrayLike,
     dtype: DTypeLike = None,
     order: str = "C",
     *,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """An array of one value, or of an array's values broadcast to the shape.
 
@@ -234,10 +234,10 @@ def empty_like(
     dtype: DTypeLike = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     *,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """An array of uninitialised memory with the shape, dtype and layout of `a`, each unless it is given.
 
@@ -283,10 +283,10 @@ def zeros_like(
     dtype: DTypeLike = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     *,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """An array of zeros with the shape, dtype and layout of `a`, each unless it is given.
 
@@ -308,10 +308,10 @@ def ones_like(
     dtype: DTypeLike = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     *,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """An array of ones with the shape, dtype and layout of `a`, each unless it is given.
 
@@ -330,14 +330,14 @@ def ones_like(
 @described_as(empty_like)
 def full_like(
     a: ArrayLike,
-    fill_value: Any,
+    fill_value: ArrayLike,
     dtype: DTypeLike = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     *,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """An array of one value with the shape, dtype and layout of `a`, each unless it is given.
 
@@ -380,13 +380,13 @@ def _bound(value: Any) -> Any:
 @implements(np.arange)
 @described_as(empty)
 def arange(
-    start: Any = None,
-    stop: Any = None,
-    step: Any = None,
+    start: ArrayLike | None = None,
+    stop: ArrayLike | None = None,
+    step: ArrayLike | None = None,
     dtype: DTypeLike = None,
     *,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """Evenly spaced values in the half-open interval [start, stop), to the bit as NumPy computes them.
 
@@ -448,7 +448,9 @@ def arange(
 def _times(start: Any, stop: Any, step: Any, dtype: Any, layout: Any, device: Any) -> DistributedArray:
     """``arange`` of dates or of time spans, by the integers that they are in the unit that NumPy gives the result."""
     numpy_arange: Any = np.arange
-    given = numpy_arange(start, start, step, dtype)  # NumPy's errors and dtype, of as good as nothing
+    given = numpy_arange(
+        start, start, step, dtype
+    )  # a call without elements raises NumPy's errors, and tells the dtype
     first = np.array([start], given.dtype.type if given.dtype.kind == "M" else None)
     last = (
         np.array([stop])
@@ -516,8 +518,8 @@ def _arithmetic(firsts: Any, device: Device, region: Region, out: Any) -> None:
 @implements(np.linspace)
 @described_as(empty)
 def linspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
@@ -525,7 +527,7 @@ def linspace(
     axis: int = 0,
     *,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> Any:
     """`num` evenly spaced values from `start` to `stop`, to the bit as NumPy computes them.
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from distarray.algorithms.folds import run_tasks
 from distarray.algorithms.local import aligned, counted, everywhere, told
+from distarray.array.aliases import ArrayLike, Arrays
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
@@ -181,7 +182,9 @@ def _sample(a: Any, *others: Any) -> DistributedArray:
 
 
 @implements(np.histogram_bin_edges)
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> DistributedArray:
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike = 10, range: ArrayLike | None = None, weights: ArrayLike | None = None
+) -> DistributedArray:
     """The edges that :func:`histogram` would use.
 
     Parameters
@@ -231,7 +234,11 @@ def _check_weights(x: DistributedArray, a: Any, weights: Any) -> DistributedArra
 
 @implements(np.histogram)
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[DistributedArray, DistributedArray]:
     """How many elements lie in each of a row of bins.
 
@@ -297,7 +304,11 @@ def histogram(
 
 @implements(np.histogramdd)
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+    sample: Arrays,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[DistributedArray, tuple[DistributedArray, ...]]:
     """How many points of D coordinates lie in each of a grid of bins.
 
@@ -347,16 +358,16 @@ def histogramdd(
         if columns and not columns[0].ndim:
             columns = [ravel(asarray(sample))]
     dimensions = len(columns)
+    each: Any = bins
     try:
-        if len(bins) != dimensions:
+        if len(each) != dimensions:
             raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     except TypeError:
-        bins = [bins] * dimensions
-    if range is None:
-        range = (None,) * dimensions
-    elif len(range) != dimensions:
+        each = [bins] * dimensions
+    ranges: Any = (None,) * dimensions if range is None else range
+    if len(ranges) != dimensions:
         raise ValueError("range argument must have one entry per dimension")
-    edges = [_grid_edges(i, *given) for i, given in enumerate(zip(columns, bins, range, strict=True))]
+    edges = [_grid_edges(i, *given) for i, given in enumerate(zip(columns, each, ranges, strict=True))]
     first = columns[0]
     context = first._context
     with context.lock:
@@ -408,7 +419,12 @@ def _grid_edges(i: int, column: DistributedArray, bins: Any, range: Any) -> Any:
 @implements(np.histogram2d)
 @described_as(histogramdd)
 def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[DistributedArray, DistributedArray, DistributedArray]:
     """How many points (x, y) lie in each of a grid of bins.
 
@@ -437,10 +453,10 @@ def histogram2d(
     ...     da.histogram2d(da.asarray([0, 1, 1]), [0, 1, 1], bins=2)[0].tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    if len(x) != len(y):
+    if len(cast("Sized", x)) != len(cast("Sized", y)):
         raise ValueError("x and y must have the same length.")
     try:
-        count = len(bins)
+        count = len(cast("Sized", bins))
     except TypeError:
         count = 1
     if count not in (1, 2):
@@ -453,7 +469,7 @@ def histogram2d(
 
 
 @implements(np.bincount)
-def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> DistributedArray:
+def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int = 0) -> DistributedArray:
     """How often each of the integers 0, 1, 2, … stands in an array.
 
     Parameters
@@ -542,7 +558,7 @@ def _counted_integers(
 
 
 @implements(np.digitize)
-def digitize(x: Any, bins: Any, right: bool = False) -> DistributedArray:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> DistributedArray:
     """The number of the bin that each element belongs to.
 
     Parameters

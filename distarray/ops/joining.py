@@ -6,12 +6,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.aliases import ArrayLike, Arrays, Axis, DTypeLike, Out, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
@@ -39,7 +39,7 @@ __all__ = [
 ]  # fmt: skip
 
 Piece = tuple[tuple[slice, ...], DistributedArray]
-"""Where in the result, and what."""
+"""A part of the result, and the array that fills it."""
 
 
 # --- assembling -------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _common(arrays: Sequence[Any]) -> tuple[Context, list[DistributedArray], Any
 
 @implements(np.concatenate)
 def concatenate(
-    arrays: Any, axis: int | None = 0, out: Any = None, dtype: DTypeLike = None, casting: str | None = None
+    arrays: Arrays, axis: int | None = 0, out: Out = None, dtype: DTypeLike = None, casting: str | None = None
 ) -> Any:
     """Arrays joined along an existing axis.
 
@@ -213,14 +213,16 @@ def concatenate(
 
 
 @described_as(concatenate)
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
+def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Any:
     """The standard's name of :func:`concatenate`."""
     return concatenate(arrays, axis)
 
 
 @implements(np.stack)
 @described_as(concatenate)
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: DTypeLike = None, casting: str | None = None) -> Any:
+def stack(
+    arrays: Arrays, axis: int = 0, out: Out = None, *, dtype: DTypeLike = None, casting: str | None = None
+) -> Any:
     """Arrays of one shape joined along a new axis.
 
     Parameters
@@ -254,7 +256,7 @@ def _listed(found: Any) -> list[DistributedArray]:
 
 @implements(np.vstack)
 @described_as(concatenate)
-def vstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
+def vstack(tup: Arrays, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the first axis, those with one axis as rows.
 
     Parameters
@@ -274,7 +276,7 @@ def vstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> 
 
 @implements(np.hstack)
 @described_as(concatenate)
-def hstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
+def hstack(tup: Arrays, *, dtype: DTypeLike = None, casting: str = "same_kind") -> Any:
     """Arrays joined along the second axis, those with one axis along it.
 
     Parameters
@@ -295,7 +297,7 @@ def hstack(tup: Any, *, dtype: DTypeLike = None, casting: str = "same_kind") -> 
 
 @implements(np.dstack)
 @described_as(concatenate)
-def dstack(tup: Any) -> Any:
+def dstack(tup: Arrays) -> Any:
     """Arrays joined along the third axis, which those with fewer axes get.
 
     Parameters
@@ -315,7 +317,7 @@ def dstack(tup: Any) -> Any:
 
 @implements(np.column_stack)
 @described_as(concatenate)
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Arrays) -> Any:
     """Arrays joined along the second axis, those with one axis as columns.
 
     Parameters
@@ -384,7 +386,7 @@ def block(arrays: Any) -> DistributedArray:
 
 @implements(np.append)
 @described_as(concatenate)
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
     """An array's elements with others behind them, both flattened without an `axis`.
 
     Parameters
@@ -409,7 +411,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 
 
 @implements(np.tile)
-def tile(A: Any, reps: Any) -> DistributedArray:
+def tile(A: ArrayLike, reps: ShapeLike) -> DistributedArray:
     """The array repeated along each axis.
 
     Parameters
@@ -440,9 +442,9 @@ def tile(A: Any, reps: Any) -> DistributedArray:
     [[0, 1, 0, 1], [0, 1, 0, 1]]
     """
     try:
-        counts = tuple([operator.index(n) for n in reps])
+        counts = tuple([operator.index(n) for n in cast("Sequence[int]", reps)])
     except TypeError:
-        counts = (operator.index(reps),)
+        counts = (operator.index(cast("int", reps)),)
     x = asarray(A)
     if any(n < 0 for n in counts):
         raise ValueError(f"negative dimensions are not allowed: got reps {counts}")
@@ -467,7 +469,7 @@ def _tiled(x: DistributedArray, n: int, axis: int) -> DistributedArray:
 
 
 @implements(np.repeat)
-def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> DistributedArray:
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> DistributedArray:
     """Each element repeated along an axis, or of the flattened array.
 
     Parameters
@@ -554,7 +556,7 @@ def _counts(repeats: Any, n: int) -> list[int]:
 
 
 @implements(np.roll)
-def roll(a: ArrayLike, shift: Any, axis: Axis = None) -> DistributedArray:
+def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axis = None) -> DistributedArray:
     """Elements shifted along axes, or through the flattened array; those that leave come in at the other end.
 
     Parameters

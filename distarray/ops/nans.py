@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
@@ -27,12 +28,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def holds_nan(dtype: Any) -> bool:
+def holds_nan(dtype: np.dtype[Any]) -> bool:
     """Whether elements of a dtype can be NaN."""
     return dtype.kind in "fc" or dtype.name == "bfloat16"
 
 
-def can_miss(dtype: Any) -> bool:
+def can_miss(dtype: np.dtype[Any]) -> bool:
     """Whether elements of a dtype can be NaN or NaT, both of which sort last."""
     return dtype.kind in "mM" or holds_nan(dtype)
 
@@ -45,13 +46,13 @@ def without_nan(x: DistributedArray, value: Any) -> DistributedArray:
 @implements(np.nansum)
 @described_as(reductions.sum)
 def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = NOTHING,
-    initial: Any = NOTHING,
-    where: Any = NOTHING,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Out = None,
+    keepdims: bool = NOTHING,
+    initial: ArrayLike | None = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Sum of the elements that are not NaN along axes; 0 where there is none.
 
@@ -75,13 +76,13 @@ def nansum(
 @implements(np.nanprod)
 @described_as(reductions.prod)
 def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = NOTHING,
-    initial: Any = NOTHING,
-    where: Any = NOTHING,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Out = None,
+    keepdims: bool = NOTHING,
+    initial: ArrayLike | None = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Product of the elements that are not NaN along axes; 1 where there is none.
 
@@ -114,7 +115,7 @@ def _extreme(function: Any, end: Any, a: Any, axis: Any, out: Any, keepdims: Any
     blank = begun and bool(np.isnan(initial))
     if blank:  # an initial NaN is left out too
         initial = bound
-    elif out is None:  # where nothing is NaN, the ordinary extreme tells, in one pass without an array of its own
+    elif out is None:  # the ordinary extreme is NaN where any element is, and costs one pass and no copy
         result = function(x, axis, None, keepdims, initial, where)
         if not bool(reductions.any(np.isnan(result))):
             return result
@@ -139,7 +140,12 @@ _where = where
 @implements(np.nanmin)
 @described_as(reductions.min)
 def nanmin(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    keepdims: bool = NOTHING,
+    initial: ArrayLike | None = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Smallest element that is not NaN along axes.
 
@@ -170,7 +176,12 @@ def nanmin(
 @implements(np.nanmax)
 @described_as(nanmin)
 def nanmax(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    keepdims: bool = NOTHING,
+    initial: ArrayLike | None = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Largest element that is not NaN along axes.
 
@@ -199,7 +210,7 @@ def _best(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: An
 
 @implements(np.nanargmin)
 @described_as(argmin)
-def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+def nanargmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NOTHING) -> Any:
     """Position of the smallest element that is not NaN.
 
     Raises
@@ -223,7 +234,7 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTH
 
 @implements(np.nanargmax)
 @described_as(argmax)
-def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+def nanargmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NOTHING) -> Any:
     """Position of the largest element that is not NaN.
 
     Raises
@@ -247,7 +258,7 @@ def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTH
 
 @implements(np.nancumsum)
 @described_as(cumsum)
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumsum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Out = None) -> Any:
     """Running sums along an axis, with NaN as 0.
 
     Notes
@@ -267,7 +278,7 @@ def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> A
 
 @implements(np.nancumprod)
 @described_as(cumprod)
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Out = None) -> Any:
     """Running products along an axis, with NaN as 1.
 
     Notes
@@ -302,7 +313,13 @@ def _over(total: Any, count: Any) -> Any:
 @implements(np.nanmean)
 @described_as(reductions.mean)
 def nanmean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Out = None,
+    keepdims: bool = NOTHING,
+    *,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Mean of the elements that are not NaN along axes.
 
@@ -379,16 +396,16 @@ def _nanvar(
 @implements(np.nanvar)
 @described_as(reductions.var)
 def nanvar(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = NOTHING,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Out = None,
+    ddof: float = 0,
+    keepdims: bool = NOTHING,
     *,
-    where: Any = NOTHING,
-    mean: Any = NOTHING,
-    correction: Any = NOTHING,
+    where: ArrayLike = NOTHING,
+    mean: ArrayLike = NOTHING,
+    correction: float = NOTHING,
 ) -> Any:
     """Variance of the elements that are not NaN along axes.
 
@@ -427,16 +444,16 @@ def nanvar(
 @implements(np.nanstd)
 @described_as(nanvar)
 def nanstd(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = NOTHING,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Out = None,
+    ddof: float = 0,
+    keepdims: bool = NOTHING,
     *,
-    where: Any = NOTHING,
-    mean: Any = NOTHING,
-    correction: Any = NOTHING,
+    where: ArrayLike = NOTHING,
+    mean: ArrayLike = NOTHING,
+    correction: float = NOTHING,
 ) -> Any:
     """Standard deviation of the elements that are not NaN along axes.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.dtypes import filler
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -59,7 +60,9 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
 
 
 @implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> DistributedArray:
+def pad(
+    array: ArrayLike, pad_width: Any, mode: str | Callable[..., None] = "constant", **kwargs: Any
+) -> DistributedArray:
     """The array with a border.
 
     Parameters

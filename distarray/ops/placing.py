@@ -11,9 +11,11 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.local import aligned, at, mapped, whole_along
 from distarray.algorithms.masks import assign_where, mask_count, mask_write, place_like
+from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.shapes import fits
@@ -24,7 +26,7 @@ from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.indexing import store, value_of
 from distarray.ops.manipulation import broadcast_to
-from distarray.ops.taking import _axis, _common, _flat, _host_indices, _mask, _moded
+from distarray.ops.taking import _common, _flat, _host_indices, _mask, _moded
 
 __all__ = ["place", "put", "put_along_axis", "putmask"]
 
@@ -48,7 +50,7 @@ def _on_host_arrays(write: Callable[..., None]) -> Callable[..., None]:
 
 @_on_host_arrays
 @implements(np.put)
-def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+def put(a: AnyArray, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
     """Write values to positions in C order, in place.
 
     Values are repeated where there are fewer, and of values for one position the last stays.
@@ -134,7 +136,7 @@ def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
 
 @_on_host_arrays
 @implements(np.place)
-def place(arr: Any, mask: Any, vals: Any) -> None:
+def place(arr: AnyArray, mask: ArrayLike, vals: ArrayLike) -> None:
     """Write the first values to the elements where a mask holds, in C order, repeating them where there are fewer.
 
     Parameters
@@ -184,7 +186,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 @_on_host_arrays
 @implements(np.putmask)
-def putmask(a: Any, mask: Any, values: Any) -> None:
+def putmask(a: AnyArray, mask: ArrayLike, values: ArrayLike) -> None:
     """Write ``values.flat[n]`` to ``a.flat[n]`` where the mask holds there, repeating values where there are fewer.
 
     Parameters
@@ -234,7 +236,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 @_on_host_arrays
 @implements(np.put_along_axis)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
     """Write values along an axis at indices that differ from one 1-d slice to the next, in place.
 
     Parameters
@@ -282,7 +284,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
         return
     if x.ndim != index.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    axis = _axis(axis, x.ndim)
+    axis = normalize_axis_index(axis, x.ndim)
     if x.ndim == 1:
         x[_host(index)] = values
         return

@@ -25,7 +25,7 @@ from distarray.algorithms.reduction import (
     reduced,
     small,
 )
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.shapes import as_mask
@@ -43,9 +43,9 @@ def sum(
     a: ArrayLike,
     axis: Axis = None,
     dtype: DTypeLike = None,
-    out: Any = None,
+    out: Out = None,
     keepdims: bool = NOTHING,
-    initial: Any = NOTHING,
+    initial: ArrayLike | None = NOTHING,
     where: ArrayLike = NOTHING,
 ) -> Any:
     """Sum of the elements along axes.
@@ -95,9 +95,9 @@ def prod(
     a: ArrayLike,
     axis: Axis = None,
     dtype: DTypeLike = None,
-    out: Any = None,
+    out: Out = None,
     keepdims: bool = NOTHING,
-    initial: Any = NOTHING,
+    initial: ArrayLike | None = NOTHING,
     where: ArrayLike = NOTHING,
 ) -> Any:
     """Product of the elements along axes.
@@ -121,9 +121,9 @@ def prod(
 def max(
     a: ArrayLike,
     axis: Axis = None,
-    out: Any = None,
+    out: Out = None,
     keepdims: bool = NOTHING,
-    initial: Any = NOTHING,
+    initial: ArrayLike | None = NOTHING,
     where: ArrayLike = NOTHING,
 ) -> Any:
     """Largest element along axes, NaN where there is one.
@@ -157,9 +157,9 @@ def max(
 def min(
     a: ArrayLike,
     axis: Axis = None,
-    out: Any = None,
+    out: Out = None,
     keepdims: bool = NOTHING,
-    initial: Any = NOTHING,
+    initial: ArrayLike | None = NOTHING,
     where: ArrayLike = NOTHING,
 ) -> Any:
     """Smallest element along axes, NaN where there is one.
@@ -194,7 +194,7 @@ amax, amin = max, min
 @implements(np.any)
 @described_as(sum)
 def any(
-    a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
+    a: ArrayLike, axis: Axis = None, out: Out = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
 ) -> Any:
     """Whether any element along axes is true.
 
@@ -220,7 +220,7 @@ def any(
 @implements(np.all)
 @described_as(any)
 def all(
-    a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
+    a: ArrayLike, axis: Axis = None, out: Out = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
 ) -> Any:
     """Whether all elements along axes are true.
 
@@ -266,7 +266,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) ->
 
 @implements(np.ptp)
 @described_as(max)
-def ptp(a: ArrayLike, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING) -> Any:
+def ptp(a: ArrayLike, axis: Axis = None, out: Out = None, keepdims: bool = NOTHING) -> Any:
     """Largest less smallest element along axes.
 
     Notes
@@ -342,7 +342,7 @@ def mean(
     a: ArrayLike,
     axis: Axis = None,
     dtype: DTypeLike = None,
-    out: Any = None,
+    out: Out = None,
     keepdims: bool = NOTHING,
     *,
     where: ArrayLike = NOTHING,
@@ -449,7 +449,7 @@ def _squares_apart(
     first = array[tuple([slice(0, 1) if i in axes else slice(None) for i in range(array.ndim)])]
     regions = [region for _, region in array.layout.chunks]
     if builtins.any(region[i].size != array.shape[i] for region in regions for i in axes):
-        first = first.reshard(replicated())  # of lines that are cut, each device needs it
+        first = first.reshard(replicated())  # each device needs the first element of the lines that it holds a part of
     apart = np.subtract(_cast(array, wide), _cast(first, wide))
     sums = moments(array._context, apart, axes, keepdims, made)
     if sums is None or sums[1]:
@@ -465,13 +465,13 @@ def var(
     a: ArrayLike,
     axis: Axis = None,
     dtype: DTypeLike = None,
-    out: Any = None,
+    out: Out = None,
     ddof: float = 0,
     keepdims: bool = NOTHING,
     *,
     where: ArrayLike = NOTHING,
-    mean: Any = NOTHING,
-    correction: Any = NOTHING,
+    mean: ArrayLike = NOTHING,
+    correction: float = NOTHING,
 ) -> Any:
     """Variance of the elements along axes: the mean of the squared distances from their mean.
 
@@ -516,13 +516,13 @@ def std(
     a: ArrayLike,
     axis: Axis = None,
     dtype: DTypeLike = None,
-    out: Any = None,
+    out: Out = None,
     ddof: float = 0,
     keepdims: bool = NOTHING,
     *,
     where: ArrayLike = NOTHING,
-    mean: Any = NOTHING,
-    correction: Any = NOTHING,
+    mean: ArrayLike = NOTHING,
+    correction: float = NOTHING,
 ) -> Any:
     """Standard deviation of the elements along axes: the square root of :func:`var`.
 
@@ -552,13 +552,13 @@ def std(
 
 def reduce(
     ufunc: np.ufunc,
-    array: Any,
-    axis: Any = 0,
-    dtype: Any = None,
+    array: ArrayLike,
+    axis: Axis = 0,
+    dtype: DTypeLike = None,
     out: Any = None,
     keepdims: bool = False,
-    initial: Any = NOTHING,
-    where: Any = True,
+    initial: ArrayLike | None = NOTHING,
+    where: ArrayLike = True,
 ) -> Any:
     """``ufunc.reduce(array, axis, dtype, out, keepdims, initial, where)`` for any binary ufunc.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DTypeLike
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
@@ -22,7 +23,13 @@ __all__ = ["frombuffer", "fromiter", "fromstring", "geomspace", "genfromtxt", "l
 @implements(np.logspace)
 @described_as(linspace)
 def logspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    base: ArrayLike = 10.0,
+    dtype: DTypeLike = None,
+    axis: int = 0,
 ) -> DistributedArray:
     """Powers of a base whose exponents are evenly spaced.
 
@@ -63,7 +70,7 @@ def logspace(
 @implements(np.geomspace)
 @described_as(linspace)
 def geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+    start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike = None, axis: int = 0
 ) -> DistributedArray:
     """Numbers each of which is the same multiple of the one before.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
@@ -29,7 +30,7 @@ __all__ = [
 
 
 @implements(np.diag)
-def diag(v: Any, k: int = 0) -> DistributedArray:
+def diag(v: ArrayLike, k: int = 0) -> DistributedArray:
     """The `k`-th diagonal of a matrix, read-only; or the matrix of which `v` is the `k`-th diagonal.
 
     Parameters
@@ -75,7 +76,7 @@ def diag(v: Any, k: int = 0) -> DistributedArray:
 
 @implements(np.diagflat)
 @described_as(diag)
-def diagflat(v: Any, k: int = 0) -> DistributedArray:
+def diagflat(v: ArrayLike, k: int = 0) -> DistributedArray:
     """The matrix of which the flattened array is the `k`-th diagonal.
 
     Parameters
@@ -98,7 +99,7 @@ def diagflat(v: Any, k: int = 0) -> DistributedArray:
 
 
 @implements(np.fill_diagonal)
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+def fill_diagonal(a: AnyArray, val: ArrayLike, wrap: bool = False) -> None:
     """Write to the main diagonal of an array, in place.
 
     Parameters
@@ -177,7 +178,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[DistributedArray, ...]:
 
 
 @implements(np.diag_indices_from)
-def diag_indices_from(arr: Any) -> tuple[DistributedArray, ...]:
+def diag_indices_from(arr: AnyArray) -> tuple[DistributedArray, ...]:
     """The indices of an array's main diagonal.
 
     Parameters
@@ -268,7 +269,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[DistributedA
 
 @implements(np.tril_indices_from)
 @described_as(tril_indices)
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
+def tril_indices_from(arr: AnyArray, k: int = 0) -> tuple[DistributedArray, ...]:
     """The indices of a matrix's lower triangle.
 
     Parameters
@@ -299,7 +300,7 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
 
 @implements(np.triu_indices_from)
 @described_as(tril_indices_from)
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
+def triu_indices_from(arr: AnyArray, k: int = 0) -> tuple[DistributedArray, ...]:
     """The indices of a matrix's upper triangle.
 
     Notes
@@ -319,7 +320,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
 
 
 @implements(np.vander)
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> DistributedArray:
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> DistributedArray:
     """The Vandermonde matrix: powers of `x`, one column each.
 
     Parameters
@@ -373,7 +374,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Distribute
 
 
 @implements(np.kron)
-def kron(a: Any, b: Any) -> DistributedArray:
+def kron(a: ArrayLike, b: ArrayLike) -> DistributedArray:
     """Kronecker product: each element of `a` replaced by its product with the whole of `b`.
 
     Parameters

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, DTypeLike
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.documented import described_as
 from distarray.context import Context
 from distarray.current import current
@@ -30,7 +31,9 @@ def _own() -> Generator:
     return _generators[context]
 
 
-def seed(seed: Any = None) -> None:
+def seed(
+    seed: int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None = None,
+) -> None:
     """Begin the sequence of these calls anew in the current context.
 
     Parameters
@@ -45,7 +48,7 @@ def seed(seed: Any = None) -> None:
     _generators[current()] = default_rng(seed)
 
 
-def random_sample(size: Any = None, *, layout: Any = None, device: Any = None) -> Any:
+def random_sample(size: ShapeLike | None = None, *, layout: LayoutLike = None, device: DeviceLike = None) -> Any:
     """Uniform numbers in [0, 1).
 
     Parameters
@@ -72,7 +75,7 @@ def random_sample(size: Any = None, *, layout: Any = None, device: Any = None) -
 random = ranf = sample = random_sample
 
 
-def rand(*shape: int, layout: Any = None, device: Any = None) -> Any:
+def rand(*shape: int, layout: LayoutLike = None, device: DeviceLike = None) -> Any:
     """Uniform numbers in [0, 1), of the shape that the arguments are.
 
     Parameters
@@ -96,7 +99,7 @@ def rand(*shape: int, layout: Any = None, device: Any = None) -> Any:
     return random_sample(shape or None, layout=layout, device=device)
 
 
-def randn(*shape: int, layout: Any = None, device: Any = None) -> Any:
+def randn(*shape: int, layout: LayoutLike = None, device: DeviceLike = None) -> Any:
     """Standard normal numbers, of the shape that the arguments are.
 
     Parameters
@@ -121,7 +124,13 @@ def randn(*shape: int, layout: Any = None, device: Any = None) -> Any:
 
 
 def randint(
-    low: Any, high: Any = None, size: Any = None, dtype: DTypeLike = int, *, layout: Any = None, device: Any = None
+    low: ArrayLike,
+    high: ArrayLike | None = None,
+    size: ShapeLike | None = None,
+    dtype: DTypeLike = int,
+    *,
+    layout: LayoutLike = None,
+    device: DeviceLike = None,
 ) -> Any:
     """Integers from `low` to `high`, which is excluded.
 

@@ -101,7 +101,7 @@ def _fill(
     stream: Stream,
     place: range,
     tail: tuple[int, ...],
-    dtype: Any,
+    dtype: np.dtype[Any],
     draw: Draw,
 ) -> None:
     host = device.kind == "host"
