@@ -28,7 +28,7 @@ from distarray.array.state import DistributedArray, copy_array, detach
 from distarray.array.writing import assign
 from distarray.context import current_context
 from distarray.errors import UnsupportedError, absent
-from distarray.linalg import products
+from distarray.linalg import dots
 from distarray.ops import (
     choosing,
     complex_numbers,
@@ -36,12 +36,13 @@ from distarray.ops import (
     data_types,
     diagonals,
     indexing,
-    joining,
     manipulation,
     memory,
+    moments,
     placing,
     printing,
     reductions,
+    repeating,
     reshaping,
     saving,
     scans,
@@ -257,10 +258,10 @@ class Methods(DistributedArray):
         """Elements of the arrays whose numbers this array holds; see :func:`distarray.choose`."""
         return selecting.choose(self, choices, out, mode)
 
-    @described_as(joining.repeat)
+    @described_as(repeating.repeat)
     def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray:
         """Each element repeated along an axis, or of the flattened array; see :func:`distarray.repeat`."""
-        return joining.repeat(self, repeats, axis)
+        return repeating.repeat(self, repeats, axis)
 
     @described_as(searching.nonzero)
     def nonzero(self) -> tuple[DistributedArray, ...]:
@@ -719,7 +720,7 @@ class Methods(DistributedArray):
         -----
         Communication: as for :func:`distarray.dot`.
         """
-        return products.dot(self, other, out)
+        return dots.dot(self, other, out)
 
     @described_as(diagonals.diagonal)
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
@@ -791,7 +792,7 @@ class Methods(DistributedArray):
         """Whether all elements along axes are not zero; see :func:`distarray.all`."""
         return reductions.all(self, axis, out, keepdims, where=where)
 
-    @described_as(reductions.mean)
+    @described_as(moments.mean)
     def mean(
         self,
         axis: Axis = None,
@@ -802,9 +803,9 @@ class Methods(DistributedArray):
         where: ArrayLike = NOTHING,
     ) -> Any:
         """Mean of the elements along axes; see :func:`distarray.mean`."""
-        return reductions.mean(self, axis, dtype, out, keepdims, where=where)
+        return moments.mean(self, axis, dtype, out, keepdims, where=where)
 
-    @described_as(reductions.var)
+    @described_as(moments.var)
     def var(
         self,
         axis: Axis = None,
@@ -818,9 +819,9 @@ class Methods(DistributedArray):
         correction: float = NOTHING,
     ) -> Any:
         """Variance of the elements along axes; see :func:`distarray.var`."""
-        return reductions.var(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+        return moments.var(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
-    @described_as(reductions.std)
+    @described_as(moments.std)
     def std(
         self,
         axis: Axis = None,
@@ -834,7 +835,7 @@ class Methods(DistributedArray):
         correction: float = NOTHING,
     ) -> Any:
         """Standard deviation of the elements along axes; see :func:`distarray.std`."""
-        return reductions.std(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+        return moments.std(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
     @described_as(searching.argmax)
     def argmax(self, axis: int | None = None, out: Out = None, *, keepdims: bool = NOTHING) -> Any:

@@ -12,8 +12,8 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
-from distarray.ops.creation import arange
-from distarray.ops.joining import roll
+from distarray.ops.repeating import roll
+from distarray.ops.sequences import arange
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 

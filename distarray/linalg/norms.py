@@ -15,7 +15,8 @@ from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
 from distarray.linalg.decompositions import svdvals
-from distarray.linalg.products import outer, tensordot, vdot, vecdot
+from distarray.linalg.dots import outer, tensordot, vdot
+from distarray.linalg.products import vecdot
 from distarray.ops.convert import asarray
 
 __all__ = ["matrix_norm", "matrix_transpose", "norm", "vector_norm"]

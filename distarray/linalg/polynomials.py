@@ -15,7 +15,8 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray
-from distarray.linalg.solving import inv, lstsq
+from distarray.linalg.least_squares import lstsq
+from distarray.linalg.solving import inv
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros_like

@@ -18,12 +18,13 @@ from distarray.devices import Device
 from distarray.errors import UnsupportedError
 from distarray.geometry import Region
 from distarray.ops.convert import asarray
-from distarray.ops.creation import arange, empty, linspace, ones
+from distarray.ops.creation import empty, ones
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.ops.joining import concatenate
 from distarray.ops.manipulation import expand_dims
 from distarray.ops.reshaping import reshape
 from distarray.ops.searching import nonzero
+from distarray.ops.sequences import arange, linspace
 
 __all__ = ["c_", "indices", "mask_indices", "mgrid", "ogrid", "r_"]
 

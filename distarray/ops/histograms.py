@@ -25,7 +25,7 @@ from distarray.devices import Chunk, Device
 from distarray.fusion.expr import call_site, warn_at
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.ops import reductions
+from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray
 from distarray.ops.quantiles import percentile
 from distarray.ops.reshaping import ravel
@@ -83,17 +83,17 @@ def _rice(a: DistributedArray, ends: Any) -> Any:
 
 
 def _scott(a: DistributedArray, ends: Any) -> Any:
-    return (24.0 * np.pi**0.5 / a.size) ** (1.0 / 3.0) * _number(reductions.std(a))
+    return (24.0 * np.pi**0.5 / a.size) ** (1.0 / 3.0) * _number(moments.std(a))
 
 
 def _doane(a: DistributedArray, ends: Any) -> Any:
     if a.size <= 2:
         return 0.0
     expected = np.sqrt(6.0 * (a.size - 2) / ((a.size + 1.0) * (a.size + 3)))
-    sigma = _number(reductions.std(a))
+    sigma = _number(moments.std(a))
     if not sigma > 0.0:
         return 0.0
-    skew = _number(reductions.mean(((a - reductions.mean(a)) / sigma) ** 3))
+    skew = _number(moments.mean(((a - moments.mean(a)) / sigma) ** 3))
     return _spread(a) / (1.0 + np.log2(a.size) + np.log2(1.0 + np.absolute(skew) / expected))
 
 

@@ -16,7 +16,7 @@ from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
 from distarray.fusion.expr import call_site, warn_at
 from distarray.modes import Mode
-from distarray.ops import reductions
+from distarray.ops import moments, reductions
 from distarray.ops.choosing import copyto, where
 from distarray.ops.convert import asarray
 from distarray.ops.scans import cumprod, cumsum
@@ -311,7 +311,7 @@ def _over(total: Any, count: Any) -> Any:
 
 
 @implements(np.nanmean)
-@described_as(reductions.mean)
+@described_as(moments.mean)
 def nanmean(
     a: ArrayLike,
     axis: Axis = None,
@@ -348,11 +348,11 @@ def nanmean(
     """
     x = asarray(a)
     if not holds_nan(x.dtype):
-        return reductions.mean(x, axis, dtype, out, keepdims, where=where)
+        return moments.mean(x, axis, dtype, out, keepdims, where=where)
     _check_inexact(dtype, out)
     keepdims = bool(given(keepdims, False))
     count = reductions.sum(~np.isnan(x), axis, np.intp, None, keepdims, where=where)
-    total = reductions._total(without_nan(x, 0), axis, dtype, out, keepdims, given(where, True))
+    total = moments.total_of(without_nan(x, 0), axis, dtype, out, keepdims, given(where, True))
     if bool(reductions.any(count == 0)):
         warn_at(call_site(), "Mean of empty slice")
     value = _over(total, count)
@@ -383,7 +383,7 @@ def _nanvar(
         apart = apart if apart.dtype == x.dtype else DistributedArray._of_node(astype_node(apart, x.dtype))
         apart = _where(left_out, x.dtype.type(0), apart)
         squares = np.square(apart.real) + np.square(apart.imag) if apart.dtype.kind == "c" else np.square(apart)
-    total = reductions._total(squares, axis, dtype, out, keepdims, given(where, True))
+    total = moments.total_of(squares, axis, dtype, out, keepdims, given(where, True))
     free = count - ddof
     value = _over(total, free)
     few = free <= 0
@@ -394,7 +394,7 @@ def _nanvar(
 
 
 @implements(np.nanvar)
-@described_as(reductions.var)
+@described_as(moments.var)
 def nanvar(
     a: ArrayLike,
     axis: Axis = None,
@@ -436,7 +436,7 @@ def nanvar(
     """
     x = asarray(a)
     if not holds_nan(x.dtype):
-        return reductions.var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+        return moments.var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
     value = _nanvar(x, axis, dtype, out, ddof, keepdims, where, mean, correction)
     return deliver(value, out)
 
@@ -470,6 +470,6 @@ def nanstd(
     """
     x = asarray(a)
     if not holds_nan(x.dtype):
-        return reductions.std(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+        return moments.std(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
     value = np.sqrt(_nanvar(x, axis, dtype, out, ddof, keepdims, where, mean, correction))
     return deliver(value, out)

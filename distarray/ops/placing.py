@@ -26,7 +26,7 @@ from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.indexing import store, value_of
 from distarray.ops.manipulation import broadcast_to
-from distarray.ops.taking import _common, _flat, _host_indices, _mask, _moded
+from distarray.ops.taking import common_shape, flat_key, host_indices, mask_of, moded
 
 __all__ = ["place", "put", "put_along_axis", "putmask"]
 
@@ -85,14 +85,14 @@ def put(a: AnyArray, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
     [10, 1, 2, 3, 20]
     """
     x = _target("put", a)
-    host = _host_indices(ind).reshape(-1)
+    host = host_indices(ind).reshape(-1)
     value = value_of(x, v)
     count = 1 if isinstance(value, np.generic) else math.prod(value.shape)
     if host.size and not x.size:
         raise IndexError("cannot replace elements of an empty array")
     if not host.size or not count:
         return
-    fancy = _flat(x, _moded(host, x.size, 0, mode))
+    fancy = flat_key(x, moded(host, x.size, 0, mode))
     if not isinstance(value, np.generic) and value.shape != host.shape:
         value = np.resize(host_values(value) if isinstance(value, DistributedArray) else value, host.shape)
     store(x, fancy, value, "put")
@@ -124,7 +124,7 @@ def _safe_value(x: DistributedArray, value: Any) -> Any:
 
 def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
     """The mask in the shape of the array, as NumPy pairs them: in C order."""
-    condition = _mask(x, mask)
+    condition = mask_of(x, mask)
     if condition.shape == x.shape:
         return condition
     if math.prod(condition.shape) != x.size:
@@ -297,7 +297,7 @@ def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: i
 
 def _chosen(x: DistributedArray, index: Any, axis: int) -> DistributedArray:
     """Indices along an axis, one line of them for each line of `x`, after checks."""
-    lead = _common(x.shape, index.shape, axis)
+    lead = common_shape(x.shape, index.shape, axis)
     if (*x.shape[:axis], 1, *x.shape[axis + 1 :]) != lead:
         raise IndexError(f"shape mismatch: indices of shape {index.shape} don't fit an array of shape {x.shape}")
     n = x.shape[axis]

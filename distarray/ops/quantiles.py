@@ -26,7 +26,7 @@ from distarray.array.writing import check_writable, deliver
 from distarray.fusion.expr import call_site, warn_at
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
-from distarray.ops import reductions
+from distarray.ops import moments, reductions
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
 from distarray.ops.manipulation import broadcast_to
@@ -196,13 +196,13 @@ def median(
     x = asarray(a)
     lines = _Lines(x, axis, "median")
     if not lines.n or not x.size:
-        return _delivered(reductions.mean(x, lines.axes, keepdims=bool(keepdims)), out)
+        return _delivered(moments.mean(x, lines.axes, keepdims=bool(keepdims)), out)
     context = x._context
     middle = [lines.n // 2] if lines.n % 2 else [lines.n // 2 - 1, lines.n // 2]
     with context.lock:
         layout = x._operand("median").layout
         found = lines.ranked(middle, layout)
-    value = reductions.mean(found[:-1], axis=0)
+    value = moments.mean(found[:-1], axis=0)
     if can_miss(x.dtype):
         last = found[-1]
         value = where(np.isnan(last), last, value)

@@ -13,7 +13,7 @@ from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
 from distarray.fusion.expr import call_site, warn_at
-from distarray.ops import reductions
+from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros
 from distarray.ops.diagonals import diagonal
@@ -88,7 +88,7 @@ def average(
         axis = normalize_axis_tuple(axis, x.ndim, argname="axis")
     scale: Any
     if weights is None:
-        mean = reductions.mean(x, axis, keepdims=keepdims)
+        mean = moments.mean(x, axis, keepdims=keepdims)
         if returned:
             scale = mean.dtype.type(x.size / mean.size)
     else:

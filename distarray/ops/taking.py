@@ -41,7 +41,7 @@ def _shape(obj: Any) -> tuple[int, ...]:
     return obj.shape if isinstance(obj, DistributedArray) else np.shape(obj)
 
 
-def _host_indices(indices: Any) -> Any:
+def host_indices(indices: Any) -> Any:
     """Indices as a host array of integers; distributed ones are fetched."""
     if isinstance(indices, DistributedArray):
         indices = host_values(indices)
@@ -54,7 +54,7 @@ def _host_indices(indices: Any) -> Any:
     return indices.astype(np.int64)
 
 
-def _moded(indices: Any, size: int, axis: int, mode: str) -> Any:
+def moded(indices: Any, size: int, axis: int, mode: str) -> Any:
     """Indices brought in range by one of take's modes."""
     if mode == "raise":
         return wrapped(indices, size, axis)
@@ -65,7 +65,7 @@ def _moded(indices: Any, size: int, axis: int, mode: str) -> Any:
     raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
 
 
-def _flat(x: DistributedArray, flat: Any) -> Fancy:
+def flat_key(x: DistributedArray, flat: Any) -> Fancy:
     """Flat C-order indices, of any shape, as indices of every axis."""
     view = x._view_map()
     if not x.ndim:
@@ -117,18 +117,18 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Out = N
     """
     x = _distributed(a, indices, out)
     where = None if axis is None else normalize_axis_index(axis, x.ndim) if x.ndim or axis not in (0, -1) else 0
-    host = _host_indices(indices)
+    host = host_indices(indices)
     size = x.size if where is None or not x.ndim else x.shape[where]
     outer = 1 if where is None else math.prod(x.shape[:where])
     inner = 1 if where is None else math.prod(x.shape[where + 1 :])
     if host.size and not size and outer * inner:
         raise IndexError("cannot do a non-empty take from an empty axes.")
     # NumPy checks the indices once for each of the slices before the axis: without a slice it checks none
-    chosen = _moded(host, size, where or 0, mode) if outer and (size or mode == "raise") else host
+    chosen = moded(host, size, where or 0, mode) if outer and (size or mode == "raise") else host
     single = not chosen.ndim
     flat = chosen.reshape(-1)
     if where is None or not x.ndim:
-        fancy = _flat(x, flat)._replace(shape=chosen.shape or (1,))
+        fancy = flat_key(x, flat)._replace(shape=chosen.shape or (1,))
     else:
         fancy = Fancy(x._view_map(), (where,), (flat,), chosen.shape or (1,), where)
     result = read(x, fancy, "take")
@@ -224,13 +224,13 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
     """
     x = _distributed(arr, condition)
     if _shape(condition) == x.shape and x.ndim:
-        return mask_read(x, _mask(x, condition))
+        return mask_read(x, mask_of(x, condition))
     if isinstance(condition, DistributedArray):
         condition = host_values(condition)
     return compress(np.ravel(condition), x)
 
 
-def _mask(x: DistributedArray, condition: Any) -> Any:
+def mask_of(x: DistributedArray, condition: Any) -> Any:
     """A condition as booleans, distributed or on the host."""
     if isinstance(condition, DistributedArray):
         same_context([x, condition])
@@ -285,11 +285,11 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
             raise ValueError("when axis=None, `indices` must have a single dimension.")
         host = host_values(indices) if isinstance(indices, DistributedArray) else indices
         flat = wrapped(host, x.size, 0)
-        return read(x, _flat(x, flat), "take_along_axis")
+        return read(x, flat_key(x, flat), "take_along_axis")
     if x.ndim != indices.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     axis = normalize_axis_index(axis, x.ndim)
-    lead = _common(x.shape, indices.shape, axis)
+    lead = common_shape(x.shape, indices.shape, axis)
     if x.ndim == 1:
         host = host_values(indices) if isinstance(indices, DistributedArray) else indices
         flat = wrapped(host, x.shape[0], 0)
@@ -301,7 +301,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     return _along(context, wide, chosen, axis)
 
 
-def _common(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> tuple[int, ...]:
+def common_shape(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> tuple[int, ...]:
     """The shape that two broadcast to along all axes but one; there, 1."""
     one, two = ((*s[:axis], 1, *s[axis + 1 :]) for s in (shape, other))
     try:

@@ -17,11 +17,12 @@ from distarray.array.writing import check_writable
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
 from distarray.ops.coordinates import eye
-from distarray.ops.creation import arange, empty, zeros
+from distarray.ops.creation import empty, zeros
 from distarray.ops.diagonals import diagonal
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
 from distarray.ops.scans import accumulate
+from distarray.ops.sequences import arange
 
 __all__ = [
     "diag", "diag_indices", "diag_indices_from", "diagflat", "fill_diagonal", "kron", "tril_indices", "tril_indices_from",
