@@ -13,7 +13,8 @@ import numpy as np
 
 from distarray.array.aliases import ArrayLike, DTypeLike
 from distarray.array.documented import described_as
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.random.generator import _DRAWS, Generator, default_rng
 
 _SAME = [name for name in (*_DRAWS, "bytes", "choice", "permutation") if name not in ("integers", "random")]
