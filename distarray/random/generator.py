@@ -11,7 +11,7 @@ import math
 import operator
 import secrets
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,14 +29,9 @@ from distarray.ops.manipulation import broadcast_to
 from distarray.ops.reshaping import reshape
 from distarray.ops.taking import take, take_along_axis
 from distarray.random.parameters import docstring
-from distarray.random.streams import CountedPhilox, aligned, fill, flat_intervals
+from distarray.random.streams import CountedPhilox, Seed, aligned, fill, flat_intervals
 
 __all__ = ["Generator", "default_rng"]
-
-Seed: TypeAlias = (
-    "int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | Generator | None"
-)
-"""What a sequence of values begins with; None for a fresh seed."""
 
 #: NumPy's methods that draw each value, or each row of values, by itself; what they draw from, and the parameters that
 #: belong to a row as a whole.
@@ -476,7 +471,7 @@ for _name in _DRAWS:
     setattr(Generator, _name, _method(_name))
 
 
-def default_rng(seed: Seed = None) -> Generator:
+def default_rng(seed: Seed | Generator = None) -> Generator:
     """A generator of random arrays.
 
     Parameters

@@ -15,7 +15,8 @@ from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike
 from distarray.array.documented import described_as
 from distarray.context import Context
 from distarray.current import current
-from distarray.random.generator import _DRAWS, Generator, Seed, default_rng
+from distarray.random.generator import _DRAWS, Generator, default_rng
+from distarray.random.streams import Seed
 
 _SAME = [name for name in (*_DRAWS, "bytes", "choice", "permutation") if name not in ("integers", "random")]
 
@@ -43,13 +44,13 @@ class RandomState:
     ((4, 3), dtype('int64'))
     """
 
-    def __init__(self, seed: Seed = None) -> None:
+    def __init__(self, seed: Seed | Generator = None) -> None:
         self._generator = default_rng(seed)
 
     def __repr__(self) -> str:
         return f"RandomState({self._generator.bit_generator!r})"
 
-    def seed(self, seed: Seed = None) -> None:
+    def seed(self, seed: Seed | Generator = None) -> None:
         """Begin the sequence of values anew.
 
         Parameters
