@@ -29,7 +29,7 @@ from distarray.ops.manipulation import broadcast_to
 from distarray.ops.reshaping import reshape
 from distarray.ops.taking import take, take_along_axis
 from distarray.random.parameters import docstring
-from distarray.random.streams import CountedPhilox, aligned, fill, flat_intervals
+from distarray.random.streams import CountedPhilox, Seed, aligned, fill, flat_intervals
 
 __all__ = ["Generator", "default_rng"]
 
@@ -471,9 +471,7 @@ for _name in _DRAWS:
     setattr(Generator, _name, _method(_name))
 
 
-def default_rng(
-    seed: int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None = None,
-) -> Generator:
+def default_rng(seed: Seed | Generator = None) -> Generator:
     """A generator of random arrays.
 
     Parameters

@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,9 @@ __all__ = ["BLOCK", "CountedPhilox", "Draw", "Stream", "aligned", "fill", "flat_
 
 BLOCK = 2**14
 """Values a block: the start of a stream costs as much as some hundred values."""
+
+Seed: TypeAlias = int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
+"""What a sequence of values begins with; None for a fresh seed."""
 
 Draw = Callable[[np.random.Generator, int, int], Any]
 """``draw(generator, start, stop)``: the values at the flat places [start, stop), of which `start` begins a block."""
@@ -54,7 +57,7 @@ class CountedPhilox:
         Of a bit generator its seed counts, not how far it went.
     """
 
-    def __init__(self, seed: Any) -> None:
+    def __init__(self, seed: int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator) -> None:
         if isinstance(seed, np.random.BitGenerator):
             seed = seed.seed_seq
         self._begin(seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed), 0)
