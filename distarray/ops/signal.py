@@ -466,8 +466,8 @@ def interp(
     _, (places,) = _distributed(x) if isinstance(x, DistributedArray) else (None, [asarray(x)])
     given: tuple[Any, ...] = (xp, fp, left, right)
     xp, fp, left, right = (host_values(a) if isinstance(a, DistributedArray) else a for a in given)
-    small: Any = np.interp
-    model = small(np.zeros(1 if places.size else 0, places.dtype), xp, fp, left, right, period)
+    interpolate: Any = np.interp
+    model = interpolate(np.zeros(1 if places.size else 0, places.dtype), xp, fp, left, right, period)
     if period is not None:  # points are sorted and continued by one on each side here, once, and not for each chunk
         period = abs(period)
         xp, fp, left, right = np.asarray(xp, float) % period, np.asarray(fp, model.dtype), None, None
