@@ -24,6 +24,7 @@ from distarray.linalg.products import *
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
     applying,
+    binning,
     bits,
     choosing,
     chunks,
@@ -75,6 +76,7 @@ from distarray.ops import (
 )
 from distarray.ops import scimath as emath
 from distarray.ops.applying import *
+from distarray.ops.binning import *
 from distarray.ops.bits import *
 from distarray.ops.choosing import *
 from distarray.ops.chunks import *
@@ -130,7 +132,7 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    applying, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences,
+    applying, binning, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences,
     dots, editing, elementwise, flat, flipping, grids, histograms, index_arrays, joining, manipulation, moments, nans, numbers,
     numpy_names, padding, placing, polynomials, processes, products, quantiles, reductions, repeating, reshaping, saving, scans,
     searching, selecting, sequences, sets, signal, sorting, splitting, statistics, taking, triangles, vectorizing,

@@ -10,7 +10,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -495,7 +495,7 @@ class Methods(DistributedArray):
         subok: bool = True,
         copy: bool = True,
         *,
-        device: DeviceLike | str = None,
+        device: DeviceLike = None,
     ) -> DistributedArray:
         """The array converted to another dtype; recorded, not evaluated. See :func:`distarray.astype`.
 
@@ -630,7 +630,7 @@ class Methods(DistributedArray):
         """
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             return manipulation.transpose(self, axes[0])
-        return manipulation.transpose(self, axes or None)
+        return manipulation.transpose(self, cast("Sequence[int] | None", axes or None))
 
     @described_as(manipulation.swapaxes)
     def swapaxes(self, axis1: int, axis2: int, /) -> DistributedArray:

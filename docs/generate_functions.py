@@ -17,6 +17,7 @@ from distarray.groups import join
 from distarray.linalg import decompositions, dots, eigen, einsum, least_squares, norms, polynomials, products, solving
 from distarray.ops import (
     applying,
+    binning,
     bits,
     choosing,
     chunks,
@@ -72,7 +73,7 @@ CHAPTERS = {
     "Element-wise": [elementwise, vectorizing, choosing, complex_numbers, comparing, numbers],
     "Reductions and scans": [reductions, moments, scans, differences],
     "Without NaN": [nans],
-    "Statistics": [statistics, quantiles, histograms],
+    "Statistics": [statistics, quantiles, histograms, binning],
     "Neighbours along an axis": [signal],
     "Polynomials": [polynomials],
     "Complex where needed (`distarray.emath`)": [scimath],

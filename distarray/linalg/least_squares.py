@@ -222,19 +222,19 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Any:
     -----
     Communication: that of :func:`svdvals`, or of :func:`inv` and two norms.
     """
-    _, (x,) = arrays(x)
-    if x.size == 0 and prod(x.shape[-2:]) == 0:
+    _, (a,) = arrays(x)
+    if a.size == 0 and prod(a.shape[-2:]) == 0:
         raise Linear("cond is not defined on empty arrays: pass a matrix with elements")
     found: Any
     with np.errstate(all="ignore"):
         if p is None or p in (2, -2):
-            s = svd(x, compute_uv=False)
+            s = svd(a, compute_uv=False)
             found = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
         else:
-            square(x)
-            (x,) = common(x)
-            found = norm(x, p, (-2, -1)) * norm(_inverse_or_nan(x), p, (-2, -1))
-        found = np.where(np.isnan(found) & ~np.any(np.isnan(x), axis=(-2, -1)), np.inf, found).astype(found.dtype)
+            square(a)
+            (a,) = common(a)
+            found = norm(a, p, (-2, -1)) * norm(_inverse_or_nan(a), p, (-2, -1))
+        found = np.where(np.isnan(found) & ~np.any(np.isnan(a), axis=(-2, -1)), np.inf, found).astype(found.dtype)
     if not found.ndim:
         found._detached = True
     return found

@@ -261,7 +261,7 @@ def _det(device: Any, a: Any) -> Any:
 
 
 @implements(np.linalg.matrix_power)
-def matrix_power(a: ArrayLike, n: int | None) -> Any:
+def matrix_power(a: ArrayLike, n: int) -> Any:
     """Square matrices to an integer power, as ``numpy.linalg.matrix_power``, by repeated squaring.
 
     Parameters

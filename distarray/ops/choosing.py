@@ -28,7 +28,7 @@ __all__ = ["around", "clip", "copyto", "round", "where"]
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
 
-_MISSING = object()
+_MISSING: Any = object()
 
 
 @implements(np.where)
@@ -279,7 +279,7 @@ class _Rounding:
 
     __name__ = "around"
 
-    def __call__(self, a: ArrayLike, decimals: int, out: Out = None) -> Any:
+    def __call__(self, a: Any, decimals: int, out: Any = None) -> Any:
         if out is None:
             return np.round(a, decimals)
         np.copyto(out, np.round(a, decimals), casting="unsafe")

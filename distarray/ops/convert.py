@@ -394,9 +394,8 @@ def to_device(x: DistributedArray, device: DeviceLike | str, /, *, stream: Any =
         raise UnsupportedError("to_device takes no stream: devices order their own work; pass stream=None")
     if isinstance(device, str) and device == "cpu":
         return x.get()
-    if x.device == list(group_ids(x._context, device)):
-        return x
-    return asarray(x, device=device)
+    target = cast("DeviceLike", device)
+    return x if x.device == list(group_ids(x._context, target)) else asarray(x, device=target)
 
 
 def dlpack_device(x: DistributedArray) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.shapes import broadcast_shape
+from distarray.array.shapes import broadcast_shape, fits
 from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.devices import Device
 from distarray.fusion.demand import demand
@@ -255,7 +255,7 @@ def fromfunction(
             full[...] = along
             coordinates.append(full)
         found = device.lib.asarray(function(*coordinates, **kwargs))
-        if not _broadcasts(found.shape, region.shape):
+        if not fits(found.shape, region.shape):
             raise ValueError(
                 f"the function of fromfunction returned shape {found.shape} for coordinates of shape {region.shape}: "
                 f"it is called region by region and must return one value for each coordinate"
@@ -276,13 +276,6 @@ def fromfunction(
         out[...] = found
 
     return generate(context, target, result, make, "fromfunction", by_cell=True)
-
-
-def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    try:
-        return broadcast_shape(shape, target) == target
-    except ValueError:
-        return False
 
 
 @implements(np.meshgrid)

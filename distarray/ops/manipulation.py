@@ -286,7 +286,7 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> DistributedArray:
 
 
 @implements(np.expand_dims)
-def expand_dims(a: ArrayLike, axis: Axis) -> DistributedArray:
+def expand_dims(a: ArrayLike, axis: int | tuple[int, ...]) -> DistributedArray:
     """Axes of length 1 put in at the positions `axis` of the result: a view.
 
     Parameters

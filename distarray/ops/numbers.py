@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -278,7 +278,7 @@ def fix(x: ArrayLike, out: Out = None) -> Any:
     ...     da.fix(da.asarray([1.7, -1.7])).tolist()
     [1.0, -1.0]
     """
-    return np.trunc(asarray(x), out=out)
+    return np.trunc(asarray(x), out=cast("Any", out))
 
 
 @implements(np.sinc)

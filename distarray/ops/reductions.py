@@ -8,7 +8,7 @@ one place, ``algorithms/reduction.py``, and NumPy's rules for arguments and dtyp
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -277,7 +277,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: Out = None, keepdims: bool = NOTHI
     array = asarray(a)
     top, bottom = max(array, axis, keepdims=keepdims), min(array, axis, keepdims=keepdims)
     if out is not None:
-        return np.subtract(top, bottom, out=out)
+        return np.subtract(top, bottom, out=cast("Any", out))
     return deliver(np.subtract(top, bottom), None)
 
 
@@ -312,7 +312,7 @@ def reduce(
     a = as_taken(ufunc, array if isinstance(array, DistributedArray) else place_operand(context, array), dtype)
     plain = out is None and where is True and initial is NOTHING and (dtype is None or isinstance(dtype, np.dtype))
     if plain and type(keepdims) is bool and (axis is None or type(axis) is int):
-        call = _accepted(ufunc, a.shape, a.dtype, axis, dtype, keepdims)
+        call = _accepted(ufunc, a.shape, a.dtype, axis, cast("Any", dtype), keepdims)
     else:
         call = _checked(ufunc, a, axis, dtype, out, keepdims, initial, where)
     result = reduced(context, call, a, where)

@@ -12,6 +12,7 @@ import os
 import secrets
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, cast
 
@@ -357,22 +358,14 @@ def _archive(file: Any, args: tuple[Any, ...], kwds: dict[str, Any], method: int
     context = next((a._context for a in arrays.values()), None) or current()
 
     def fill(target: Any) -> None:
-        out = None if target is None else zipfile.ZipFile(target, "w", method, allowZip64=True)
-        try:
+        """Every process gives its pieces; the one that has a target writes them."""
+        with nullcontext() if target is None else zipfile.ZipFile(target, "w", method, allowZip64=True) as out:
             for name, x in arrays.items():
-                member = None if out is None else out.open(f"{name}.npy", "w", force_zip64=True)
-                try:
-                    if member is not None:
-                        member.write(headers[name])
+                with nullcontext() if out is None else out.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    write = (lambda data: None) if member is None else member.write
+                    write(headers[name])
                     for piece in _pieces(x):
-                        if member is not None:
-                            member.write(piece.data if piece.size else b"")
-                finally:
-                    if member is not None:
-                        member.close()
-        finally:
-            if out is not None:
-                out.close()
+                        write(piece.data if piece.size else b"")
 
     if hasattr(file, "write"):
         fill(file)

@@ -459,7 +459,7 @@ def reduceat(
     array: ArrayLike,
     index: ArrayLike,
     /,
-    axis: Axis = 0,
+    axis: int = 0,
     dtype: DTypeLike = None,
     out: Any = None,
     indices: ArrayLike | None = None,

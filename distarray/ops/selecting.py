@@ -127,7 +127,7 @@ def select(condlist: Arrays, choicelist: Arrays, default: ArrayLike = 0) -> Dist
         raise ValueError("select with an empty condition list is not possible")
     context = same_context([x for x in (*condlist, *choicelist, default) if isinstance(x, DistributedArray)])
     scalars = (int, float, complex)
-    choices = [x if type(x) in scalars else as_array(context, x) for x in (*choicelist, default)]
+    choices: list[Any] = [x if type(x) in scalars else as_array(context, x) for x in (*choicelist, default)]
     dtype = np.result_type(*[x if type(x) in scalars else x.dtype for x in choices])
     conditions = [as_array(context, x) for x in condlist]
     for i, condition in enumerate(conditions):

@@ -361,7 +361,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
 
 @implements(np.unwrap)
 def unwrap(
-    p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float | None = 2 * np.pi
+    p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi
 ) -> DistributedArray:
     """Phases with multiples of the period added, so that no jump is larger than half of one.
 
@@ -396,7 +396,7 @@ def unwrap(
     axis = normalize_axis_index(axis, x.ndim)
     head = (slice(None),) * axis
     after, before = (*head, slice(1, None)), (*head, slice(None, -1))
-    jumps = np.not_equal(x[after], x[before]) if x.dtype == bool else x[after] - x[before]
+    jumps: Any = np.not_equal(x[after], x[before]) if x.dtype == bool else x[after] - x[before]
     discont = period / 2 if discont is None else discont
     dtype = np.result_type(jumps.dtype, period)
     if dtype.kind in "iu":
@@ -466,7 +466,8 @@ def interp(
     _, (places,) = _distributed(x) if isinstance(x, DistributedArray) else (None, [asarray(x)])
     given: tuple[Any, ...] = (xp, fp, left, right)
     xp, fp, left, right = (host_values(a) if isinstance(a, DistributedArray) else a for a in given)
-    model = np.interp(np.zeros(1 if places.size else 0, places.dtype), xp, fp, left, right, period)
+    interpolate: Any = np.interp
+    model = interpolate(np.zeros(1 if places.size else 0, places.dtype), xp, fp, left, right, period)
     if period is not None:  # points are sorted and continued by one on each side here, once, and not for each chunk
         period = abs(period)
         xp, fp, left, right = np.asarray(xp, float) % period, np.asarray(fp, model.dtype), None, None

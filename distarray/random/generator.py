@@ -265,7 +265,7 @@ class Generator:
         97 (2006), 181-185.
         """
         array = None if isinstance(a, (int, np.integer)) else asarray(a)
-        n = operator.index(a) if array is None else array.shape[axis]
+        n = operator.index(cast("int", a)) if array is None else array.shape[axis]
         shape = _shape(size, [])
         weights = None if p is None else np.asarray(p, np.float64)
         np.random.Generator(np.random.Philox(0)).choice(n, min(1, math.prod(shape)), p=weights)  # NumPy's errors
@@ -503,4 +503,4 @@ def default_rng(seed: Seed | Generator = None) -> Generator:
     if isinstance(seed, np.random.Generator):
         seed = seed.bit_generator
     kinds = (np.random.SeedSequence, np.random.BitGenerator)
-    return Generator(seed if isinstance(seed, kinds) else np.random.SeedSequence(seed))
+    return Generator(seed if isinstance(seed, kinds) else np.random.SeedSequence(cast("Any", seed)))

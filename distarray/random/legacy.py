@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike
+from distarray.array.aliases import AnyArray, ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.documented import described_as
 from distarray.context import Context
 from distarray.current import current
@@ -226,7 +226,7 @@ class RandomState:
         return self._generator.integers(0, sys.maxsize, size, np.int64, endpoint=True)  # type: ignore[attr-defined]
 
     @described_as(Generator.shuffle)
-    def shuffle(self, x: ArrayLike, axis: int = 0) -> None:
+    def shuffle(self, x: AnyArray, axis: int = 0) -> None:
         """Bring the slices of an array along an axis into random order, in place; the slices stay whole."""
         self._generator.shuffle(x, axis)
 

@@ -1,0 +1,169 @@
+"""Numbers as bins: ``bincount``, how often each integer stands there, and ``digitize``, which bin each element falls in."""
+
+from __future__ import annotations
+
+import operator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from distarray.algorithms.folds import run_tasks
+from distarray.algorithms.local import aligned, everywhere, told
+from distarray.array.aliases import ArrayLike
+from distarray.array.functions import implements
+from distarray.array.place import as_array
+from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.context import Context
+from distarray.devices import Chunk, Device
+from distarray.layout import Layout
+from distarray.modes import Mode
+from distarray.ops import reductions
+from distarray.ops.sorting import searchsorted
+
+__all__ = ["bincount", "digitize"]
+
+
+@implements(np.bincount)
+def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int = 0) -> DistributedArray:
+    """How often each of the integers 0, 1, 2, … stands in an array.
+
+    Parameters
+    ----------
+    x : array_like of non-negative integers
+        Of one axis.
+    weights : array_like, optional
+        Of the shape of `x`: what each element counts; the result is then ``float64``.
+    minlength : int, optional
+        The least length of the result.
+
+    Returns
+    -------
+    DistributedArray
+        Of one axis: ``int64``, or ``float64`` with weights.
+
+    Raises
+    ------
+    ValueError
+        An element is negative; weights of another length; a negative `minlength`.
+    TypeError
+        Elements that no ``int64`` holds.
+
+    Notes
+    -----
+    Communication: how many bins each device needs, and what aligns the weights. The counts stay in SUM mode until they are needed.
+
+    Memory on each device: its counts.
+
+    Examples
+    --------
+    >>> import numpy as np, distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     np.bincount(da.asarray([0, 2, 2, 1], layout=da.blocks(0))).get()
+    array([1, 1, 2])
+    """
+    context = same_context([a for a in (x, weights) if isinstance(a, DistributedArray)])
+    if not isinstance(x, DistributedArray):
+        x = np.asarray(x)
+        x = x.astype(np.intp) if not x.size and x.ndim == 1 else x
+    a: DistributedArray = as_array(context, x)
+    w: Any = None if weights is None else as_array(context, weights)
+    small = None if w is None else np.zeros([min(n, 1) for n in w.shape], w.dtype)
+    np.bincount(np.zeros([min(n, 1) for n in a.shape], a.dtype), None if a.size == 0 else small, minlength)
+    if w is not None and w.shape != a.shape:
+        raise ValueError("The weights and list don't have the same length.")
+    dtype = np.dtype(np.float64 if w is not None and a.size else np.intp)
+    with context.lock:
+        source = a._operand("bincount")
+        sources = [source.arrays] if w is None else [source.arrays, aligned(w, source.layout)]
+        return _counted_integers(context, source.layout, sources, operator.index(minlength), dtype)
+
+
+def _counted_integers(
+    context: Context, layout: Layout, sources: list[list[Any]], least: int, dtype: Any
+) -> DistributedArray:
+    """Each device's counts of its own elements, made before the devices know how long the longest are."""
+    mine: dict[int, Any] = {}
+
+    def count(device: Device) -> None:
+        with device.active():
+            total = device.lib.zeros(0, dtype)
+            for i, part in layout.index_map.owned(device.id):
+                if part.size:
+                    key = layout.chunks[i][1].locate(part).key
+                    more = device.lib.bincount(*(source[i][key].reshape(-1) for source in sources))
+                    total, more = (total, more) if total.size >= more.size else (more, total)
+                    total[: more.size] += more
+            mine[device.id] = total
+
+    devices = [device for device in context.local_devices if device.id in layout.devices]
+    tasks = [partial(count, device) for device in devices]
+    run_tasks(context, tasks, sum(a.nbytes for a in sources[0] if a is not None), "bincount", fallible=True)
+    sizes = {device: np.array([total.size]) for device, total in mine.items()}
+    length = max(least, int(told(context, sizes, dict.fromkeys(layout.devices, 1), np.dtype(np.int64)).max(initial=0)))
+    target = everywhere(context, (length,), layout.devices, Mode.SUM)
+    chunks: list[Chunk | None] = [None] * len(target.chunks)
+    with context.reporting():
+        for device in devices:
+            (place,) = target.index_map.chunk_ids(device.id)
+            chunk = device.full((length,), dtype, Mode.SUM.identity(dtype))
+            with device.active():
+                chunk.array[: mine[device.id].size] = mine[device.id]
+            chunks[place] = chunk
+    return from_chunks(context, target, chunks, dtype)
+
+
+@implements(np.digitize)
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> DistributedArray:
+    """The number of the bin that each element belongs to.
+
+    Parameters
+    ----------
+    x : array_like
+        Real, of any shape.
+    bins : array_like
+        Edges of one axis, ascending or descending.
+    right : bool
+        Whether a bin holds its right edge, instead of its left one.
+
+    Returns
+    -------
+    DistributedArray
+        Of ``int64``, in the shape of `x`; 0 before all bins, their number behind.
+
+    Raises
+    ------
+    TypeError
+        `x` is complex.
+    ValueError
+        `bins` are not monotonic.
+
+    Notes
+    -----
+    Communication: whether the edges are in order; then that of :func:`searchsorted`.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.digitize(da.asarray([0.5, 2.5]), [0, 1, 2]).tolist()
+    [1, 3]
+    """
+    context = same_context([a for a in (x, bins) if isinstance(a, DistributedArray)])
+    a: DistributedArray = as_array(context, x)
+    edges: DistributedArray = as_array(context, bins)
+    if a.dtype.kind == "c":
+        raise TypeError("x may not be complex")
+    if edges.dtype.kind == "c":
+        raise TypeError("bins may not be complex: pass real edges")
+    if edges.ndim != 1:
+        raise ValueError(
+            "object of too small depth for desired array" if not edges.ndim else "object too deep for desired array"
+        )
+    side = "left" if right else "right"
+    before, behind = edges[:-1], edges[1:]
+    if bool(reductions.all(before <= behind)):
+        return searchsorted(edges, a, side=side)
+    if bool(reductions.all(before >= behind)):
+        return len(edges) - searchsorted(edges[::-1], a, side=side)
+    raise ValueError("bins must be monotonically increasing or decreasing")
