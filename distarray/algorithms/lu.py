@@ -80,10 +80,12 @@ def _cut(context: Context, source: Operand, name: str) -> _Cut:
     room = min([room for room in gathered(context, _room(context, wanted), name) if room is not None], default=wanted)
     if room >= wanted:
         return _Cut(devices, width, [(0, n)])
-    # beside L a device has its part of a strip, twice where that comes by way of another layout, products, and a panel
+    # beside L a device has its part of a strip, a product of a quarter of it, two panels, and the first device half a panel
+    # more of L; strips of a matrix that lies strided may come by way of another layout
     columns = int(room // line - n // (2 * len(devices)))
-    width = min(width, max(columns // 12, min(columns // 5, 8), 1))
-    strip = max((columns - 2 * width) * 4 // (9 * width), 1) * width * len(devices)
+    width = min(width, max(columns // 8, 1))
+    times = 2.25 if any(r.step > 1 for _, region in source.layout.chunks for r in region) else 1.25
+    strip = max(int((columns - 2.5 * width) / (times * width)), 1) * width * len(devices)
     return _Cut(devices, width, [(low, min(low + strip, n)) for low in range(0, n, strip)])
 
 
@@ -119,22 +121,24 @@ class LU:
         self._label = label
         self._kept: list[_Kept] = []
         self._is_odd = False
-        diagonals = []
-        for low, high in how.strips:
-            self._strip: Panels | None = None  # its memory is the next one's
-            self._strip = strip = self._taken(low, high)
-            for panel in self._kept:
-                self._catch_up(strip, panel)
-            odd: dict[int, int] = {}
-            self._factorize(strip, low, odd)
-            self._is_odd ^= _any_odd(strip, odd)
-            diagonals.append(diagonal(strip, low))
-        self.diagonal = np.concatenate(diagonals)
+        self._strip: Panels | None = None
+        self.diagonal = np.concatenate([self._next(low, high) for low, high in how.strips])
 
     @property
     def is_singular(self) -> bool:
         """Whether a pivot is exactly zero; the same on all processes."""
         return bool((self.diagonal == 0).any())
+
+    def _next(self, low: int, high: int) -> Any:
+        """Factorize a strip when those to its left are done; returns the diagonal of U."""
+        self._strip = None  # whose memory is the next one's
+        self._strip = strip = self._taken(low, high)
+        for panel in self._kept:
+            self._catch_up(strip, panel)
+        odd: dict[int, int] = {}
+        self._factorize(strip, low, odd)
+        self._is_odd ^= _any_odd(strip, odd)
+        return diagonal(strip, low)
 
     def _taken(self, low: int, high: int) -> Panels:
         """A copy of some columns, in panels."""

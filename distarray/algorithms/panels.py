@@ -208,13 +208,17 @@ def _active(device: Device, task: Callable[[], None]) -> None:
 
 
 def subtract(device: Device, into: Any, left: Any, right: Any) -> None:
-    """``into -= left @ right``, a tile at a time, so that the product never leaves the cache."""
+    """``into -= left @ right``, a tile at a time, so that the product never leaves the cache, nor is more than a quarter of it
+    where that is wide.
+    """
     rows, columns = into.shape
     if not into.size:
         return
     lib = device.lib
     high, wide = TILE[device.kind]
     high, wide = min(high, max(rows // 4, 32), rows), min(wide, columns)
+    if 4 * high > rows and columns >= NARROWEST:
+        wide = min(wide, max(columns * rows // (4 * high), NARROWEST))
     scratch = device.empty((high * wide,), into.dtype, "a product").array
     for top in range(0, rows, high):
         for low in range(0, columns, wide):

@@ -285,9 +285,9 @@ def partition(
 
     Notes
     -----
-    Communication: as for :func:`sort`, without sorting: of an axis that is split, each element moves once, to the device
-    whose part of the order it is in, and devices part what they hold at `kth`. CuPy's partition is
-    a sort.
+    Communication: as for :func:`sort`, without sorting: of few lines that are split, the elements that belong at `kth` are
+    selected by the rounds of :func:`median`, and each element moves once, to where it stands among them. Of complex
+    numbers, or at more than 32 places, such lines are sorted. CuPy's partition of lines that are whole is a sort.
 
     Examples
     --------
@@ -313,7 +313,7 @@ def argpartition(
 
     Notes
     -----
-    Communication: as for :func:`argsort`. Lines that are whole on a device are parted at `kth`, others sorted.
+    Communication: as for :func:`partition`; what moves are the positions alone.
 
     Examples
     --------
