@@ -251,7 +251,7 @@ def _checked_kth(kth: Any, n: int | None) -> list[int]:
 def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order: Any) -> DistributedArray:
     x = asarray(a)
     getattr(np, name)(small(x.shape, x.dtype), 0, axis, kind, order)
-    if axis is None:
+    if axis is None or not x.ndim:  # of 0-d NumPy has positions
         x, axis = _flat(x), 0
     places = _checked_kth(kth, x.shape[axis] if x.size else None)
     return _sorted([x], axis, name, positions=name == "argpartition", kth=places)
