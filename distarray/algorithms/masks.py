@@ -17,11 +17,12 @@ import numpy as np
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import from_chunks
+from distarray.array.writing import ASSIGNED, check_writable
 from distarray.context import Context
 from distarray.devices import Chunk, Device
-from distarray.fusion.demand import write
 from distarray.fusion.expr import ASTYPE, Node
 from distarray.fusion.kernels import reductions, selections
+from distarray.fusion.write import write
 from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
@@ -76,7 +77,7 @@ def nothing(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
 # --- intervals --------------------------------------------------------------------------------------------------------
 
 
-class _Work(NamedTuple):
+class _WorkLayout(NamedTuple):
     """The layout in which a mask is worked on. `order` lists its chunks by where they begin in C order; where it is
     `replicated`, each chunk is all of it."""
 
@@ -110,7 +111,7 @@ def _cut(layout: Layout, shape: tuple[int, ...]) -> IndexMap | None:
     return found if found.is_disjoint and found.covers else None
 
 
-def _work(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _Work:
+def _work(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _WorkLayout:
     """Where to work: as the array or the mask lies, if that is in intervals; else in even intervals."""
     key = ("mask", held, shape, mask)
     found = context.layouts.remembered(key)
@@ -119,11 +120,11 @@ def _work(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout |
     return found  # type: ignore[no-any-return]
 
 
-def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _Work:
+def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _WorkLayout:
     if held.is_replicated and (mask is None or (mask.is_replicated and set(held.devices) <= set(mask.devices))):
         whole = Region.full(shape)
         layout = context.layout(IndexMap(shape, {device: [whole] for device in held.devices}))
-        return _Work(layout, tuple(range(len(layout.chunks))), True)
+        return _WorkLayout(layout, tuple(range(len(layout.chunks))), True)
     index_map = _cut(held, shape)
     if index_map is None and mask is not None:
         index_map = _cut(mask, shape)
@@ -134,7 +135,7 @@ def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout
         index_map = IndexMap(shape, dict(zip(held.devices, boxes, strict=True)))
     layout = context.layout(index_map)
     order = sorted(range(len(layout.chunks)), key=lambda i: layout.chunks[i][1].first)
-    return _Work(layout, tuple(order), False)
+    return _WorkLayout(layout, tuple(order), False)
 
 
 def _grown(context: Context, layout: Layout, trailing: tuple[int, ...]) -> Layout:
@@ -166,7 +167,7 @@ def _uploaded(context: Context, array: Any, layout: Layout, label: str) -> list[
 class _Prepared(NamedTuple):
     """A mask where it is worked on, and how many True each chunk has, with those before it in C order."""
 
-    work: _Work
+    work: _WorkLayout
     masks: list[Any]
     counts: tuple[int, ...]
     offsets: tuple[int, ...]
@@ -297,12 +298,13 @@ def _chosen(device: Device, array: Any, mask: Any, count: int) -> Any:
 
 def assign_where(x: DistributedArray, mask: DistributedArray, value: Any) -> None:
     """``x = value where mask``, both broadcast to the shape of `x`: a recorded masked write."""
+    check_writable(x, *ASSIGNED)
     storage = x._own()
     mask._own()
     operand = value._arg() if not isinstance(value, np.generic) else value
     args = (operand, mask._arg(), x._arg())
     node = Node(x._context, ASTYPE, args, {"dtype": x.dtype}, x.shape, x.dtype, 1, dict(np.geterr()), True)
-    write(storage, x._view, node, private=1, writable=x.writable)
+    write(storage, x._view, node, private=1)
 
 
 def _mask_array(x: DistributedArray, mask: Any) -> DistributedArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import lru_cache
 from types import ModuleType
@@ -27,7 +28,7 @@ from numpy import (
 
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
-from distarray.context import current
+from distarray.current import current
 
 __all__ = [
     "Info", "__array_api_version__", "__array_namespace_info__", "bool", "can_cast", "complex128", "complex64", "e", "finfo",
@@ -44,7 +45,7 @@ _DTYPES = {
     **{f"float{n}": np.dtype(f"float{n}") for n in (32, 64)},
     **{f"complex{n}": np.dtype(f"complex{n}") for n in (64, 128)},
 }
-e = float(np.e)
+e = math.e
 inf, nan, pi, newaxis = float("inf"), float("nan"), float(np.pi), None
 
 

@@ -24,7 +24,8 @@ from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.devices import Chunk, Device
 from distarray.errors import UnsupportedError
 from distarray.geometry import Region
@@ -336,7 +337,7 @@ def _write_text(
         try:
             for text in texts:
                 if x._context.process == 0:
-                    out = out or open(other, "w", encoding=encoding or "latin1", newline="")  # noqa: SIM115
+                    out = out or open(other, "w", encoding=encoding or "latin1", newline="")  # noqa: SIM115 - closed below
                     out.write(text)
         finally:
             if out is not None:
