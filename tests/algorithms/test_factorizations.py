@@ -117,10 +117,8 @@ def test_memory_is_bounded_on_each_device(name):
 
 #: what LU does beside a matrix that is held, in which dtype
 FILLED: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "det": ("float64", np.linalg.det),
     "slogdet": ("complex64", np.linalg.slogdet),
-    "solve": ("complex128", lambda x: np.linalg.solve(x, random(FULL, 3))),
-    "solve for a vector": ("float64", lambda x: np.linalg.solve(x, random(FULL))),
+    "solve": ("float64", lambda x: np.linalg.solve(x, random(FULL, 3))),
 }
 FULL = 384
 
@@ -139,8 +137,6 @@ def test_lu_of_a_matrix_that_fills_the_devices_for_the_most_part(name):
         for got, ref in zip(*(v if isinstance(v, tuple) else (v,) for v in (found, f(a)))):
             loose = 1e4 * np.finfo(dtype).eps
             np.testing.assert_allclose(np.asarray(got), ref, rtol=loose, atol=loose * np.abs(ref).max())
-        x[:, FULL // 2] = 0
-        assert np.linalg.slogdet(x)[0] == 0
 
 
 def graded(n: int, dtype: Any) -> Any:
