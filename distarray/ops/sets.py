@@ -5,10 +5,10 @@ The first two stand on :mod:`distarray.algorithms`; the set functions are made o
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.lookup import look_up
 from distarray.algorithms.sets import distinct
@@ -19,6 +19,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
+from distarray.geometry._keys import normalize_axes
 from distarray.ops.convert import asarray, astype
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
@@ -123,7 +124,10 @@ def unique(
     """
     x = asarray(ar)
     if axis is not None:
-        at = normalize_axis_index(axis, x.ndim)
+        try:
+            (at,) = normalize_axes(operator.index(axis), x.ndim)
+        except IndexError:
+            raise np.exceptions.AxisError(axis, x.ndim) from None
         if x.ndim == 1:
             axis = None
         x = x._viewed(x._view_map().transpose((at, *[i for i in range(x.ndim) if i != at])))
