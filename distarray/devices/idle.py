@@ -36,6 +36,9 @@ class _Held:
 
     __slots__ = ("data", "mem", "nbytes")
 
+    data: Any
+    mem: Any
+
     def __init__(self) -> None:
         self.nbytes = 0
 
@@ -44,7 +47,7 @@ class _Probe:
     """In the place of a device: learns how often an array is referred to that ends with its chunk."""
 
     def __init__(self) -> None:
-        self.counts = [(5, 4, 3)]  # never more than the references that can be named
+        self.counts: list[tuple[int, int, int]] = [(5, 4, 3)]  # never more than the references that can be named
         self.count = self.peak = 0
         self.chunks: dict[int, Any] = {}
         self.dispose = self.measure
@@ -55,12 +58,13 @@ class _Probe:
 
 
 def _alone() -> tuple[int, int, int]:
-    probe: Any = _Probe()
+    probe = _Probe()
+    device: Any = probe
     for _ in range(32):  # enough for the interpreter to specialise the call sites
         array = _Held()
         array.data = _Held()
         array.data.mem = _Held()
-        chunk = Chunk(probe, array)
+        chunk = Chunk(device, array)
         del array
         del chunk
     return min(probe.counts)

@@ -4,6 +4,7 @@ scans, selections and transposed copies against NumPy, over layouts of memory an
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -422,6 +423,22 @@ def test_writes_in_place_keep_numpys_meaning() -> None:
                 a[1:] += a[:-1]
                 a[::2, 3:] = a[::2, 3:] - 1
             np.testing.assert_array_equal(x.get(), h)
+
+
+@pytest.mark.cuda
+def test_a_line_that_waits_for_the_compiler_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTARRAY_HINTS", "1")
+    monkeypatch.setattr("distarray.devices.kernels.NOTICED", 0.0)  # CuPy's cache on disk may have it
+    host = np.linspace(0, 1, 1 << 17)
+    with da.init(devices=2, kind="cuda"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        x = da.asarray(host, layout=da.blocks(0))
+        first = [hint for hint in caught if issubclass(hint.category, da.errors.PerformanceHint)]
+        for _ in range(3):
+            y = (((x - 0.25) * x - 0.75) * x - 0.5).evaluate()
+    assert not first
+    assert [(hint.category, hint.filename) for hint in caught] == [(da.errors.PerformanceHint, __file__)]
+    np.testing.assert_array_equal(y.get(), ((host - 0.25) * host - 0.75) * host - 0.5)
 
 
 @pytest.mark.cuda

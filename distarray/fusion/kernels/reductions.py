@@ -321,7 +321,7 @@ def rows_form(itemsize: int, rows: int, m: int) -> tuple[int, int, int]:
     return lanes, width, parts
 
 
-LEAST = 1 << 12
+LEAST = 1 << 10
 """Elements below which the library's own reductions serve: there a call costs more than the work. A bound of the shape
 alone, since the order of additions differs."""
 
