@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Kept", "Shortened", "Stored", "keep", "shortened", "stored", "value_of"]
 
-WORTH = {"host": 8, "cuda": 24}
+WORTH = {"host": 8, "cuda": 512}
 """A value is kept once so many exact element-wise calls have been spent on it: about what storing and reading it costs. A GPU does
-more of them in the time that memory takes."""
+some hundreds of them in the time that memory takes, and what a kernel computes again it mostly reads anyway."""
 
 LEAST = {"host": 0, "cuda": 1 << 16}
 """Elements from which values are kept: on a GPU less work than that costs no more than a launch, with or without it."""
