@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from distarray.devices.kernels import Kernel, Kernels, collapse, extent
+from distarray.devices.kernels import Kernel, Kernels, collapse, extent, steps_of
 from distarray.fusion.kernels.element import Bound, Element
 from distarray.fusion.kernels.formulas import TYPES
 
@@ -179,24 +179,19 @@ def launch(lib: Any, bound: Bound, operands: Any, out: Any, stores: Any = ()) ->
 
 def prepared(lib: Any, element: Element, arrays: list[Any]) -> tuple[Kernel, int, list[int]] | None:
     """The kernel for arrays that lie so, its blocks, and what it is passed besides addresses and scalars."""
-    if any(s % a.dtype.itemsize for a in arrays for s in a.strides):
-        return None
     out = len(element.leaves)
     shape = arrays[out].shape
-    strides = [_strides(array, shape) for array in arrays]
+    strides = []
+    for array in arrays:
+        if (own := steps_of(array, shape)) is None:
+            return None
+        strides.append(own)
     sizes, steps = collapse(shape, strides)
     if not sizes:
         sizes, steps = [1], [[0] for _ in arrays]
         steps[out:] = [[1] for _ in arrays[out:]]
     kinds = "".join(["v" if s[-1] == 1 else "s" if s[-1] == 0 else "x" for s in steps])
     return _arranged(lib, element, arrays, kinds, sizes, steps)
-
-
-def _strides(array: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """An array's strides in elements, as it broadcasts to a shape."""
-    item = array.dtype.itemsize
-    own = [0 if n == 1 else s // item for n, s in zip(array.shape, array.strides, strict=True)]
-    return (*[0] * (len(shape) - len(own)), *own)
 
 
 def _arranged(
