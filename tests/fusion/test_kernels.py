@@ -140,7 +140,7 @@ def test_parts_of_pending_expressions() -> None:
     np.testing.assert_array_equal(part.operands[1], b[:2])
 
 
-@pytest.mark.parametrize("width", [1, 16, 64, 256])
+@pytest.mark.parametrize("width", [1, 16, 64, 256, 512])
 @pytest.mark.parametrize("full", [False, True])
 def test_sources_of_rows(width: int, full: bool) -> None:
     scaled = step(ASTYPE, [("leaf", 0), ("leaf", 1), ("const", 2.5)], "f4", masked=True)
@@ -333,7 +333,7 @@ def test_what_is_held_is_written_in_the_same_pass(
         found.append(values_of)
         with np.errstate(all="ignore"):
             wanted = (values_of[1] * 3).sum(axis=0)
-        np.testing.assert_allclose(total, wanted, rtol=1e-2, equal_nan=True)
+        np.testing.assert_allclose(total, wanted, rtol=1e-2, atol=1e-2)
     for one in found[:2]:
         for mine, theirs in zip(one, found[2], strict=True):
             assert mine.dtype == theirs.dtype
@@ -475,7 +475,9 @@ ROWS = {
 @pytest.mark.cuda
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("shape", [(3000, 16384), (1200, 999), (40, 64), (7, 5), (5, 30, 257), (1100, 4096)])
+@pytest.mark.parametrize(
+    "shape", [(3000, 16384), (1200, 999), (300, 9001), (300, 8192), (40, 64), (7, 5), (5, 30, 257), (1100, 4096)]
+)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
 def test_rows_are_folded_and_used_in_one_pass(name: str, shape: Any, dtype: str) -> None:
     """With the bits of the steps, which are those of folds that were asked for by themselves."""
