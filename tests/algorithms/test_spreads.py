@@ -50,10 +50,9 @@ def test_variances_of_cut_lines(ctx: Any, layout: str, shift: float) -> None:
 def test_what_is_no_number_stays_none_and_equal_numbers_vary_by_nothing(ctx: Any, layout: str) -> None:
     host = np.full((1000, 6), 0.1, "f4")
     host[500, 1], host[0, 2], host[999, 3], host[:, 4] = np.nan, np.inf, -np.inf, 1e30
-    with ctx(3), np.errstate(all="ignore"):
+    with ctx(3) as context, np.errstate(all="ignore"):
         x = da.asarray(host, layout=LAYOUTS[layout])
         found = x.var(axis=0).get()
         assert np.isnan(found[1:4]).all()
-        np.testing.assert_array_equal(found[[0, 5]], [0, 0] if da.context.current().kind == "cuda" else found[[0, 5]])
-        if da.context.current().kind == "cuda":
-            assert found[4] == 0
+        if context.kind == "cuda":  # in single precision NumPy's own mean of equal numbers is not quite theirs
+            np.testing.assert_array_equal(found[[0, 4, 5]], 0)

@@ -344,15 +344,15 @@ def arranged(shape: tuple[int, ...], strides: list[tuple[int, ...]], axes: tuple
     return _Shape(outer, m, inner, list(zip(so, sm, si, strict=True)))
 
 
-def rows_form(itemsize: int, rows: int, m: int) -> tuple[int, int, int]:
+def rows_form(itemsize: int, rows: int, m: int, widest: int = _WIDEST) -> tuple[int, int, int]:
     """How rows of `m` elements are folded, of which the widest operand's have `itemsize` bytes: the elements that a thread takes
-    at a time, the threads that share a row, and the parts that a row is cut in."""
+    at a time, the threads that share a row, at most `widest`, and the parts that a row is cut in."""
     lanes = _lanes(itemsize)
     width, parts = 1, 1
     while width < _THREADS and width * lanes * 2 < m:
         width *= 2
-    if m >= _WIDEST * lanes * _UNROLLED:
-        width = _WIDEST
+    if m >= widest * lanes * _UNROLLED:
+        width = widest
     if width >= _THREADS:
         parts = max(1, min(-(-_BLOCKS * _THREADS // (width * rows)), -(-m // (width * lanes * _UNROLLED))))
     return lanes, width, parts
@@ -486,7 +486,10 @@ def _prepared(
     columns = inner > 1 and any(s[2] == 1 for s in steps)
     if not columns and outer == 1:
         outer, inner, steps = inner, 1, [(i, r, 0) for _, r, i in steps]
-    cut = _cut(max([a.dtype.itemsize for a in operands] + [1]), columns, outer, m, inner)
+    widest = (
+        _THREADS if name.startswith("arg") else _WIDEST
+    )  # whose running values are large: more threads only take room
+    cut = _cut(max([a.dtype.itemsize for a in operands] + [1]), columns, outer, m, inner, widest)
     parts = cut.parts
     kinds = _kinds(operands, steps, columns)
     form = FoldForm(columns, kinds, cut.lanes, cut.width, parts > 1, inner > 1)
@@ -538,7 +541,7 @@ class _Cut(NamedTuple):
     blocks: int
 
 
-def _cut(itemsize: int, columns: bool, outer: int, m: int, inner: int) -> _Cut:
+def _cut(itemsize: int, columns: bool, outer: int, m: int, inner: int, widest: int) -> _Cut:
     """How rows or columns are shared by threads, and cut in parts where there are too few of them."""
     if columns:
         lanes, width = _lanes(itemsize), 1
@@ -550,7 +553,7 @@ def _cut(itemsize: int, columns: bool, outer: int, m: int, inner: int) -> _Cut:
         blocks = tiles * outer
     else:
         rows, tiles = outer * inner, 1
-        lanes, width, parts = rows_form(itemsize, rows, m)
+        lanes, width, parts = rows_form(itemsize, rows, m, widest)
         blocks = -(-rows // (threads_of(width) // width))
     part = -(-m // parts)
     part = -(-part // lanes) * lanes
