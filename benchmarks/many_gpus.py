@@ -152,7 +152,7 @@ def steps(options: argparse.Namespace) -> list[Step]:
         ),
         Step(
             "collectives",
-            [*mpirun(), program("collectives_bench"), *kind, *(["--most", "1048576"] if host else [])],
+            [*mpirun(), program("collectives_bench"), *kind, *(["--most", "65536"] if host else [])],
             90,
             waits,
         ),
@@ -382,7 +382,11 @@ def scaled(results: Sequence[dict[str, Any]]) -> list[str]:
     rows: dict[tuple[str, str], dict[tuple[int, int], dict[str, Any]]] = {}
     for one in results:
         if one["kind"] == "scaling" and "ms" in one:
-            rows.setdefault((one["work"], one["form"]), {})[one["processes"], one["gpus"]] = one
+            both = (
+                ("weak", "strong") if one["parts"] == one["gpus"] else (one["form"],)
+            )  # on all GPUs they are one work
+            for form in both:
+                rows.setdefault((one["work"], form), {})[one["processes"], one["gpus"]] = one
     columns = sorted({place for found in rows.values() for place in found}, key=lambda p: (p[0] > 1, p[1]))
     if not columns:
         return []
