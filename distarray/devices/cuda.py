@@ -344,6 +344,13 @@ class CudaDevice(Device):
         """The compute stream: CuPy's null stream, of this GPU while this GPU is current."""
         return self.runtime.streams[self.ordinal]
 
+    def room(self) -> int:
+        """The bytes that chunks may still take: of the limit, and of the GPU's memory."""
+        with self.active():
+            free: int = self._cupy.cuda.runtime.memGetInfo()[0] + self._cupy.get_default_memory_pool().free_bytes()
+        limit = super().room()
+        return free if limit is None else min(free, limit)
+
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
         dtype = np.dtype(dtype)
         shape = tuple(shape)
