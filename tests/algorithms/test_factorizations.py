@@ -11,7 +11,7 @@ import pytest
 import scipy.linalg
 
 import distarray as da
-from conformance.contexts import spread
+from conformance.contexts import kind, spread
 
 P, N, PANEL = 4, 192, 12
 LARGE = 1024  # where a panel and a tile are small beside a device's share
@@ -20,7 +20,7 @@ DTYPES = ["float64", "float32", "complex128", "complex64"]
 
 @pytest.fixture
 def four() -> Iterator[Any]:
-    with da.init(devices=P, kind="host") as context, spread(context, PANEL):
+    with da.init(devices=P, kind=kind()) as context, spread(context, PANEL):
         yield context
 
 
