@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from distarray.algorithms.folds import (
     run_tasks,
     ufunc_of,
 )
-from distarray.array.aliases import Axis, DTypeLike, Out
+from distarray.array.aliases import Axis, DTypeLike
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
@@ -135,7 +135,7 @@ def small(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     return np.ones([n and 1 for n in shape], dtype)
 
 
-def computed_in(ufunc: np.ufunc, dtype: np.dtype[Any], out: Out) -> Any:
+def computed_in(ufunc: np.ufunc, dtype: np.dtype[Any], out: np.dtype[Any]) -> Any:
     """The dtype of a reduction of `dtype` into an ``out=`` of dtype `out`."""
     return ufunc.resolve_dtypes((out, dtype, None), casting="unsafe", reduction=True)[2]
 
@@ -154,7 +154,7 @@ def as_taken(ufunc: np.ufunc, a: DistributedArray, dtype: DTypeLike) -> Distribu
     if a.dtype.kind != "c" or dtype is None:
         return a
     try:
-        taken = item_dtype(ufunc, np.dtype(dtype), a.dtype, dtype)
+        taken = item_dtype(ufunc, np.dtype(dtype), a.dtype, cast("Any", dtype))
     except TypeError:  # the call itself will refuse this dtype
         return a
     if taken.kind not in "iuf":

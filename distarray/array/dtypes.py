@@ -26,7 +26,7 @@ def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
             f"floating, complex, datetime64 or timedelta64 dtype or a structure of these, for instance with "
             f"np.asarray(x, dtype=float)"
         )
-    return dtype  # type: ignore[no-any-return]
+    return dtype
 
 
 _WHY = {
@@ -51,7 +51,8 @@ def _is_structure(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype has fields, all of which can be distributed."""
     if dtype.names is None:
         return False
-    kinds = [dtype.fields[name][0].base for name in dtype.names]
+    fields: Any = dtype.fields
+    kinds = [fields[name][0].base for name in dtype.names]
     return all(kind.kind in "biufcmM" or kind.name == "bfloat16" or _is_structure(kind) for kind in kinds)
 
 

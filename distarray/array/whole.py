@@ -16,7 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from operator import add, and_, itemgetter, mul, or_, setitem, sub, xor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -586,7 +586,7 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     return True
 
 
-def _meet(item: DistributedArray, context: Context, layout: Layout) -> bool:
+def _meet(item: DistributedArray, context: Context, layout: Layout | None) -> bool:
     """Whether an operand lies as `layout` does, or where nobody counts what goes from one device of the host to another."""
     if item._kin.kin is layout.kin:  # type: ignore[union-attr]
         return True

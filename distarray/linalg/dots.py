@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -221,7 +221,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Out = None) -> Any:
     _, (x, y) = operands(a, b, out=out)
     x, y = (array if array.ndim == 1 else np.reshape(array, (-1,)) for array in (x, y))
     left, right = view(x, index=(slice(None), None)), view(y, index=(None, slice(None)))
-    return np.multiply(left, right, out=out)
+    return np.multiply(left, right, out=cast("Any", out))
 
 
 @implements(np.tensordot)

@@ -114,7 +114,7 @@ def asarray(
             f"copy=False, and an object of type {type(obj).__name__} must be copied to the devices: pass copy=None"
         )
     context = current()
-    source = host_or_device_array(obj, dtype)
+    source = host_or_device_array(obj, cast("Any", dtype))
     return place(
         context, source, resolve_layout(context, layout, source.shape, device=device, itemsize=source.dtype.itemsize)
     )
@@ -226,9 +226,8 @@ def distributed_array(
         return changed.reshard(layout)
     context = current()
     source = host_or_device_array(array, None)
-    if isinstance(index_map, Layout):
-        index_map = index_map.index_map
-    return place(context, source, resolve_layout(context, index_map, source.shape, mode=target))
+    where: Any = index_map.index_map if isinstance(index_map, Layout) else index_map
+    return place(context, source, resolve_layout(context, where, source.shape, mode=target))
 
 
 @implements(np.copy)

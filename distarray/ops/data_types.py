@@ -160,7 +160,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> Any:
     ...     da.isdtype(da.float32, "real floating")
     True
     """
-    return np.isdtype(dtype, kind)
+    return np.isdtype(cast("Any", dtype), cast("Any", kind))
 
 
 @implements(np.result_type)
@@ -211,7 +211,7 @@ def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike, casting: str = "safe")
     True
     """
     source: Any = from_.dtype if isinstance(from_, DistributedArray) else from_
-    return np.can_cast(source, to, cast("Any", casting))
+    return np.can_cast(source, cast("Any", to), cast("Any", casting))
 
 
 class Info:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -195,7 +195,7 @@ def trace(
     ...     int(np.trace(da.asarray(np.arange(9).reshape(3, 3), layout=da.blocks(0))))
     12
     """
-    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=cast("Any", dtype), out=cast("Any", out))
 
 
 @implements(np.linalg.trace)

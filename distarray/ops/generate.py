@@ -72,7 +72,7 @@ def generate(
         tasks.append(partial(_make_all, device, parts, make))
     with context.reporting():
         context.workers.run(tasks, sum(c.nbytes for c in chunks if c is not None))
-    return from_chunks(context, layout, chunks, dtype)
+    return from_chunks(context, layout, chunks, cast("Any", dtype))
 
 
 def _make_all(device: Device, parts: Sequence[tuple[Region, Any]], make: Maker) -> None:

@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -58,9 +58,8 @@ class CountedPhilox:
     """
 
     def __init__(self, seed: int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator) -> None:
-        if isinstance(seed, np.random.BitGenerator):
-            seed = seed.seed_seq
-        self._begin(seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed), 0)
+        source: Any = seed.seed_seq if isinstance(seed, np.random.BitGenerator) else seed
+        self._begin(source if isinstance(source, np.random.SeedSequence) else np.random.SeedSequence(source), 0)
 
     def _begin(self, seed: np.random.SeedSequence, calls: int) -> None:
         first, second = seed.generate_state(2, np.uint64)
@@ -146,7 +145,12 @@ def fill(
     for i, (device_id, region) in enumerate(layout.chunks):
         device = context.by_id[device_id]
         if device.process == context.process:
-            tasks.append((device_id, partial(_fill, device, chunks, i, region, stream, places[i], tail, dtype, draw)))
+            tasks.append(
+                (
+                    device_id,
+                    partial(_fill, device, chunks, i, region, stream, places[i], tail, cast("Any", dtype), draw),
+                )
+            )
             nbytes += 8 * region.size * np.dtype(dtype).itemsize  # a value costs more than a copy
     run_by_device(context, tasks, nbytes, guarded=True)
     return chunks
