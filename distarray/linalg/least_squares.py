@@ -140,6 +140,11 @@ def pinv(
         rcond = max(m, n) * np.finfo(x.dtype).eps
     if not x.size:
         return np.zeros_like(x, shape=(*x.shape[:-2], n, m))
+    if np.broadcast_shapes(np.shape(rcond), x.shape[:-2]) != x.shape[:-2]:
+        raise ValueError(
+            f"pinv: rcond has shape {np.shape(rcond)}, and the stack of matrices {x.shape[:-2]}: pass one number, or one for "
+            f"each matrix"
+        )
     u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
     large = s > np.asarray(rcond)[..., None] * np.max(s, axis=-1, keepdims=True)
     inverse = np.where(large, 1 / np.where(large, s, 1), 0)

@@ -9,6 +9,7 @@ import operator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.lookup import look_up
 from distarray.algorithms.sets import distinct
@@ -19,7 +20,6 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
-from distarray.geometry._keys import normalize_axes
 from distarray.ops.convert import asarray, astype
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
@@ -124,10 +124,7 @@ def unique(
     """
     x = asarray(ar)
     if axis is not None:
-        try:
-            (at,) = normalize_axes(operator.index(axis), x.ndim)
-        except IndexError:
-            raise np.exceptions.AxisError(axis, x.ndim) from None
+        at = normalize_axis_index(operator.index(axis), x.ndim)
         if x.ndim == 1:
             axis = None
         x = x._viewed(x._view_map().transpose((at, *[i for i in range(x.ndim) if i != at])))
