@@ -289,10 +289,10 @@ def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
     # frees the sizes of small ones from what they have of large ones.
     if not vectors:
         r = qr(np.take(columns, order, axis=0).mT, "r")
-        sizes = np.absolute(diagonal(r).get())
+        sizes = np.absolute(_diagonal(r))
         return None, as_array(context, sizes[_descending(sizes)]), None
     q, r = qr(np.take(columns, order, axis=0).mT)
-    turns = diagonal(r).get()
+    turns = _diagonal(r)
     del columns, r
     sizes = np.absolute(turns)
     again = _descending(sizes)
@@ -301,6 +301,11 @@ def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
         q = np.take(q, again, axis=1)
     right = np.take(from_chunks(context, *found.right, x.dtype), order[again], axis=0)
     return q * turns, as_array(context, sizes[again]), np.conjugate(right)
+
+
+def _diagonal(r: Any) -> Any:
+    """The diagonal of a triangle, for all processes."""
+    return r.diagonal().get()
 
 
 def _descending(sizes: Any) -> Any:
