@@ -18,6 +18,7 @@ from distarray.array.functions import implements
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray
 from distarray.devices import Device
+from distarray.fusion.expr import warn_complex
 from distarray.geometry import Region
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -245,6 +246,8 @@ def linspace(
     kinds = [v.dtype if hasattr(v, "dtype") else v for v in (start, stop)]
     dt = np.result_type(*kinds, 0.0)
     target_dtype = check_dtype(dt if dtype is None else dtype)
+    if dt.kind == "c" and target_dtype.kind not in "cb":
+        warn_complex()
     if all(isinstance(v, PYTHON_SCALARS) for v in (start, stop)):
         start, stop = np.asarray(start)[()], np.asarray(stop)[()]
     delta = np.subtract(stop, start, dtype=dt)
