@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,25 +152,32 @@ def _flat(arrays: Sequence[Any]) -> list[Any] | None:
     return [array.reshape(-1) if array.ndim else array for array in arrays]
 
 
-def _cut(out: Any, most: int) -> Iterator[tuple[slice, ...]]:
-    """Blocks of at most `most` elements, cut along the axes of the largest strides."""
-    key = [slice(None)] * out.ndim
-    order = sorted([a for a in range(out.ndim) if out.shape[a] > 1], key=lambda a: -abs(out.strides[a]))
-    size = out.size
+def _cut(shape: Sequence[int], strides: Sequence[int], most: int) -> Iterator[tuple[slice, ...]]:
+    """Blocks of at most `most` elements, cut along the axes of the largest strides. Given no array: a generator that is not
+    run to its end would keep it."""
+    order = sorted([a for a in range(len(shape)) if shape[a] > 1], key=lambda a: -abs(strides[a]))
+    return _cut_along(order, shape, [slice(None)] * len(shape), prod(shape), most)
 
-    def cut(depth: int, size: int) -> Iterator[tuple[slice, ...]]:
-        if size <= most or depth == len(order):
+
+def _cut_along(
+    order: Sequence[int], shape: Sequence[int], key: list[slice], size: int, most: int
+) -> Iterator[tuple[slice, ...]]:
+    """Blocks of the part of `size` elements that `key` leaves. No closure that calls itself: such a cycle keeps what it
+    refers to until the collector comes."""
+    if size <= most or not order:
+        yield tuple(key)
+        return
+    axis = order[0]
+    n = shape[axis]
+    line = size // n
+    rows = max(1, most // line)
+    for low in range(0, n, rows):
+        key[axis] = slice(low, min(low + rows, n))
+        if rows == 1:
+            yield from _cut_along(order[1:], shape, key, line, most)
+        else:
             yield tuple(key)
-            return
-        axis = order[depth]
-        line = size // out.shape[axis]
-        rows = max(1, most // line)
-        for low in range(0, out.shape[axis], rows):
-            key[axis] = slice(low, min(low + rows, out.shape[axis]))
-            yield from cut(depth + 1, line * min(rows, out.shape[axis] - low)) if rows == 1 else (tuple(key),)
-        key[axis] = slice(None)
-
-    return cut(0, size)
+    key[axis] = slice(None)
 
 
 def _part(array: Any, key: tuple[slice, ...], moving: Sequence[int]) -> Any:
@@ -272,7 +280,7 @@ class _Pass:
         varying = self._hoisted(moving)
         stores = [(self.first + i, array) for i, array in self.stores.items() if i in varying]
         shape = None
-        for key in _cut(out, most):
+        for key in _cut(out.shape, out.strides, most):
             block = out[key]
             for k, axes in moving.items():
                 values[k] = _part(self.operands[k], key, axes)

@@ -6,7 +6,8 @@ were absent, so that which values live, a matter of reference counts, never deci
 of the local computation where the plan's layout is the one it lies in. A write never changes what a recording has read,
 and so a kept value stays right for as long as its recording does.
 
-Keeping costs a write and a read of memory. Cheap calls are computed again until they have cost as much; then they are kept.
+Keeping costs a write and a read of memory, by the bytes of the value. Cheap calls are computed again until they have cost as
+much; then they are kept. A mask of a byte an element, made of floating-point steps, is worth keeping at once.
 Under a memory limit no value is kept that does not fit, and what is kept goes first.
 """
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Kept", "Shortened", "Stored", "keep", "shortened", "stored", "value_of"]
 
 WORTH = 8
-"""A value is kept once so many exact element-wise calls have been spent on it: about what storing and reading it costs."""
+"""A value is kept once so many exact element-wise calls on elements of its size have been spent on it: about what storing and
+reading it costs."""
 
 INEXACT = 8
 """What a call of a transcendental function counts."""
@@ -137,17 +139,19 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
     spent: list[int] = []
     found = []
     for i, step in enumerate(steps):
-        cost = 1 if step.ufunc.__name__ in CUT_FREE else INEXACT
+        itemsize, before = step.dtype.itemsize, 0
         for kind, value in step.args:
             if kind == "step":
-                cost += spent[value]
+                before += spent[value]
+                itemsize = max(itemsize, steps[value].dtype.itemsize)
+        cost = before + itemsize * (1 if step.ufunc.__name__ in CUT_FREE else INEXACT)
         spent.append(cost)
         if _references(step) - _ALONE <= uses[i] or step.loud or (i == len(steps) - 1 and not root):
             continue
         node = step.node
         before = node.spent
         node.spent = before + cost
-        if node.spent < WORTH or node.shape != layout.shape or (not before and id(node) in lent):
+        if node.spent < WORTH * step.dtype.itemsize or node.shape != layout.shape or (not before and id(node) in lent):
             continue
         chunks = _room(context, layout, step.dtype)
         if chunks is not None:
