@@ -20,7 +20,7 @@ from distarray.fusion.expr import ASTYPE, real_part
 from distarray.fusion.notes import Notes, call_numpy, is_same
 from distarray.fusion.program import Instruction, Program
 
-__all__ = ["CUT_FREE", "REGISTER_BYTES", "Schedule", "run_blocks", "schedule", "worth_blocks"]
+__all__ = ["CUT_FREE", "REGISTER_BYTES", "Schedule", "fold_blocks", "run_blocks", "schedule", "worth_blocks"]
 
 REGISTER_BYTES = 1 << 18
 """Of a register. Its blocks are 2¹⁵ float64: smaller ones lose to the interpreter lock where two threads work."""
@@ -243,6 +243,25 @@ def run_blocks(
         _REGISTERS.give(taken)
 
 
+def fold_blocks(
+    plan: Schedule, operands: Sequence[Any], sizes: Sequence[int], dtype: Any, notes: Notes
+) -> Iterator[Any]:
+    """The values of a program over operands in one axis, in blocks of these sizes, each in memory that the next overwrites.
+    What the steps meet is noted; the caller, between blocks, has its own floating-point state."""
+    taken = _REGISTERS.take(plan.needed + 1)
+    try:
+        work = _Pass(plan, operands, None, False, notes, taken, ())
+        low = 0
+        for size in sizes:
+            block = np.ndarray(size, dtype, taken[-1])
+            with notes.listening(plan.program):
+                work.block((slice(low, low + size),), block)
+            yield block
+            low += size
+    finally:
+        _REGISTERS.give(taken)
+
+
 class _Pass:
     """One program over one cell."""
 
@@ -258,42 +277,51 @@ class _Pass:
     ) -> None:
         self.plan, self.strict, self.notes, self.registers = plan, strict, notes, registers
         arrays = [out, *operands, *stores]
-        self.out, *arrays = _flat(arrays) or arrays
+        if out is not None:
+            arrays = _flat(arrays) or arrays
+        self.out, *arrays = arrays
         self.operands, stores = arrays[: len(operands)], arrays[len(operands) :]
         self.stores = dict(zip(plan.stored, stores, strict=True))
-        self.direct = out.dtype == plan.program.steps[-1].dtype and len(plan.program.steps) - 1 not in self.stores
+        last = plan.program.steps[-1]
+        self.direct = out is None or (out.dtype == last.dtype and len(plan.program.steps) - 1 not in self.stores)
         self.first = plan.leaves + len(plan.constants)
         self.values: list[Any] = [None] * (self.first + len(plan.program.steps))
         self.values[plan.leaves : self.first] = plan.constants
 
-    def run(self) -> None:
-        plan, out, values = self.plan, self.out, self.values
-        steps = plan.program.steps
-        most = max(1, REGISTER_BYTES // plan.itemsize)
-        moving: dict[int, list[int]] = {}
+        self.moving: dict[int, list[int]] = {}
         for k, array in enumerate(self.operands):
             axes = [a for a in range(array.ndim) if array.shape[a] > 1]
             if axes:
-                moving[k] = axes
+                self.moving[k] = axes
             else:
-                values[k] = array
-        varying = self._hoisted(moving)
-        stores = [(self.first + i, array) for i, array in self.stores.items() if i in varying]
-        shape = None
-        for key in _cut(out.shape, out.strides, most):
-            block = out[key]
-            for k, axes in moving.items():
-                values[k] = _part(self.operands[k], key, axes)
-            for place, array in stores:
-                values[place] = array[key]
-            if self.direct:
-                values[self.first + len(steps) - 1] = block
-            if block.shape != shape:
-                shape = block.shape
-                self._furnish(varying)
-            self._block(varying)
-            if not self.direct:
-                self.notes.cast(block, real_part(values[-1], block.dtype))
+                self.values[k] = array
+        self.varying: list[int] | None = None
+        self.shape: tuple[int, ...] | None = None
+
+    def run(self) -> None:
+        most = max(1, REGISTER_BYTES // self.plan.itemsize)
+        for key in _cut(self.out.shape, self.out.strides, most):
+            self.block(key, self.out[key])
+
+    def block(self, key: tuple[slice, ...], block: Any) -> None:
+        """Compute what lies at `key` of the result into `block`."""
+        values, first = self.values, self.first
+        varying = self.varying
+        if varying is None:
+            varying = self.varying = self._hoisted(self.moving)
+        for k, axes in self.moving.items():
+            values[k] = _part(self.operands[k], key, axes)
+        for i, array in self.stores.items():
+            if i in varying:
+                values[first + i] = array[key]
+        if self.direct:
+            values[-1] = block
+        if block.shape != self.shape:
+            self.shape = block.shape
+            self._furnish(varying)
+        self._block(varying)
+        if not self.direct:
+            self.notes.cast(block, real_part(values[-1], block.dtype))
 
     def _hoisted(self, moving: dict[int, list[int]]) -> list[int]:
         """The steps that differ from block to block. The others are computed, once."""

@@ -26,7 +26,7 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Kept", "Shortened", "Stored", "keep", "shortened", "stored", "value_of"]
+__all__ = ["Kept", "Shortened", "Stored", "is_held", "keep", "shortened", "stored", "value_of"]
 
 WORTH = 8
 """A value is kept once so many exact element-wise calls on elements of its size have been spent on it: about what storing and
@@ -118,6 +118,22 @@ class _Alone:
 _ALONE = _references(Instruction(None, (), {}, None, {}, ("", 0, {}), False, False, _Alone()))
 
 
+def is_held(program: Program) -> list[bool]:
+    """For each step of a program but its last, whether more refers to it than the program."""
+    steps = program.steps
+    uses = _uses(steps)
+    return [_references(step) - _ALONE > used for step, used in zip(steps[:-1], uses, strict=False)]
+
+
+def _uses(steps: Sequence[Instruction]) -> list[int]:
+    uses = [0] * len(steps)
+    for step in steps:
+        for kind, value in step.args:
+            if kind == "step":
+                uses[value] += 1
+    return uses
+
+
 def stored(context: Context, program: Program, layout: Layout, lent: Container[int], *, root: bool) -> list[Stored]:
     """The steps whose values are to be kept, with memory for them.
 
@@ -131,11 +147,7 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
     steps = program.steps
     if context.kind != "host" or not layout.shape or (len(steps) < 2 and not root):
         return []
-    uses = [0] * len(steps)
-    for step in steps:
-        for kind, value in step.args:
-            if kind == "step":
-                uses[value] += 1
+    uses = _uses(steps)
     spent: list[int] = []
     found = []
     for i, step in enumerate(steps):
