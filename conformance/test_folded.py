@@ -121,3 +121,46 @@ def test_a_tree_of_blocks_is_numpys():
             cuts = np.cumsum([0, *sizes])
             parts = [np.add.reduce(array[low:high]) for low, high in zip(cuts, cuts[1:], strict=False)]
             assert folded._added(np.add, size, most, parts, 0) == (np.add.reduce(array), len(sizes))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["f4", "f8"]),
+    st.integers(2, 9),
+    st.sampled_from(["plain", "zeros", "special"]),
+    st.booleans(),
+    st.integers(1, 3),
+    st.integers(0, 99),
+)
+def test_sums_of_short_rows_are_numpys(dtype, n, kind, keepdims, devices, seed):
+    rng = np.random.default_rng(seed)
+    host = ((rng.random((3500, n)) - 0.5) * 10.0 ** rng.integers(-9, 9, (3500, n))).astype(dtype)
+    if kind != "plain":
+        host[rng.random(host.shape) < 0.8] = -0.0
+    if kind == "special":
+        host[rng.integers(0, 3500, 9), rng.integers(0, n, 9)] = rng.choice([np.inf, -np.inf, np.nan], 9)
+    with da.init(devices=devices, kind="host", minimum_chunk=1), np.errstate(all="warn"):
+        x = da.asarray(host)
+        found, expected = (
+            heard(lambda: x.sum(axis=1, keepdims=keepdims)),
+            heard(lambda: host.sum(axis=1, keepdims=keepdims)),
+        )
+    assert found[:2] + found[3:] == expected[:2] + expected[3:]
+    found, expected = (np.frombuffer(bits, dtype) for bits in (found[2], expected[2]))
+    np.testing.assert_array_equal(found, expected)
+    there = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[there], np.signbit(expected)[there])
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 20])
+def test_rows_that_meet_a_matrix_are_numpys(n):
+    """Short rows are repeated to the length of a block; what is made of rows alone is computed once."""
+    host = np.random.default_rng(n).random((9000, n))
+    row = host[5] * 2
+    with da.init(devices=2, kind="host", minimum_chunk=1):
+        x, r = da.asarray(host), da.asarray(row)
+        with small_blocks(4096):
+            np.testing.assert_array_equal(((x - r) ** 2).get(), (host - row) ** 2)
+            np.testing.assert_array_equal(((x - r) * (r + 1)).get(), (host - row) * (row + 1))
+            np.testing.assert_array_equal(((x[:, :1] - r) + x).get(), (host[:, :1] - row) + host)
+            np.testing.assert_array_equal(((r - x) * x[0, 0] + r).get(), (row - host) * host[0, 0] + row)

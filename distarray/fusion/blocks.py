@@ -28,6 +28,9 @@ REGISTER_BYTES = 1 << 18
 KEPT = 12
 """The most registers that a thread keeps: 3 MiB."""
 
+SHORT = 64
+"""Elements of the longest rows that are repeated to the length of a block."""
+
 CUT_FREE = frozenset(
     """add subtract multiply divide true_divide negative positive absolute fabs sqrt square reciprocal floor ceil trunc rint
     conjugate sign maximum minimum fmax fmin equal not_equal less less_equal greater greater_equal logical_and logical_or
@@ -276,22 +279,24 @@ class _Pass:
         stores: Sequence[Any],
     ) -> None:
         self.plan, self.strict, self.notes, self.registers = plan, strict, notes, registers
+        self.first = plan.leaves + len(plan.constants)
         arrays = [out, *operands, *stores]
+        self.rows: dict[int, Any] = {}
+        self.line = 1
         if out is not None:
-            arrays = _flat(arrays) or arrays
+            arrays = _flat(arrays) or self._flat_rows(arrays) or arrays
         self.out, *arrays = arrays
         self.operands, stores = arrays[: len(operands)], arrays[len(operands) :]
         self.stores = dict(zip(plan.stored, stores, strict=True))
         last = plan.program.steps[-1]
         self.direct = out is None or (out.dtype == last.dtype and len(plan.program.steps) - 1 not in self.stores)
-        self.first = plan.leaves + len(plan.constants)
         self.values: list[Any] = [None] * (self.first + len(plan.program.steps))
         self.values[plan.leaves : self.first] = plan.constants
 
         self.moving: dict[int, list[int]] = {}
         for k, array in enumerate(self.operands):
             axes = [a for a in range(array.ndim) if array.shape[a] > 1]
-            if axes:
+            if axes or k in self.rows:
                 self.moving[k] = axes
             else:
                 self.values[k] = array
@@ -300,6 +305,10 @@ class _Pass:
 
     def run(self) -> None:
         most = max(1, REGISTER_BYTES // self.plan.itemsize)
+        if self.rows:
+            most -= most % self.line
+            for k, row in self.rows.items():
+                self.operands[k] = np.tile(row, min(most, self.out.size) // self.line)
         for key in _cut(self.out.shape, self.out.strides, most):
             self.block(key, self.out[key])
 
@@ -310,7 +319,8 @@ class _Pass:
         if varying is None:
             varying = self.varying = self._hoisted(self.moving)
         for k, axes in self.moving.items():
-            values[k] = _part(self.operands[k], key, axes)
+            array = self.operands[k]
+            values[k] = array[: block.size] if k in self.rows else _part(array, key, axes)
         for i, array in self.stores.items():
             if i in varying:
                 values[first + i] = array[key]
@@ -322,6 +332,27 @@ class _Pass:
         self._block(varying)
         if not self.direct:
             self.notes.cast(block, real_part(values[-1], block.dtype))
+
+    def _flat_rows(self, arrays: Sequence[Any]) -> list[Any] | None:
+        """The arrays in one axis, where all lie in C order but for short rows that are broadcast: those are repeated to the length
+        of a block, once, since NumPy calls its loop for each row. Rows that meet no other array in a step are left as they are."""
+        out = arrays[0]
+        line = out.shape[-1] if out.ndim > 1 else 0
+        if not 1 < line <= SHORT or 2 * line * self.plan.itemsize > REGISTER_BYTES or self.strict:
+            return None
+        rows = {k: array for k, array in enumerate(arrays[1:]) if array.size == line and array.shape[-1] == line}
+        leaves = self.plan.leaves
+        for picks in self.plan.picks:
+            if not rows.keys().isdisjoint(picks) and all(
+                p in rows or (p < leaves and not arrays[1 + p].ndim) or leaves <= p < self.first for p in picks
+            ):
+                return None
+        flat = _flat([array for k, array in enumerate(arrays, -1) if k not in rows])
+        if not rows or flat is None:
+            return None
+        self.rows, self.line = {k: row.reshape(-1) for k, row in rows.items()}, line
+        rest = iter(flat)
+        return [self.rows[k] if k in rows else next(rest) for k in range(-1, len(arrays) - 1)]
 
     def _hoisted(self, moving: dict[int, list[int]]) -> list[int]:
         """The steps that differ from block to block. The others are computed, once."""
