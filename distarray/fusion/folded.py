@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PendingFold", "unfolded"]
 
-_EXACT = {np.add: "biu", np.maximum: "iu", np.minimum: "iu", np.logical_or: "b", np.logical_and: "b"}
+_EXACT: dict[Any, str] = {np.add: "biu", np.maximum: "iu", np.minimum: "iu", np.logical_or: "b", np.logical_and: "b"}
 """Folds whose order no bit shows, by the kinds of elements."""
 
 
