@@ -77,6 +77,9 @@ def run_tasks(
     `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
     `behind` is called once the tasks have ended, before the warnings.
     """
+    if context.kind != "host" and context.communicator is None:  # no conditions to report, nobody to agree with
+        context.workers.run(tasks, nbytes)
+        return
     with WarningOnce(context, name), context.guarding(name, fallible=fallible or None):
         context.workers.run(tasks, nbytes)
         if behind is not None:

@@ -132,7 +132,7 @@ def unfolded(context: Context, node: Node, ufunc: np.ufunc, dtype: Any) -> Opera
         return None
     program, leaves = compile_expression(node)
     steps = program.steps
-    if sum([1 if step.ufunc.__name__ in blocks.CUT_FREE else INEXACT for step in steps]) > WORTH:
+    if sum([1 if step.ufunc.__name__ in blocks.CUT_FREE else INEXACT for step in steps]) > WORTH["host"]:
         return None
     if any(step.loud for step in steps) or any(is_held(program)):
         return None

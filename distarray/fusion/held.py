@@ -13,6 +13,7 @@ Under a memory limit no value is kept that does not fit, and what is kept goes f
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,9 +29,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Kept", "Shortened", "Stored", "is_held", "keep", "shortened", "stored", "value_of"]
 
-WORTH = 8
-"""A value is kept once so many exact element-wise calls on elements of its size have been spent on it: about what storing and
-reading it costs."""
+WORTH = {"host": 8, "cuda": 512}
+"""A value is kept once so many exact element-wise calls have been spent on it, on a host elements of its own size: about what
+storing and reading it costs. A GPU does some hundreds of them in the time that memory takes, and what a kernel computes again it
+mostly reads anyway."""
+
+LEAST = {"host": 0, "cuda": 1 << 16}
+"""Elements from which values are kept: on a GPU less work than that costs no more than a launch, with or without it."""
 
 INEXACT = 8
 """What a call of a transcendental function counts."""
@@ -145,25 +150,27 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
         Whether the last step may be kept. Where it makes an array, that one holds the value.
     """
     steps = program.steps
-    if context.kind != "host" or not layout.shape or (len(steps) < 2 and not root):
+    if not layout.shape or (len(steps) < 2 and not root) or math.prod(layout.shape) < LEAST[context.kind]:
         return []
+    worth, weighed = WORTH[context.kind], context.kind == "host"
     uses = _uses(steps)
     spent: list[int] = []
     found = []
     for i, step in enumerate(steps):
-        itemsize, before = step.dtype.itemsize, 0
+        itemsize, cost = step.dtype.itemsize, 0
         for kind, value in step.args:
             if kind == "step":
-                before += spent[value]
+                cost += spent[value]
                 itemsize = max(itemsize, steps[value].dtype.itemsize)
-        cost = before + itemsize * (1 if step.ufunc.__name__ in CUT_FREE else INEXACT)
+        cost += (itemsize if weighed else 1) * (1 if step.ufunc.__name__ in CUT_FREE else INEXACT)
         spent.append(cost)
         if _references(step) - _ALONE <= uses[i] or step.loud or (i == len(steps) - 1 and not root):
             continue
         node = step.node
         before = node.spent
         node.spent = before + cost
-        if node.spent < WORTH * step.dtype.itemsize or node.shape != layout.shape or (not before and id(node) in lent):
+        least = worth * step.dtype.itemsize if weighed else worth
+        if node.spent < least or node.shape != layout.shape or (not before and id(node) in lent):
             continue
         chunks = _room(context, layout, step.dtype)
         if chunks is not None:
