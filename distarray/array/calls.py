@@ -21,7 +21,7 @@ from distarray.array.writing import assign, check_outputs, check_writable, store
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand, write
-from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record, warn_complex
+from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record, result_dtype, warn_complex
 from distarray.modes import ModeOperand, preserved
 from distarray.storage import Version, operand
 from distarray.transfer.execute import allocate
@@ -43,6 +43,10 @@ def apply(
 
     Communication: none where the operands have one layout; otherwise what aligns them, at the demand.
     """
+    if out is None and where is True and not kwargs and ufunc.nout == 1 and len(inputs) < 3:
+        plain = _recorded(ufunc, inputs)
+        if plain is not None:
+            return plain
     kwargs.pop("subok", None)
     kwargs.pop("order", None)
     if kwargs.get("signature") is None:
@@ -72,6 +76,30 @@ def apply(
     if forced(node):
         demand(node)
     return store(DistributedArray._of_node(node), target, operands)
+
+
+def _recorded(ufunc: np.ufunc, inputs: Sequence[Any]) -> DistributedArray | None:
+    """A call on arrays of one context and shape, of which none is partial, and scalars; None of others."""
+    first: DistributedArray | None = None
+    operands = []
+    for item in inputs:
+        if type(item) is DistributedArray:
+            storage = item._storage
+            if storage is not None and storage.version.layout.is_partial:
+                return None
+            if first is None:
+                first = item
+            elif item._context is not first._context or item._shape != first._shape:
+                return None
+            operands.append(item._arg())
+        elif isinstance(item, (*PYTHON_SCALARS, np.generic)):
+            operands.append(item)
+        else:
+            return None
+    if first is None:
+        return None
+    first._context.check()
+    return DistributedArray._of_node(record(first._context, ufunc, tuple(operands), {}, first._shape))
 
 
 def _argument(context: Context, item: Any) -> Any:
@@ -326,7 +354,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
                 )
     first = array._arg()
     argument = _plain(second)
-    probe(ufunc, (first, argument), {"out": np.empty(0, array._dtype)})
+    result_dtype(ufunc, (first, argument), array._dtype)
     node = record(context, ufunc, (first, argument), {}, array._shape)
     if type(first) is Node:
         if node.dtype != array._dtype:

@@ -151,8 +151,13 @@ class DistributedArray:
         node = self._node
         if node is not None and node.version is None:
             return node
-        storage = self._own()
-        return Leaf(storage.version, self._view, self._shape, storage.volatile)
+        storage = self._storage
+        if storage is None:
+            storage = self._own()
+        view = self._map
+        if type(view) is tuple:
+            view = self._view
+        return Leaf(storage.version, view, self._shape, storage.exposed and storage.volatile)  # type: ignore[arg-type]
 
     def _operand(self, operation: str, *, partial_ok: bool = False) -> Operand:
         """The chunks in this array's own coordinates, resolved unless the caller can use partial values."""
@@ -681,7 +686,7 @@ def same_context(arrays: Sequence[DistributedArray]) -> Context:
 
 def astype_node(array: DistributedArray, dtype: Any) -> Node:
     """`array` converted to another dtype, recorded."""
-    return record(array._context, ASTYPE, (array._arg(),), {"dtype": dtype}, array._shape)
+    return record(array._context, ASTYPE, (array._arg(),), {"dtype": np.dtype(dtype)}, array._shape)
 
 
 def from_chunks(

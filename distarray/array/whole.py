@@ -335,7 +335,9 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if listed:
         inputs = inputs[0]
     array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None or any(type(item) in _WRITTEN for item in (*args[count:], *kwargs.values())):
+    if array is None or seen(array) is None:
+        return NotImplemented
+    if any(type(item) in _WRITTEN for item in (*args[count:], *kwargs.values())):
         return NotImplemented
     context = array._context
     found = _values(inputs, context.small)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, cast
 from distarray.devices import Chunk, in_turn
 from distarray.errors import ReadOnlyError
 from distarray.fusion.align import Alignment, Tile, align
-from distarray.fusion.assembled import write_assembled
+from distarray.fusion.alike import evaluate_alike
+from distarray.fusion.assembled import evaluate_assembled, write_assembled
 from distarray.fusion.evaluate import Cell, evaluate_cells, evaluate_plain
-from distarray.fusion.expr import Leaf, Node, fallible, is_loud
+from distarray.fusion.expr import Leaf, Node, fallible
 from distarray.fusion.held import keep, shortened, stored, value_of
 from distarray.fusion.kernels.later import lazily
 from distarray.fusion.meeting import brought, meeting_place
@@ -43,10 +44,8 @@ def demand(node: Node, target: Layout | None = None) -> Version:
     with context.lock:
         if node.version is None:
             context.check()
-            if target is None and (layout := _plain_layout(node)) is not None:
-                with _guard(context, node):
-                    fresh = evaluate_plain(context, node, layout)
-                node.settle(Version(layout, fresh, node.dtype))
+            if target is None and (short := _short_way(context, node)) is not None:
+                node.settle(Version(*short, node.dtype))
                 return node.version  # type: ignore[return-value]
             program, leaves = compile_expression(node)
             resolve_leaves(context, program, leaves)
@@ -54,16 +53,20 @@ def demand(node: Node, target: Layout | None = None) -> Version:
             al = alignment_of(context, program, settled, place)
             label = program.name
             chunks = value_of(node, al.layout)
-            if chunks is None:
-                with context.reporting():
-                    chunks = allocate(context, al.layout, node.dtype, label=label)
-                outs = [None if c is None else c.array for c in chunks]
-                _evaluate(context, program, settled, al, outs, _guard(context, node), chunks)
-            else:  # others may have to compute it: they hear what they wait for
+            if chunks is not None:  # others may have to compute it: they hear what they wait for
                 if al.fetches:
                     _fetch(context, program, settled, al)
                 with _guard(context, node):
                     pass
+            elif (
+                al.plain
+                or not _is_uncounted(context)
+                or (chunks := evaluate_assembled(context, program, settled, al.layout)) is None
+            ):
+                with context.reporting():
+                    chunks = allocate(context, al.layout, node.dtype, label=label)
+                outs = [None if c is None else c.array for c in chunks]
+                _evaluate(context, program, settled, al, outs, _guard(context, node), chunks)
             version = Version(al.layout, chunks, node.dtype)
             if target is not None and al.layout is not target:
                 version = _moved(context, version, target, program.name)
@@ -101,6 +104,22 @@ def _moved(context: Context, version: Version, target: Layout, operation: str) -
 def _guard(context: Context, node: Node) -> AbstractContextManager[None]:
     """Around the computation of a node: how the other processes learn that it failed here."""
     return context.guarding(node.ufunc.__name__, fallible=fallible(node))
+
+
+def _is_uncounted(context: Context) -> bool:
+    """Whether all is in this process's memory and no ledger is open: then nothing is sent, and nobody asks what would be."""
+    return context.kind == "host" and context.communicator is None and watching.get() is None
+
+
+def _short_way(context: Context, node: Node) -> tuple[Layout, list[Chunk | None]] | None:
+    """The value of a small expression that needs no alignment, and its layout; None of others."""
+    if context.kind == "host":
+        return evaluate_alike(context, node)
+    layout = _plain_layout(node)
+    if layout is None:
+        return None
+    with _guard(context, node):
+        return layout, evaluate_plain(context, node, layout)
 
 
 def _plain_layout(node: Node) -> Layout | None:
@@ -155,9 +174,10 @@ class _Compiler:
         if done is None:
             args = tuple([self.visit(arg) for arg in item.args])
             done = self.slots[id(item)] = len(self.steps)
-            loud = is_loud(item.errors)
             self.steps.append(
-                Instruction(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud, item)
+                Instruction(
+                    item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, item.loud, item
+                )
             )
         return ("step", done)
 
@@ -469,7 +489,7 @@ def write(
         identity = ViewMap.identity(layout.shape) if view is None else view
         program, leaves = compile_expression(value)
         resolve_leaves(context, program, leaves)
-        if context.kind == "host" and context.communicator is None and not storage.exposed and watching.get() is None:
+        if not storage.exposed and _is_uncounted(context):
             done, failed = write_assembled(context, storage, view, program, leaves, private)
             if failed is not None:
                 raise failed

@@ -25,7 +25,7 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Kept", "Shortened", "Stored", "keep", "shortened", "stored", "value_of"]
+__all__ = ["Kept", "Shortened", "Stored", "is_idle", "keep", "shortened", "stored", "value_of"]
 
 WORTH = 8
 """A value is kept once so many exact element-wise calls have been spent on it: about what storing and reading it costs."""
@@ -114,6 +114,20 @@ class _Alone:
 
 
 _ALONE = _references(Instruction(None, (), {}, None, {}, ("", 0, {}), False, False, _Alone()))
+
+
+def is_idle(program: Program) -> bool:
+    """Whether no step has a kept value, and the program holds none below the last."""
+    steps = program.steps
+    uses = [0] * len(steps)
+    for step in steps:
+        for kind, value in step.args:
+            if kind == "step":
+                uses[value] += 1
+    for use, step in zip(uses, steps, strict=True):
+        if step.node.kept is not None or (use and _references(step) - _ALONE > use):
+            return False
+    return True
 
 
 def stored(context: Context, program: Program, layout: Layout, lent: Container[int], *, root: bool) -> list[Stored]:
