@@ -99,10 +99,7 @@ class _Walk:
 
     def is_held(self) -> bool:
         """Whether the program still holds one of the calls below the last: what it computes is then worth keeping."""
-        for call in self.calls[:-1]:
-            if _references(call) - _ALONE > self.uses[id(call.node)]:
-                return True
-        return False
+        return any([_references(call) - _ALONE > self.uses[id(call.node)] for call in self.calls[:-1]])
 
 
 def _references(call: Call) -> int:

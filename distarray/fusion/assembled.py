@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -93,11 +94,10 @@ def write_assembled(
         out = operands[0] if operands[0].shape == shape else np.broadcast_to(operands[0], shape)
     else:
         out = np.empty(shape, version.dtype)
-        try:
-            _compute(context, program, operands, out)
-        except (FloatingPointError, RuntimeWarning) as error:  # raised when all is written, as by NumPy
-            failed = error
-    if version.pinned(by_writer=private):
+        with suppress(Exception):  # it comes again
+            _, met = context.quiet(_run, program, operands, out)
+            if not met:
+                return None
         version = writable_chunks(storage, [i for i, _, _ in places])
     chunks: Any = version.chunks
     for i, key, part in places:
@@ -152,12 +152,10 @@ def _operands(context: Context, leaves: Sequence[Leaf]) -> tuple[list[Any], bool
 def _compute(context: Context, program: Program, operands: Sequence[Any], out: Any) -> None:
     """Run all steps. Where a condition is met or a step fails, everything is done again by what knows how to say it."""
     if not any(step.loud for step in program.steps):
-        try:
+        with suppress(Exception):  # it comes again
             _, met = context.quiet(_run, program, operands, out)
             if not met:
                 return
-        except Exception:  # noqa: S110 - it comes again
-            pass
     evaluate_cells(context, program, [(context.local_devices[0], [(out, operands, ())])], out.nbytes, False)
 
 

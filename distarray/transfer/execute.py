@@ -66,17 +66,19 @@ def allocate(
     """A chunk for each region of a layout that this process owns (None for the others), uninitialised or filled with a
     mode's identity."""
     chunks: list[Chunk | None] = []
+    index_map = layout.index_map
+    shapes = index_map.shapes
     with context.reporting():
         for device_id in layout.devices:
             device = context.by_id[device_id]
-            regions = layout.index_map.regions(device_id)
+            span = index_map.chunk_ids(device_id)
             if device.process != context.process:
-                chunks += [None] * len(regions)
+                chunks += [None] * len(span)
                 continue
-            if len(regions) == 1:
-                own = [device.empty(regions[0].shape, dtype, label)]
+            if len(span) == 1:
+                own = [device.empty(shapes[span.start], dtype, label)]
             else:
-                own = device.empties([region.shape for region in regions], dtype, label)
+                own = device.empties(shapes[span.start : span.stop], dtype, label)
             if fill is not None:
                 fill_all(device, own, fill.identity(dtype))
             chunks += own
@@ -405,6 +407,13 @@ def resolve(context: Context, version: Version, operation: str, *, explicit: boo
         return
     target = context.layout(layout.index_map.completed())
     arrays = [None if c is None else c.array for c in version.chunks]
+    value = None if layout.shape else _number(context, Operand(layout, arrays, version.dtype))
+    if value is not None:
+        fresh = allocate(context, target, version.dtype, label=operation)
+        for chunk in fresh:
+            chunk.array[()] = value  # type: ignore[union-attr]
+        version.layout, version.chunks = target, fresh
+        return
     fresh = redistribute(
         context,
         Operand(layout, arrays, version.dtype),
@@ -453,6 +462,25 @@ def moved(storage: Storage, target: Layout, operation: str) -> Version:
     return result
 
 
+def _number(context: Context, source: Operand) -> Any:
+    """Partial values without axes, all of this process, folded where nobody counts; None where they are folded as others are."""
+    layout, dtype = source.layout, source.dtype
+    if context.kind != "host" or context.communicator is not None or watching.get() is not None:
+        return None
+    fold = layout.mode.fold
+    if fold is None or not layout.chunks or _folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype):
+        return None
+    value, met = context.quiet(_in_order, fold, source.arrays)
+    return None if met else value
+
+
+def _in_order(fold: np.ufunc, parts: Sequence[Any]) -> Any:
+    value = parts[0][()]
+    for part in parts[1:]:
+        value = fold(value, part)
+    return value
+
+
 def gather_to_host(context: Context, source: Operand) -> Any:
     """The global value as a NumPy array of the host, on every process; partial values are folded there, in chunk order.
 
@@ -460,6 +488,8 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     process, in one round.
     """
     layout, dtype = source.layout, source.dtype
+    if layout.is_partial and not layout.shape and (number := _number(context, source)) is not None:
+        return np.asarray(number)
     wide = layout.is_partial and _folds_wide(layout.mode, dtype)
     out = np.empty(layout.shape, roomy(dtype) if wide else dtype)
     if layout.is_partial and not layout.index_map.covers:
