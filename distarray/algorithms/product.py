@@ -247,7 +247,11 @@ def _matrix(
         array = array.reshape(shape)
     if array.dtype != dtype:
         return array.astype(dtype)
-    if dtype.kind in "fc" and not array.flags.c_contiguous and not _direct(array.strides[-2:], *shape[-2:], array.itemsize):
+    if (
+        dtype.kind in "fc"
+        and not array.flags.c_contiguous
+        and not _direct(array.strides[-2:], *shape[-2:], array.itemsize)
+    ):
         array = lib.ascontiguousarray(array)
     return array
 
@@ -261,7 +265,8 @@ def _form(
     order = tuple(sorted(range(len(labels)), key=labels.__getitem__))
     lengths = {labels[axis]: shape[axis] for axis in order}
     tall, broad = (
-        prod([lengths[label] for label in range(*span) if label in lengths]) for span in ((begin, rows), (rows, columns))
+        prod([lengths[label] for label in range(*span) if label in lengths])
+        for span in ((begin, rows), (rows, columns))
     )
     turned = None if order == tuple(range(len(labels))) else order
     return turned, (*[lengths.get(label, 1) for label in range(batch)], tall, broad)

@@ -19,6 +19,8 @@ from distarray.fusion.blocks import REGISTER_BYTES
 from distarray.fusion.expr import Leaf, Node, fallible
 from distarray.fusion.notes import Notes
 from distarray.layout import Layout
+from distarray.storage import Version
+from distarray.transfer.execute import resolve
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -40,15 +42,19 @@ class Call(NamedTuple):
 
 
 class _Walk:
-    """An expression in order of evaluation: a row of values has a place for each operand, constant and result."""
+    """An expression in order of evaluation: a row of values has a place for each operand, constant and result. Values without
+    axes are the same on all devices."""
 
-    __slots__ = ("calls", "layout", "leaves", "places", "row", "shape", "uses")
+    __slots__ = ("calls", "context", "layout", "leaves", "name", "places", "row", "scalars", "shape", "uses")
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
+    def __init__(self, context: Context, root: Node) -> None:
+        self.context = context
+        self.name = root.ufunc.__name__
+        self.shape = root.shape
         self.layout: Layout | None = None
         self.row: list[Any] = []
         self.leaves: list[tuple[int, list[Any]]] = []
+        self.scalars: list[tuple[int, Version]] = []
         self.calls: list[Call] = []
         self.places: dict[int, int] = {}
         self.uses: dict[int, int] = {}
@@ -69,7 +75,7 @@ class _Walk:
                 if version is None:
                     key = id(arg)
                     if key not in self.places:
-                        if arg.shape != self.shape or not self.visit(arg):
+                        if (arg.shape and arg.shape != self.shape) or not self.visit(arg):
                             return False
                         self.uses[key] = 0
                     self.uses[key] += 1
@@ -79,17 +85,16 @@ class _Walk:
                 picks.append(len(self.row))
                 self.row.append(arg)
                 continue
-            layout = version.layout
-            if layout is not self.layout:
-                if self.layout is not None or layout.is_partial or layout.shape != self.shape:
-                    return False
-                self.layout = layout
-            key = id(version)
-            place = self.places.get(key)
+            place = self.places.get(id(version))
             if place is None:
-                place = self.places[key] = len(self.row)
-                self.leaves.append((place, version.chunks))
+                if not self.holds(version):
+                    return False
+                place = self.places[id(version)] = len(self.row)
                 self.row.append(None)
+                if arg.shape == self.shape:
+                    self.leaves.append((place, version.chunks))
+                else:
+                    self.scalars.append((place, version))
             picks.append(place)
         self.places[id(node)] = len(self.row)
         self.row.append(None)
@@ -97,9 +102,34 @@ class _Walk:
         self.calls.append(Call(node, tuple(picks), plain))
         return True
 
+    def holds(self, version: Version) -> bool:
+        """Whether an operand lies as the others do, or is a number on every device."""
+        layout = version.layout
+        if layout is self.layout:
+            return True
+        if not layout.shape:
+            if layout.is_partial:
+                resolve(self.context, version, self.name)
+                layout = version.layout
+            if self.shape:
+                return layout.index_map.is_replicated and layout.devices == self.context.group.ids
+        if self.layout is not None or layout.is_partial or layout.shape != self.shape:
+            return False
+        self.layout = layout
+        return True
+
+    def operands(self, layout: Layout) -> list[tuple[int, list[Any]]]:
+        """For each operand its place, and what is read for each chunk of the layout."""
+        found = self.leaves
+        for place, version in self.scalars:
+            held = dict(zip(version.layout.devices, version.chunks, strict=True))
+            found.append((place, [held[device] for device, _ in layout.chunks]))
+        return found
+
     def is_held(self) -> bool:
         """Whether the program still holds one of the calls below the last: what it computes is then worth keeping."""
-        return any([_references(call) - _ALONE > self.uses[id(call.node)] for call in self.calls[:-1]])
+        calls = [call for call in self.calls[:-1] if call.node.shape or not self.shape]
+        return any([_references(call) - _ALONE > self.uses[id(call.node)] for call in calls])
 
 
 def _references(call: Call) -> int:
@@ -118,7 +148,7 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
 
     Communication: none, but where data can make a call fail: then processes agree on that.
     """
-    walk = _Walk(root.shape)
+    walk = _Walk(context, root)
     if not walk.visit(root) or walk.layout is None:
         return None
     layout = walk.layout
@@ -158,7 +188,8 @@ def _evaluated(context: Context, walk: _Walk, places: Any) -> list[Chunk | None]
 
 
 def _run(walk: _Walk, places: Any, met: list[Any], heard: list[tuple[str, Node]]) -> list[Chunk | None]:
-    leaves, first = walk.leaves, walk.row
+    assert walk.layout is not None
+    leaves, first = walk.operands(walk.layout), walk.row
     *calls, (last, last_picks, last_plain) = walk.calls
     results = [walk.places[id(call.node)] for call in calls]
     dtype, ufunc = last.dtype, last.ufunc

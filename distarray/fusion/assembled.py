@@ -94,10 +94,11 @@ def write_assembled(
         out = operands[0] if operands[0].shape == shape else np.broadcast_to(operands[0], shape)
     else:
         out = np.empty(shape, version.dtype)
-        with suppress(Exception):  # it comes again
-            _, met = context.quiet(_run, program, operands, out)
-            if not met:
-                return None
+        try:
+            _compute(context, program, operands, out)
+        except (FloatingPointError, RuntimeWarning) as error:  # raised when all is written, as by NumPy
+            failed = error
+    if version.pinned(by_writer=private):
         version = writable_chunks(storage, [i for i, _, _ in places])
     chunks: Any = version.chunks
     for i, key, part in places:

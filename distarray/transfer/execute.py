@@ -114,6 +114,8 @@ def redistribute(
         marks what is shared.
     """
     first = source.layout
+    if chunks is None and (pieces := _together(context, first, target)) is not None:
+        return _dealt(context, source, target, pieces, operation)
     if first.is_partial and target.is_partial and first is not target and _values_first(first, target, source.dtype):
         values = context.layout(target.index_map)
         fresh = redistribute(context, source, values, operation=operation, explicit=explicit)
@@ -136,6 +138,39 @@ def redistribute(
             if chunk is not None:
                 chunk.device.fill(chunk.array[key], Mode.SUM.unheld(source.dtype))
     return fresh_chunks
+
+
+TOGETHER = 1 << 14
+"""Elements of arrays that move by way of one array, where nobody counts what is sent: planning costs more than the copy."""
+
+FEW = 16
+"""The most chunks of either layout then."""
+
+
+def _together(context: Context, source: Layout, target: Layout) -> list[Any] | None:
+    """What the whole value is put together from, where a small array moves so: nothing is partial, and all is in this process."""
+    if context.kind != "host" or context.communicator is not None or watching.get() is not None:
+        return None
+    if source.is_partial or target.is_partial or len(source.chunks) > FEW or len(target.chunks) > FEW:
+        return None
+    if not 0 < source.index_map.size <= TOGETHER or not source.index_map.covers:
+        return None
+    return _gathered(context, source)
+
+
+def _dealt(
+    context: Context, source: Operand, target: Layout, pieces: Sequence[Any], operation: str
+) -> list[Chunk | None]:
+    fresh = allocate(context, target, source.dtype, label=operation)
+    if len(pieces) == 1:
+        whole = source.arrays[pieces[0][3]][pieces[0][4]]
+    else:
+        whole = np.empty(source.shape, source.dtype)
+        for region, _, _, chunk, key in pieces:
+            whole[region.key] = source.arrays[chunk][key]
+    for chunk, (_, region) in zip(fresh, target.chunks, strict=True):
+        chunk.array[...] = whole[region.key]  # type: ignore[union-attr]
+    return fresh
 
 
 def _beside(
