@@ -129,7 +129,7 @@ class _Walk:
     def is_held(self) -> bool:
         """Whether the program still holds one of the calls below the last: what it computes is then worth keeping."""
         calls = [call for call in self.calls[:-1] if call.node.shape or not self.shape]
-        return any([_references(call) - _ALONE > self.uses[id(call.node)] for call in calls])
+        return any(_references(call) - _ALONE > self.uses[id(call.node)] for call in calls)
 
 
 def _references(call: Call) -> int:

@@ -25,6 +25,7 @@ from distarray.fusion.program import Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.storage import Storage, Version, duplicate, writable_chunks
+from distarray.transfer.execute import allocate
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -51,11 +52,14 @@ class Frame(NamedTuple):
         A chunk that holds everything; -1 where there is none.
     rows : bool
         The chunks lie one behind the other along the first axis.
+    keys : tuple
+        The key of each chunk in the whole array, those of empty ones too.
     """
 
     parts: tuple[tuple[int, tuple[slice, ...], Bounds], ...]
     whole: int
     rows: bool
+    keys: tuple[tuple[slice, ...], ...]
 
     def array(self, version: Version) -> Any:
         """The whole value: a chunk that holds it, or a copy."""
@@ -123,11 +127,9 @@ def evaluate_assembled(
         return None
     out = np.empty(layout.shape, program.dtype)
     _compute(context, program, found[0], out)
-    chunks: list[Chunk | None] = []
-    for device, region in layout.chunks:
-        chunk = context.by_id[device].empty(region.shape, program.dtype, program.name)
-        chunk.array[...] = out[region.key]
-        chunks.append(chunk)
+    chunks = allocate(context, layout, program.dtype, label=program.name)
+    for chunk, key in zip(chunks, frame.keys, strict=True):
+        chunk.array[...] = out[key]  # type: ignore[union-attr]
     return chunks
 
 
@@ -194,7 +196,7 @@ def _framed(layout: Layout) -> Frame | None:
         for _, _, bounds in parts:
             rows = rows and bounds[0][0] == at
             at = bounds[0][1]
-    return Frame(parts, whole, rows)
+    return Frame(parts, whole, rows, tuple([region.slices for _, region in layout.chunks]))
 
 
 def _direct(view: ViewMap | None, shape: tuple[int, ...]) -> bool:

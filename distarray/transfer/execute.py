@@ -30,12 +30,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "allocate", "copy_into", "fill_all", "fold_into", "gather_to_host", "halfway",
-    "quiet", "redistribute", "resolve", "resolved_operand",
+    "is_uncounted", "quiet", "redistribute", "resolve", "resolved_operand",
 ]  # fmt: skip
 
 
 PIECE = 1 << 14
 """Bytes of a piece below which threads wait for the interpreter more than they copy: such moves are the caller's alone."""
+
+
+def is_uncounted(context: Context) -> bool:
+    """Whether all lies in this process's memory and no ledger is open: nothing is sent, and nobody asks what would be."""
+    return context.kind == "host" and context.communicator is None and watching.get() is None
 
 
 def planned(context: Context, source: Layout, target: Layout) -> Plan:
@@ -149,7 +154,7 @@ FEW = 16
 
 def _together(context: Context, source: Layout, target: Layout) -> list[Any] | None:
     """What the whole value is put together from, where a small array moves so: nothing is partial, and all is in this process."""
-    if context.kind != "host" or context.communicator is not None or watching.get() is not None:
+    if not is_uncounted(context):
         return None
     if source.is_partial or target.is_partial or len(source.chunks) > FEW or len(target.chunks) > FEW:
         return None
@@ -500,7 +505,7 @@ def moved(storage: Storage, target: Layout, operation: str) -> Version:
 def _number(context: Context, source: Operand) -> Any:
     """Partial values without axes, all of this process, folded where nobody counts; None where they are folded as others are."""
     layout, dtype = source.layout, source.dtype
-    if context.kind != "host" or context.communicator is not None or watching.get() is not None:
+    if not is_uncounted(context):
         return None
     fold = layout.mode.fold
     if fold is None or not layout.chunks or _folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype):
