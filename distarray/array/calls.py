@@ -21,7 +21,7 @@ from distarray.array.writing import assign, check_outputs, check_writable, store
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
-from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record, warn_complex
+from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record, result_dtype, warn_complex
 from distarray.fusion.write import write
 from distarray.modes import ModeOperand, preserved
 from distarray.storage import Version, operand
