@@ -155,7 +155,7 @@ class Methods(DistributedArray):
         ready = whole.item(self, key)
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
-        if not _is_basic(key):
+        if not (whole.is_plain(key) or _is_basic(key)):
             if _names_fields(key):
                 return memory.field(self, key)
             return indexing.getitem(self, key)
@@ -176,7 +176,7 @@ class Methods(DistributedArray):
             touched(self, key, "written")
         if whole.assign(self, key, value):
             return
-        if not _is_basic(key):
+        if not (whole.is_plain(key) or _is_basic(key)):
             if _names_fields(key):
                 memory.field(self, key)[...] = value
                 return

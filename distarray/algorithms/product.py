@@ -58,10 +58,15 @@ def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
 
 def product_dtype(function: Callable[..., Any], x: Any, y: Any) -> Any:
     """The dtype that NumPy gives a product of arrays of these dtypes."""
-    product = function(np.empty(0, x.dtype), np.empty(0, y.dtype))
+    return _product_dtype(function, x.dtype, y.dtype)
+
+
+@lru_cache(1024)
+def _product_dtype(function: Callable[..., Any], first: Any, second: Any) -> Any:
+    product = function(np.empty(0, first), np.empty(0, second))
     if not isinstance(product, np.generic):  # it fell back to Python objects
         raise UnsupportedError(
-            f"{function.__name__} of dtypes {x.dtype} and {y.dtype} gives Python objects in NumPy: convert an operand, for "
+            f"{function.__name__} of dtypes {first} and {second} gives Python objects in NumPy: convert an operand, for "
             f"instance with x.astype('float32')"
         )
     return product.dtype

@@ -80,14 +80,16 @@ def apply(
 
 
 def _recorded(ufunc: np.ufunc, inputs: Sequence[Any]) -> DistributedArray | None:
-    """A call on arrays of one context and shape, of which none is partial, and scalars; None of others."""
+    """A call on arrays of one context and shape, and scalars, where no partial value goes into a partial one; None of others."""
     first: DistributedArray | None = None
     operands = []
     for item in inputs:
         if type(item) is DistributedArray:
             storage = item._storage
-            if storage is not None and storage.version.layout.is_partial:
-                return None
+            if storage is not None and (layout := storage.version.layout).is_partial:
+                described = (ModeOperand(layout.mode, item._dtype, None),)
+                if len(inputs) > 1 or preserved(ufunc.__name__, described, covered=True) is not None:
+                    return None
             if first is None:
                 first = item
             elif item._context is not first._context or item._shape != first._shape:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from distarray.context import Context
     from distarray.layout import Layout
 
-__all__ = ["apply", "assign", "binary", "call", "cast", "function", "in_place", "item", "update"]
+__all__ = ["apply", "assign", "binary", "call", "cast", "function", "in_place", "is_plain", "item", "update"]
 _PYTHON = frozenset((bool, int, float, complex))
 _NUMBERS = _PYTHON | {
     np.bool, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
@@ -381,7 +381,7 @@ def cast(x: DistributedArray, dtype: Any) -> Any:
 # --- indexing ---------------------------------------------------------------------------------------------------------
 
 
-def _basic(key: Any) -> bool:
+def is_plain(key: Any) -> bool:
     """Whether a key, of Python's own integers and slices of them, needs no look at its parts."""
     kind = type(key)
     if kind is int:
@@ -403,7 +403,7 @@ def item(x: DistributedArray, key: Any) -> Any:
     """``x[key]`` for a basic key that one chunk here shows all of: a view, or a detached scalar; else NotImplemented."""
     if x._detached:
         return NotImplemented
-    if not _basic(key):
+    if not is_plain(key):
         key = _plain(key)
         if key is None:
             return NotImplemented
@@ -542,7 +542,7 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     """``x[key] = value`` for a basic key that one chunk here shows all of; False where nothing was done."""
     if x._detached or not x._writable:
         return False
-    if not _basic(key):
+    if not is_plain(key):
         key = _plain(key)
         if type(key) is not tuple:
             return False

@@ -234,10 +234,15 @@ def _places(
     """The parts of chunks that a view shows: chunk, key in it, key in the view. None where the view turns axes, or adds some."""
     if view is None:
         return [(i, (...,), (*key, ...)) for i, key, _ in frame.parts]
-    if not _direct(view, shape) or 0 in view.shape:
+    if view.inner is not None or view.base != shape or 0 in view.shape:
         return None
-    along = [axis for axis, _, _ in view.axes if axis >= 0]
-    if along != list(range(len(view.shape))) or any(step < 1 for _, _, step in view.axes):
+    count = 0
+    for axis, _, step in view.axes:
+        if axis >= 0:
+            if axis != count or step < 1:
+                return None
+            count += 1
+    if count != len(view.shape):
         return None
     found = []
     for i, _, bounds in frame.parts:

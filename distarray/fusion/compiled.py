@@ -69,6 +69,8 @@ class _Compiler:
 
 def compile_expression(root: Any) -> tuple[Program, list[Leaf]]:
     """The steps of an expression in order, each shared node once, and its distinct leaves."""
+    if type(root) is Leaf:
+        return Program((), ("leaf", 0), root.dtype, root.shape, "assignment"), [root]
     compiler = _Compiler()
     result = compiler.visit(root)
     name = root.ufunc.__name__ if type(root) is Node else "assignment"
