@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from conformance.launching import mpiexec, outside  # noqa: E402
+from conformance.launching import mpiexec, outside  # noqa: E402 - the path has to be set first
 
 SETUPS = {
     "1": "one device",

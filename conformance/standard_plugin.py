@@ -98,7 +98,7 @@ _set_up()
 def pytest_configure(config: pytest.Config) -> None:
     found = mpi.session()
     if found is not None and found.rank > 0:
-        config.pluginmanager.get_plugin("terminalreporter")._tw._file = open(os.devnull, "w")  # noqa: SIM115
+        config.pluginmanager.get_plugin("terminalreporter")._tw._file = open(os.devnull, "w")  # noqa: SIM115 - open as long as the process
         config.option.json_report_file = os.devnull
 
 

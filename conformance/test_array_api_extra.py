@@ -18,7 +18,7 @@ from conformance.checking import assert_same
 from conformance.contexts import context
 
 A = np.array([[3.0, -1.5, 0.0, 2.0, 7.5], [np.nan, 4.0, -2.0, 2.0, 0.5], [1.0, 1.0, 9.0, -6.0, 2.0]])
-I = np.array([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5])  # noqa: E741
+I = np.array([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5])  # noqa: E741 - an array of integers, as F is of floats
 J = np.array([5, 8, 9, 7, 9, 3])
 Z = A[:2, 1:] + 1j * A[1:, :4][::-1]
 

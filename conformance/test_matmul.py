@@ -74,7 +74,7 @@ def test_matmul_of_vectors_and_matrices(data, n):
     with context(n):
         refs, ours = operands(data, shapes, n)
         for f in (np.matmul, np.dot):
-            both(lambda: f(*refs), lambda: f(*ours), **tolerance(k, *refs))  # noqa: B023
+            both(lambda: f(*refs), lambda: f(*ours), **tolerance(k, *refs))  # noqa: B023 - called at once
         if len(shapes[0]):
             both(lambda: refs[0].dot(refs[1]), lambda: ours[0].dot(ours[1]), **tolerance(k, *refs))
 

@@ -174,7 +174,7 @@ def test_ties_and_nans_of_argmin_argmax(data, n):
     with context(n):
         x = data.draw(pairs(a, n)).x
         for name in ("argmin", "argmax"):
-            both(lambda: getattr(np, name)(a, axis=axis), lambda: getattr(np, name)(x, axis=axis))  # noqa: B023
+            both(lambda: getattr(np, name)(a, axis=axis), lambda: getattr(np, name)(x, axis=axis))  # noqa: B023 - called at once
 
 
 @given(data=st.data(), n=device_counts)

@@ -90,7 +90,7 @@ def how(name: str, *dtypes_: np.dtype) -> dict[str, Any]:
     return allowed(name, compared)
 
 
-@pytest.mark.skipif(not shared(UNARY), reason="none of them yet")
+@pytest.mark.skipif(not shared(UNARY), reason="the two namespaces share no function of this kind")
 @examples(6)
 @given(data=st.data(), n=device_counts)
 def test_unary(data, n):
@@ -104,7 +104,7 @@ def test_unary(data, n):
         compare(name, n, lambda _, f, values: f(*values), [(x, a)], **how(name, a.dtype))
 
 
-@pytest.mark.skipif(not shared(BINARY), reason="none of them yet")
+@pytest.mark.skipif(not shared(BINARY), reason="the two namespaces share no function of this kind")
 @examples(8)
 @given(data=st.data(), n=device_counts)
 def test_binary(data, n):
@@ -120,7 +120,7 @@ def test_binary(data, n):
         compare(name, n, lambda _, f, v: f(*v), pairs_, **how(name, dtype))
 
 
-@pytest.mark.skipif(not shared(STATISTICAL), reason="none of them yet")
+@pytest.mark.skipif(not shared(STATISTICAL), reason="the two namespaces share no function of this kind")
 @examples(6)
 @given(data=st.data(), n=device_counts)
 def test_statistical(data, n):
@@ -151,7 +151,7 @@ def test_statistical(data, n):
         compare(name, n, lambda _, f, values: f(*values, **kw), [(x, a)], **rounding)
 
 
-@pytest.mark.skipif(not shared(MANIPULATION), reason="none of them yet")
+@pytest.mark.skipif(not shared(MANIPULATION), reason="the two namespaces share no function of this kind")
 @examples(4)
 @given(data=st.data(), n=device_counts)
 def test_manipulation(data, n):

@@ -117,7 +117,7 @@ def test_each_ufunc_once_on_every_dtype(ufunc):
         for dtype in NUMPY:
             a = np.arange(7).astype(dtype)
             x = da.asarray(a, layout=da.blocks(0))
-            both(lambda: ufunc(*[a] * ufunc.nin), lambda: ufunc(*[x] * ufunc.nin), **how(ufunc, dtype))  # noqa: B023
+            both(lambda: ufunc(*[a] * ufunc.nin), lambda: ufunc(*[x] * ufunc.nin), **how(ufunc, dtype))  # noqa: B023 - called at once
 
 
 @examples(8)

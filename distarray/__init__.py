@@ -7,7 +7,7 @@ show and bound what moves.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from distarray import errors, fft, linalg, random, testing
+from distarray import errors, fft, lib, linalg, random, testing, typing
 from distarray.array.fallback import host_fallback
 from distarray.context import Context, Group
 from distarray.current import init, process_count, process_index
@@ -170,6 +170,7 @@ __all__ = [
     "init_all",
     "init_process_group",
     "ledger",
+    "lib",
     "linalg",
     "make_2d_index_map",
     "no_implicit_communication",
@@ -182,6 +183,7 @@ __all__ = [
     "from_dlpack",
     "host_fallback",
     "trace",
+    "typing",
 ]
 
 __getattr__ = errors.absent_from(__name__, numpy_names.ELSEWHERE)

@@ -1,6 +1,7 @@
 """The array's methods, indexing and protocols: the doors that stand above all functions, each a line that opens one.
 
-What an array is stands in ``array/state.py``, and its operators in ``array/operators.py``.
+What an array is stands in ``array/state.py``, and its operators in ``array/operators.py``. The file is long and the code in it
+short: every method has NumPy's whole signature and docstring where ``help`` and type checkers look, in one class.
 """
 
 from __future__ import annotations

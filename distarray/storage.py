@@ -6,7 +6,7 @@ the chunks that it writes in part; so a pending expression keeps its values, and
 
 Resolving a partial mode replaces a version's layout and chunks once, for everyone who holds it: the value is the same.
 
-A :class:`Part` shows the chunks of another storage as arrays of another kind: the real parts of complex numbers, a field of
+A :class:`PartStorage` shows the chunks of another storage as arrays of another kind: the real parts of complex numbers, a field of
 structured elements, the same bytes as another dtype. It holds no memory: its version is always made from the other's.
 """
 
@@ -24,7 +24,7 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Operand", "Part", "Storage", "Version", "writable_chunks"]
+__all__ = ["Operand", "PartStorage", "Storage", "Version", "writable_chunks"]
 
 
 class Version:
@@ -147,7 +147,7 @@ class Storage:
         self.replace(version)
 
 
-class Part(Storage):
+class PartStorage(Storage):
     """What steps such as ``attrgetter("real")`` show of the chunks of another storage, of which no value is partial.
 
     A write is one to the other storage's buffers, made safe first (`prepare`), and goes through them: so `exposed` is set.

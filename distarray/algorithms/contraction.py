@@ -16,7 +16,7 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 
 __all__ = [
-    "Contraction", "Factor", "Holders", "LocalProduct", "Problem", "Step", "Task", "chosen", "cost_of", "laid_out",
+    "Contraction", "Factor", "Holders", "LocalProduct", "Problem", "Stage", "Task", "chosen", "cost_of", "laid_out",
     "merged", "needed", "plan",
 ]  # fmt: skip
 
@@ -84,7 +84,7 @@ class LocalProduct(NamedTuple):
     key: tuple[slice, ...] | None = None
 
 
-class Step(NamedTuple):
+class Stage(NamedTuple):
     """Some of the work: what devices need of the two operands and do not hold in one chunk, for each device its products,
     in order, and the multiplications in all.
     """
@@ -103,13 +103,13 @@ class Contraction(NamedTuple):
         The result's chunks.
     partial : bool
         The chunks are partial sums, to be added where they overlap.
-    steps : tuple of Step
+    steps : tuple of Stage
         One after the other; what a step brings is gone when the next begins.
     """
 
     index_map: IndexMap
     partial: bool
-    steps: tuple[Step, ...]
+    steps: tuple[Stage, ...]
 
     @property
     def added(self) -> bool:
@@ -382,7 +382,7 @@ def laid_out(
             jobs.setdefault(device, []).append(LocalProduct(number, (number, part) in begun, a, b, key))
             begun.add((number, part))
         work = sum([part.size for _, part, _ in parts])
-        done.append(Step((first[1], second[1]), tuple((d, tuple(j)) for d, j in jobs.items()), work))
+        done.append(Stage((first[1], second[1]), tuple((d, tuple(j)) for d, j in jobs.items()), work))
     partial = not replicas and sum([region.size for _, region in index_map.chunks]) > prod(problem.shape)
     return Contraction(index_map, partial, tuple(done))
 

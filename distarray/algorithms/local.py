@@ -130,7 +130,7 @@ def counted(
     target = everywhere(context, shape, layout.devices, Mode.SUM)
     chunks: list[Chunk | None] = [None] * len(target.chunks)
     tasks = [
-        partial(_count_here, device, layout, target, sources, dtype, call, name, chunks)
+        partial(_count_here, device, layout, target, sources, dtype, call, chunks)
         for device in context.local_devices
         if device.id in layout.devices
     ]
@@ -145,7 +145,6 @@ def _count_here(
     sources: Sequence[list[Any]],
     dtype: Any,
     call: Call,
-    name: str,
     chunks: list[Any],
 ) -> None:
     (place,) = target.index_map.chunk_ids(device.id)

@@ -77,7 +77,7 @@ def nothing(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
 # --- intervals --------------------------------------------------------------------------------------------------------
 
 
-class _Work(NamedTuple):
+class _WorkLayout(NamedTuple):
     """The layout in which a mask is worked on. `order` lists its chunks by where they begin in C order; where it is
     `replicated`, each chunk is all of it."""
 
@@ -111,7 +111,7 @@ def _cut(layout: Layout, shape: tuple[int, ...]) -> IndexMap | None:
     return found if found.is_disjoint and found.covers else None
 
 
-def _work(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _Work:
+def _work(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _WorkLayout:
     """Where to work: as the array or the mask lies, if that is in intervals; else in even intervals."""
     key = ("mask", held, shape, mask)
     found = context.layouts.remembered(key)
@@ -120,11 +120,11 @@ def _work(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout |
     return found  # type: ignore[no-any-return]
 
 
-def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _Work:
+def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout | None) -> _WorkLayout:
     if held.is_replicated and (mask is None or (mask.is_replicated and set(held.devices) <= set(mask.devices))):
         whole = Region.full(shape)
         layout = context.layout(IndexMap(shape, {device: [whole] for device in held.devices}))
-        return _Work(layout, tuple(range(len(layout.chunks))), True)
+        return _WorkLayout(layout, tuple(range(len(layout.chunks))), True)
     index_map = _cut(held, shape)
     if index_map is None and mask is not None:
         index_map = _cut(mask, shape)
@@ -135,7 +135,7 @@ def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout
         index_map = IndexMap(shape, dict(zip(held.devices, boxes, strict=True)))
     layout = context.layout(index_map)
     order = sorted(range(len(layout.chunks)), key=lambda i: layout.chunks[i][1].first)
-    return _Work(layout, tuple(order), False)
+    return _WorkLayout(layout, tuple(order), False)
 
 
 def _grown(context: Context, layout: Layout, trailing: tuple[int, ...]) -> Layout:
@@ -167,7 +167,7 @@ def _uploaded(context: Context, array: Any, layout: Layout, label: str) -> list[
 class _Prepared(NamedTuple):
     """A mask where it is worked on, and how many True each chunk has, with those before it in C order."""
 
-    work: _Work
+    work: _WorkLayout
     masks: list[Any]
     counts: tuple[int, ...]
     offsets: tuple[int, ...]

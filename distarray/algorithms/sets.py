@@ -99,7 +99,7 @@ def distinct(
     layout = source.layout
     tail = (math.prod(source.shape[1:]),) if rows else ()
     devices = [d for d in layout.devices if any(region.size for region in layout.index_map.regions(d))]
-    found = _find_here(context, source, devices, tail, wanted, name)
+    found = _find_here(context, source, devices, tail, wanted)
     if whole or len(devices) == 1:
         sizes = agreed(context, devices, [None if own is None else [own.values.shape[0]] for own in found], 1)
         result = _kept(context, source, devices, found, int(sizes[0, 0]), tail, wanted, name)
@@ -134,7 +134,7 @@ def _keys_of(indices: bool) -> Any:
 
 
 def _find_here(
-    context: Context, source: Operand, devices: Sequence[int], tail: tuple[int, ...], wanted: Wanted, name: str
+    context: Context, source: Operand, devices: Sequence[int], tail: tuple[int, ...], wanted: Wanted
 ) -> list[_Own | None]:
     found: list[_Own | None] = [None] * len(devices)
     layout = source.layout

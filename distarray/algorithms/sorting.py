@@ -24,7 +24,7 @@ from distarray.algorithms.sample_sort import (
     sample_splitters,
     spread,
 )
-from distarray.devices import Chunk, Device, ordering
+from distarray.devices import Chunk, Device, in_turn, ordering
 from distarray.geometry import IndexMap, Range, Region, blocks, flat_blocks
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -155,13 +155,8 @@ def _sort_here(
             task = partial(_sort_chunk, chunk.device, arrays, chunk.array, axis, positions, name, kth)
             tasks.setdefault(chunk.device.id, []).append(task)
             nbytes += chunk.array.nbytes
-    on_devices(context, [partial(_each, own) for own in tasks.values()], nbytes)
+    on_devices(context, [partial(in_turn, own) for own in tasks.values()], nbytes)
     return Sorted(layout, chunks, dtype)
-
-
-def _each(tasks: Sequence[Callable[[], None]]) -> None:
-    for task in tasks:
-        task()
 
 
 def _sort_chunk(

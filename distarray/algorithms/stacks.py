@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion.conditions import WarningOnce
 from distarray.geometry import IndexMap, Region, blocks
 from distarray.layout import Layout
@@ -116,7 +116,7 @@ def apply(
             task = partial(_one, device, function, own, outputs, results, number, name)
             tasks.setdefault(device_id, []).append(task)
     with WarningOnce(context, name), context.guarding(name, fallible=True) if fallible else context.reporting():
-        context.workers.run([partial(_all, own) for own in tasks.values()], work, blas=True)
+        context.workers.run([partial(in_turn, own) for own in tasks.values()], work, blas=True)
     return not where.settled, list(zip(layouts, results))
 
 
@@ -144,11 +144,6 @@ def _one(
             # LAPACK's results may be views in Fortran order
             array = device.lib.ascontiguousarray(device.lib.asarray(array, dtype)).reshape(np.shape(array))
             result[number] = device.adopt(array, name)
-
-
-def _all(tasks: Sequence[Callable[[], None]]) -> None:
-    for task in tasks:
-        task()
 
 
 def sent(

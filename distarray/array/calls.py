@@ -1,8 +1,8 @@
 """NumPy's operators and the calling of ufuncs: what turns ``x + y`` and ``np.add(x, y, out=…, where=…)`` into recorded
 expressions.
 
-:class:`DistributedArray` is the mixin that gives the array its special methods. The short way (one operator on arrays of one
-context) and the general one (any ufunc call) end in the same recording.
+The short way (one operator on arrays of one context), in-place operators, the general way (any ufunc call, with `out` and
+`where`) and ufuncs of several outputs end in the same recording. Small whole arrays go by ``whole.py`` first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NumPy's operators of the array. Each is one call: of the short way of ``calls`` where all there is to it is a ufunc."""
+"""NumPy's operators of the array. Each is one call: of the short way, ``whole``, where all there is to it is a ufunc."""
 
 from __future__ import annotations
 

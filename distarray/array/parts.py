@@ -16,7 +16,7 @@ from distarray.array.state import DistributedArray, copy_array
 from distarray.geometry import IndexMap, Range, Region, ViewMap
 from distarray.geometry.views import AxisMap
 from distarray.layout import Layout
-from distarray.storage import Part
+from distarray.storage import PartStorage
 from distarray.transfer.execute import resolve
 
 Step = Callable[[Any], Any]
@@ -142,8 +142,8 @@ def _shown(
 ) -> DistributedArray:
     layout = layout_of(_resolved_layout(x, operation))
     storage = x._own()
-    steps = (*storage.steps, step) if isinstance(storage, Part) else (step,)
-    part = Part(storage.root, steps, layout, np.dtype(dtype))
+    steps = (*storage.steps, step) if isinstance(storage, PartStorage) else (step,)
+    part = PartStorage(storage.root, steps, layout, np.dtype(dtype))
     plain = None if view is None or (view.is_identity and view.base == layout.shape) else view
     shape = layout.shape if view is None else view.shape
     return x._make(x._context, shape, part.version.dtype, None, part, plain, x._writable)
@@ -153,7 +153,7 @@ def byte_strides(x: DistributedArray) -> tuple[int, ...] | None:
     """Bytes from one element to the next along each axis of a part, as NumPy has them; None where `x` is none, or a view of a
     reshaped one."""
     storage = x._storage
-    if not isinstance(storage, Part):
+    if not isinstance(storage, PartStorage):
         return None
     version = storage.root.version
     lengths = version.layout.shape

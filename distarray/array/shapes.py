@@ -1,4 +1,4 @@
-"""Shapes that broadcast, and which objects are operands as they stand."""
+"""Shapes that broadcast, which objects are operands as they stand, and which take an array's value on the host."""
 
 from __future__ import annotations
 

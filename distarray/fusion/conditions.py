@@ -1,5 +1,5 @@
 """Floating-point conditions of work that is done at the call, many chunks and threads to one operation: each is warned of
-once, from the caller's line, as NumPy warns of an operation on one array. Recorded operations have `evaluate` for it."""
+once, from the caller's line, as NumPy warns of an operation on one array. Recorded operations have `notes` for it."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class ProcessGroup(Engine):
                 dst, stream, lambda into: self._exchange([], [(root, into.flat)], "scatter", stream, into, root)
             )
         src = buffers.check_leading(self._view(in_array, "in_array", False, stream), self.size, "scatter")
-        buffers.check_pair(src, dst, 0)
+        buffers.check_pair(src, dst, alike=False)
         self._fits("scatter", src, "out_array", dst)
         self._refuse_overlap(src, dst)
         sends = list(enumerate(self._parts(src)))
@@ -202,7 +202,7 @@ class ProcessGroup(Engine):
         if self.rank != root:
             return self._exchange([(root, src.flat)], [], "gather", stream, src, root)
         dst = buffers.check_leading(self._view(out_array, "out_array", True, stream), self.size, "gather")
-        buffers.check_pair(src, dst, 0)
+        buffers.check_pair(src, dst, alike=False)
         self._fits("gather", dst, "in_array", src)
         self._refuse_overlap(src, dst)
         receives = list(enumerate(self._parts(dst)))
@@ -239,7 +239,7 @@ class ProcessGroup(Engine):
     def _pair(self, in_array: Any, out_array: Any, stream: Any, sized: bool = True) -> tuple[View, View]:
         src = self._view(in_array, "in_array", False, stream)
         dst = self._view(out_array, "out_array", True, stream)
-        buffers.check_pair(src, dst, None if sized else 0)
+        buffers.check_pair(src, dst, alike=sized)
         return src, dst
 
     def _in_order(self, view: View, stream: Any) -> View:

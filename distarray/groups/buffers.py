@@ -277,17 +277,17 @@ def check_operation(op: Any, dtype: np.dtype[Any]) -> None:
         raise ValueError("op 'avg' does not work on bool: a mean of truth values is not one; use x.astype('float32')")
 
 
-def check_pair(src: View, dst: View, count: int | None = None) -> None:
+def check_pair(src: View, dst: View, *, alike: bool = True) -> None:
     """Refuses an input and an output that do not go together element by element.
 
-    With `count`, only that they have one data type and do not overlap: sizes are the caller's to check.
+    Where they need not be `alike`, only that they have one data type and do not overlap: sizes are the caller's to check.
     """
     if src.dtype != dst.dtype:
         raise ValueError(
             f"{src.name} has dtype {src.dtype.name} and {dst.name} has {dst.dtype.name}; they must be equal: "
             f"use {src.name}.astype({dst.dtype.name!r})"
         )
-    if count is None:
+    if alike:
         if src.size != dst.size:
             raise ValueError(
                 f"{src.name} has {src.size} elements (shape {src.shape}) and {dst.name} has {dst.size} (shape "

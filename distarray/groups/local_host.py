@@ -105,12 +105,6 @@ class HostCommunicator(OneProcess, HostEngine):
         else:
             call()
 
-    def _later(self, finish: Callable[[], None]) -> None:
-        if BLOCK.depth:
-            BLOCK.finish.append(finish)
-        else:
-            finish()
-
     def _make(self, calls: Sequence[Callable[[], None]]) -> None:
         """The calls of a block; messages of two stand together, as in a group of NCCL."""
         self._thread.together = True

@@ -105,12 +105,6 @@ class LocalCommunicator(OneProcess, NcclEngine):
         if self.size > 1 and not BLOCK.depth:
             raise self._alone(operation)
 
-    def _later(self, finish: Callable[[], None]) -> None:
-        if BLOCK.depth:
-            BLOCK.finish.append(finish)
-        else:
-            finish()
-
     def _messages(
         self,
         sends: Sequence[tuple[int, int, int]],

@@ -1,4 +1,4 @@
-"""Bytes between the processes of a process group through mpi4py: the array communicator, with calls of two kinds.
+"""Bytes between the processes of a process group through mpi4py: calls of two kinds on an MPI channel.
 
 Collectives are counted by process, messages of two processes by ordered pair, since not all processes make those; a call
 whose arguments were refused counts too, or each later one would meet the one before it on another process. The count and

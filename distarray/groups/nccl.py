@@ -298,11 +298,11 @@ class NcclGroup(NcclEngine):
         self.rank, self.size = rank, n_devices
         self.deadline = deadline
         self._prepare(self.communicator.calls, self.communicator.device)
-        self._met = self.communicator._met
+        self.met = self.communicator.met
         self._get_device: Callable[[], int] = self._cupy.cuda.runtime.getDevice
 
     def all_reduce(self, in_array: Any, out_array: Any, op: str = "sum", stream: Any = None) -> None:
-        if type(in_array) is type(out_array) is self._ndarray and not self.communicator._broken:
+        if type(in_array) is type(out_array) is self._ndarray and not self.communicator.broken:
             dtype = in_array.dtype
             plan = self._plans.get((dtype, op))
             src, dst = in_array.data, out_array.data
@@ -319,7 +319,7 @@ class NcclGroup(NcclEngine):
                 p, q = src.ptr, dst.ptr
                 if (
                     n
-                    and (self.size == 1 or ("all_reduce", n.bit_length()) in self._met)
+                    and (self.size == 1 or ("all_reduce", n.bit_length()) in self.met)
                     and (p == q or abs(p - q) >= in_array.nbytes)
                 ):
                     where = self._stream().ptr if stream is None else stream_address(stream)
@@ -327,7 +327,7 @@ class NcclGroup(NcclEngine):
                         try:
                             self.calls.all_reduce(p, q, n, plan.type, plan.op, where)
                         except self.communicator.binding.errors as error:
-                            raise self.communicator._lost(f"'all_reduce' failed in NCCL: {error}") from error
+                            raise self.communicator.lost(f"'all_reduce' failed in NCCL: {error}") from error
                         return
         super().all_reduce(in_array, out_array, op, stream)
 

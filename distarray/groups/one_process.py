@@ -175,6 +175,13 @@ class OneProcess(ProcessGroup):
             "process; call it for every communicator inside `with group():`"
         )
 
+    def _later(self, finish: Callable[[], None]) -> None:
+        """What ends a call: at once, or when the block's calls have been made."""
+        if BLOCK.depth:
+            BLOCK.finish.append(finish)
+        else:
+            finish()
+
     def _post(self, peer: int, payload: bytes) -> None:
         raise _no_sparse()
 

@@ -15,7 +15,7 @@ from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros_like
 from distarray.ops.recording import into
-from distarray.storage import Part
+from distarray.storage import PartStorage
 
 __all__ = ["angle", "imag", "real"]
 
@@ -42,7 +42,12 @@ def set_part(x: DistributedArray, name: str, value: Any) -> None:
 def _shows(a: DistributedArray, b: DistributedArray) -> bool:
     """Whether both are the same part of the same elements."""
     one, two = a._storage, b._storage
-    if not isinstance(one, Part) or not isinstance(two, Part) or one.parent is not two.parent or a._view != b._view:
+    if (
+        not isinstance(one, PartStorage)
+        or not isinstance(two, PartStorage)
+        or one.parent is not two.parent
+        or a._view != b._view
+    ):
         return False
     return len(one.steps) == len(two.steps) and all(map(_same_step, one.steps, two.steps))
 

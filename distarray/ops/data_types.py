@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import lru_cache
 from types import ModuleType
@@ -44,7 +45,7 @@ _DTYPES = {
     **{f"float{n}": np.dtype(f"float{n}") for n in (32, 64)},
     **{f"complex{n}": np.dtype(f"complex{n}") for n in (64, 128)},
 }
-e = float(np.e)
+e = math.e
 inf, nan, pi, newaxis = float("inf"), float("nan"), float(np.pi), None
 
 

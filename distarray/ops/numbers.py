@@ -18,7 +18,7 @@ from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros_like
 from distarray.ops.manipulation import broadcast_to
 from distarray.ops.recording import into
-from distarray.storage import Part, Storage
+from distarray.storage import PartStorage, Storage
 
 __all__ = [
     "fix", "i0", "iscomplex", "isneginf", "isposinf", "isreal", "may_share_memory", "nan_to_num", "real_if_close",
@@ -349,7 +349,7 @@ def _parts_meet(one: Storage, two: Storage) -> bool:
     if any(storage.version.layout.shape[: len(whole)] != whole for storage in (one, two)):
         return True  # windows, and elements of another size: where they might
     sample = np.empty((1,) * len(one.root.version.layout.shape), one.root.version.dtype)
-    first, second = [storage.show(sample) if isinstance(storage, Part) else sample for storage in (one, two)]
+    first, second = [storage.show(sample) if isinstance(storage, PartStorage) else sample for storage in (one, two)]
     return bool(np.shares_memory(first, second))
 
 

@@ -6,9 +6,12 @@ arrays (types, constants, error states, printing), or dispatch to the functions 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
+import numpy.dtypes
+import numpy.exceptions
 import numpy.polynomial
 
 from distarray.array.documented import described_as
@@ -33,7 +36,7 @@ exceptions index_exp ndindex poly1d polynomial s_
 
 ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
-        ["get_include", "info", "show_config", "show_runtime", "test", "core", "ctypeslib", "f2py", "lib", "typing"],
+        ["get_include", "info", "show_config", "show_runtime", "test", "core", "ctypeslib", "f2py"],
         "it is about NumPy itself",
     ),
     **dict.fromkeys(
@@ -68,6 +71,17 @@ __all__ = [
 ]  # fmt: skip
 
 globals().update({name: getattr(np, name) for name in NUMPYS})
+
+MODULES = ("dtypes", "exceptions", "polynomial")
+"""NumPy's modules under the same names here, which programs also import from: ``from distarray.polynomial import Polynomial``."""
+
+sys.modules.update(
+    {
+        name.replace("numpy", "distarray", 1): module
+        for name, module in list(sys.modules.items())
+        if name.startswith(tuple(f"numpy.{own}" for own in MODULES)) and "._" not in name and ".tests" not in name
+    }
+)
 
 ndarray = DistributedArray
 row_stack = vstack

@@ -337,7 +337,7 @@ def _write_text(
         try:
             for text in texts:
                 if x._context.process == 0:
-                    out = out or open(other, "w", encoding=encoding or "latin1", newline="")  # noqa: SIM115
+                    out = out or open(other, "w", encoding=encoding or "latin1", newline="")  # noqa: SIM115 - closed below
                     out.write(text)
         finally:
             if out is not None:

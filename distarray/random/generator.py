@@ -28,7 +28,7 @@ from distarray.ops.manipulation import broadcast_to
 from distarray.ops.reshaping import reshape
 from distarray.ops.taking import take, take_along_axis
 from distarray.random.parameters import docstring
-from distarray.random.streams import Stream, aligned, fill, flat_intervals
+from distarray.random.streams import CountedPhilox, aligned, fill, flat_intervals
 
 __all__ = ["Generator", "default_rng"]
 
@@ -90,8 +90,13 @@ class Generator:
 
     Parameters
     ----------
-    seed : numpy.random.SeedSequence
-        What the values depend on.
+    bit_generator : SeedSequence or BitGenerator
+        What the values depend on: of a bit generator of NumPy's, its seed.
+
+    Attributes
+    ----------
+    bit_generator : CountedPhilox
+        Where the generator stands. Its ``state`` is a dict of plain values, which can be read, kept and set again.
 
     Notes
     -----
@@ -109,16 +114,16 @@ class Generator:
     True
     """
 
-    def __init__(self, seed: np.random.SeedSequence) -> None:
-        if not isinstance(seed, np.random.SeedSequence):
-            raise TypeError(f"a Generator is made of a SeedSequence, not {type(seed).__name__}: use default_rng(seed)")
-        self._seed = seed
-        first, second = seed.generate_state(2, np.uint64)
-        self._key = (int(first), int(second))
-        self._calls = 0
+    def __init__(self, bit_generator: np.random.SeedSequence | np.random.BitGenerator) -> None:
+        if not isinstance(bit_generator, (np.random.SeedSequence, np.random.BitGenerator)):
+            raise TypeError(
+                f"a Generator is made of a SeedSequence or a BitGenerator, not {type(bit_generator).__name__}: "
+                "use default_rng(seed)"
+            )
+        self.bit_generator = CountedPhilox(bit_generator)
 
     def __repr__(self) -> str:
-        return f"Generator(Philox, entropy={self._seed.entropy}, spawn_key={self._seed.spawn_key}, calls={self._calls})"
+        return f"Generator({self.bit_generator!r})"
 
     def spawn(self, n_children: int) -> list[Generator]:
         """New generators, independent of this one and of each other.
@@ -133,7 +138,7 @@ class Generator:
         list of Generator
             Made of the children of this generator's seed, as NumPy's ``spawn`` does.
         """
-        return [Generator(child) for child in self._seed.spawn(n_children)]
+        return [Generator(child) for child in self.bit_generator.seed_seq.spawn(n_children)]
 
     def bytes(self, length: int) -> bytes:
         """Random bytes, the same on all processes.
@@ -148,11 +153,7 @@ class Generator:
         bytes
             Python's own.
         """
-        return self._next().block(0).bytes(length)
-
-    def _next(self) -> Stream:
-        self._calls += 1
-        return Stream(self._key, self._calls - 1)
+        return self.bit_generator.next().block(0).bytes(length)
 
     def _draw(self, name: str, given: dict[str, Any], layout: Any, device: Any) -> Any:
         """One call of NumPy's method `name`: the parameters, checked by NumPy, then block after block."""
@@ -190,7 +191,7 @@ class Generator:
         dtype: Any,
         target: Any,
     ) -> DistributedArray:
-        stream, size = self._next(), math.prod(shape)
+        stream, size = self.bit_generator.next(), math.prod(shape)
         places = flat_intervals(target, shape, tail) if not target.is_partial else None
         spread = {key: a for key, a in arrays.items() if isinstance(a, DistributedArray)}
         layout = target
@@ -498,6 +499,5 @@ def default_rng(seed: Any = None) -> Generator:
         seed = gathered(current(), secrets.randbits(128), "default_rng")[0]
     if isinstance(seed, np.random.Generator):
         seed = seed.bit_generator
-    if isinstance(seed, np.random.BitGenerator):
-        seed = seed.seed_seq
-    return Generator(seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed))
+    kinds = (np.random.SeedSequence, np.random.BitGenerator)
+    return Generator(seed if isinstance(seed, kinds) else np.random.SeedSequence(seed))

@@ -9,7 +9,8 @@ So every device computes what it holds, and the same seed gives the same array o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import reshape_region
 from distarray.layout import Layout
 
-__all__ = ["BLOCK", "Draw", "Stream", "aligned", "fill", "flat_intervals"]
+__all__ = ["BLOCK", "CountedPhilox", "Draw", "Stream", "aligned", "fill", "flat_intervals"]
 
 BLOCK = 2**14
 """Values a block: the start of a stream costs as much as some hundred values."""
@@ -42,6 +43,61 @@ class Stream(NamedTuple):
         """The generator of a block."""
         counter = np.array([0, 0, number, self.call], np.uint64)
         return np.random.Generator(np.random.Philox(key=np.array(self.key, np.uint64), counter=counter))
+
+
+class CountedPhilox:
+    """Where a generator stands: its seed, and how many calls were made.
+
+    Parameters
+    ----------
+    seed : int, sequence of int, SeedSequence or BitGenerator
+        Of a bit generator its seed counts, not how far it went.
+    """
+
+    def __init__(self, seed: Any) -> None:
+        if isinstance(seed, np.random.BitGenerator):
+            seed = seed.seed_seq
+        self._begin(seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed), 0)
+
+    def _begin(self, seed: np.random.SeedSequence, calls: int) -> None:
+        first, second = seed.generate_state(2, np.uint64)
+        self.seed_seq = seed
+        self._key = (int(first), int(second))
+        self._calls = calls
+
+    def __repr__(self) -> str:
+        seed = self.seed_seq
+        return f"Philox, entropy={seed.entropy}, spawn_key={seed.spawn_key}, calls={self._calls}"
+
+    def next(self) -> Stream:
+        """The streams of the next call."""
+        self._calls += 1
+        return Stream(self._key, self._calls - 1)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The seed and the number of calls as plain values; a state that was read can be set again, in any process."""
+        seed = self.seed_seq
+        entropy = seed.entropy if seed.entropy is None or isinstance(seed.entropy, int) else list(seed.entropy)
+        place = {
+            "entropy": entropy,
+            "spawn_key": list(seed.spawn_key),
+            "pool_size": seed.pool_size,
+            "n_children_spawned": seed.n_children_spawned,
+            "calls": self._calls,
+        }
+        return {"bit_generator": "distarray.Philox", "state": place}
+
+    @state.setter
+    def state(self, value: Mapping[str, Any]) -> None:
+        if not isinstance(value, Mapping) or value.get("bit_generator") != "distarray.Philox":
+            raise ValueError(
+                "state must be one that a generator of distarray gave: NumPy's draw other values. Begin with a seed: "
+                "distarray.random.default_rng(seed)"
+            )
+        place = dict(value["state"])
+        calls = operator.index(place.pop("calls"))
+        self._begin(np.random.SeedSequence(**place), calls)
 
 
 def flat_intervals(layout: Layout, items: tuple[int, ...], tail: tuple[int, ...]) -> list[range] | None:

@@ -1,6 +1,6 @@
 """Runs plans: moves and folds chunk data between the devices of a context, and enters every move in the ledger.
 
-Moves from layout to layout pass through this module; expressions fetch what they lack in ``fusion/demand.py``, and functions
+Moves from layout to layout pass through this module; expressions fetch what they lack in ``fusion/fetch.py``, and functions
 of which positions depend on data gather in ``algorithms/``, all by the rounds of ``transfer/round.py``. Targets are
 allocated, and room is checked, before the first byte moves.
 """
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.comm.base import Communicator, Message, Signature
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
 from distarray.geometry import Region
 from distarray.geometry._spatial import remainder
 from distarray.layout import Layout
@@ -291,7 +291,7 @@ def _run(
     folding = between and moves.moving and source.layout.is_partial
     with context.guarding(operation) if folding else context.reporting(), _CALM if plain else np.errstate(**quiet()):
         threads = total if total >= len(moves.steps) * PIECE else 0
-        context.run([partial(_all, tasks) for tasks in work.values()], threads, independent=plain)
+        context.run([partial(in_turn, tasks) for tasks in work.values()], threads, independent=plain)
     if moves.forwards or (between and moves.forwarding):
         _run_forwards(context, moves, source.dtype, targets, operation)
 
@@ -339,7 +339,7 @@ def _run_forwards(context: Context, moves: Plan, dtype: Any, targets: Sequence[A
         work.setdefault(device.id, []).append(partial(device.copy, targets[move.target][move.key], part, origin))
         total += move.size * dtype.itemsize
     with context.reporting():
-        context.run([partial(_all, tasks) for tasks in work.values()], total, independent=True)
+        context.run([partial(in_turn, tasks) for tasks in work.values()], total, independent=True)
 
 
 _IN_PLACE = object()
@@ -382,11 +382,6 @@ def quiet() -> dict[str, Any]:
     """Folding partial values raises where the user asked for FloatingPointError, and warns of nothing: an intermediate
     sum may overflow where the whole does not."""
     return {kind: how if how == "raise" else "ignore" for kind, how in np.geterr().items()}
-
-
-def _all(tasks: Sequence[Callable[[], None]]) -> None:
-    for task in tasks:
-        task()
 
 
 def fold_into(device: Device, view: Any, parts: Sequence[tuple[Device, Any]], mode: Mode, accumulate: bool) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 if "mpi-first" in sys.argv:
-    import mpi4py.MPI  # noqa: F401
+    import mpi4py.MPI  # noqa: F401 - MPI starts before distarray is imported
 
 import communicator_cases as cases
 import numpy as np

@@ -156,7 +156,7 @@ def test_active_restores_the_device_and_the_stream(cuda_devices, cupy):
                 assert cupy.cuda.runtime.getDevice() == device.ordinal
                 assert cupy.cuda.get_current_stream().ptr == theirs.ptr
             with pytest.raises(ZeroDivisionError), cuda_devices[0].active():
-                1 / 0  # noqa: B018
+                1 / 0  # noqa: B018 - raises, inside the block
             assert cupy.cuda.get_current_stream().ptr == theirs.ptr
     assert cupy.cuda.runtime.getDevice() == before
 

@@ -391,7 +391,7 @@ def control(group: ProcessGroup) -> None:
     for peer in others:
         assert [wire.fetch(peer) for _ in range(3)] == [bytes([peer, turn]) for turn in range(3)]
     wire.barrier(Signature("barrier"))
-    meet = lambda: wire.all_gather(b"", Signature("left" if last(group) else "right"))  # noqa: E731
+    meet = lambda: wire.all_gather(b"", Signature("left" if last(group) else "right"))
     raised(CollectiveMismatchError, meet, "'left'", "'right'", "look for a branch on the rank", within=group.deadline)
     given_up(group)
     wire.close()
@@ -405,7 +405,7 @@ def another_size(group: ProcessGroup) -> None:
     if group.rank == 0:
         group.send(np.zeros(3), 1)
     elif group.rank == 1:
-        receive = lambda: group.recv(np.zeros(5), 0)  # noqa: E731
+        receive = lambda: group.recv(np.zeros(5), 0)
         raised(CollectiveMismatchError, receive, "rank 0 on", "24 bytes", "40", within=1)
         given_up(group)
 
@@ -426,7 +426,7 @@ def nobody_comes(group: ProcessGroup) -> None:
     if last(group):
         time.sleep(group.deadline + 2)
         return
-    call = lambda: group.all_gather(np.zeros(1), np.zeros(group.size), 1)  # noqa: E731
+    call = lambda: group.all_gather(np.zeros(1), np.zeros(group.size), 1)
     raised(PeerLostError, call, "waited 4 s", "'all_gather'", f"rank {group.size - 1} on", "did not answer",
            within=group.deadline + 1)  # fmt: skip
 
@@ -443,7 +443,7 @@ def a_stopped_process(group: ProcessGroup) -> None:
         time.sleep(0.3)  # the barrier of the others needs it
         if group.rank == 0:
             os.kill(int(pids[-1]), signal.SIGSTOP)
-        call = lambda: group.all_reduce(np.zeros(1_000_000), np.zeros(1_000_000))  # noqa: E731
+        call = lambda: group.all_reduce(np.zeros(1_000_000), np.zeros(1_000_000))
         raised(PeerLostError, call, f"rank {group.size - 1} on", within=group.deadline + 1)
     finally:
         if group.rank == 0:
@@ -491,7 +491,7 @@ def interrupted(group: ProcessGroup) -> None:
         return
     if group.rank == 1:
         time.sleep(1)
-        send = lambda: group.send(np.full(1000, 7.0), 0)  # noqa: E731
+        send = lambda: group.send(np.full(1000, 7.0), 0)
         raised(RemoteError, send, "rank 0 on", "KeyboardInterrupt", within=0.5)
     else:
         raised(RemoteError, group.barrier, "rank 0 on", "KeyboardInterrupt", within=1.5)
@@ -531,7 +531,7 @@ def left_by_an_exception(group: ProcessGroup) -> None:
     if last(group):
         with group:
             raise MemoryError("no room for the chunk")
-    call = lambda: group.all_reduce(np.ones(3), np.zeros(3))  # noqa: E731
+    call = lambda: group.all_reduce(np.ones(3), np.zeros(3))
     raised(RemoteError, call, f"rank {group.size - 1} on", "MemoryError: no room for the chunk", within=1)
 
 
@@ -555,7 +555,7 @@ def ends_early(group: ProcessGroup, end: Callable[[], object], *words: str) -> N
     group.barrier()
     if last(group):
         end()
-    call = lambda: group.all_reduce(np.ones(3), np.zeros(3))  # noqa: E731
+    call = lambda: group.all_reduce(np.ones(3), np.zeros(3))
     raised(PeerLostError, call, f"rank {group.size - 1} on", *words, within=1.5)
 
 

@@ -424,8 +424,8 @@ def test_empty_axes() -> None:
         for shape, idx, axis in (((0, 2), (1, 2), 0), ((0, 2), (0, 2), 0), ((2, 0), (1, 0), 0), ((2, 3), (0, 3), 0)):
             ref, places = np.zeros(shape), np.zeros(idx, int)
             x = da.asarray(ref, layout=da.blocks(0))
-            both(lambda: np.take_along_axis(ref, places, axis), lambda: np.take_along_axis(x, places, axis))  # noqa: B023
-            both(lambda: np.take(ref, [0], axis), lambda: np.take(x, [0], axis))  # noqa: B023
+            both(lambda: np.take_along_axis(ref, places, axis), lambda: np.take_along_axis(x, places, axis))  # noqa: B023 - called at once
+            both(lambda: np.take(ref, [0], axis), lambda: np.take(x, [0], axis))  # noqa: B023 - called at once
 
 
 # --- what moves -------------------------------------------------------------------------------------------------------

@@ -193,7 +193,7 @@ def test_wrong_calls_of_ufuncs(four: Any) -> None:
     with pytest.raises(ValueError, match="outer product"):
         da.sin.outer([1], [2])
     with pytest.raises(AttributeError, match="has no attribute 'spam'"):
-        da.add.spam  # noqa: B018
+        da.add.spam  # noqa: B018 - the look-up is what raises
 
 
 def _pair(a: float) -> tuple[float, int]:

@@ -77,7 +77,7 @@ class MpiCommunicator(Channel, Communicator):
             for peer, view in outgoing.items():
                 self.transfer_segments(call, pending, peer, view, False)
             if mine is not None or own is not None:
-                self._copy_own(call, pending, mine, own)
+                self._copy_own(call, mine, own)
             self.complete(call, pending)
         except BaseException as error:
             self.broke(call, pending, error)
@@ -126,7 +126,7 @@ class MpiCommunicator(Channel, Communicator):
 
     # How they are made
 
-    def _copy_own(self, call: Call, pending: list[Pending], mine: Bytes | None, own: Bytes | None) -> None:
+    def _copy_own(self, call: Call, mine: Bytes | None, own: Bytes | None) -> None:
         sent, wanted = (0 if view is None else view.size for view in (mine, own))
         if sent != wanted:
             self.fail(

@@ -77,11 +77,11 @@ class NcclCommunicator(Communicator):
         self.record = Recorder(self.rank, self.size)
         self.control = control
         self._debug = debug_mode()
-        self._broken = ""
+        self.broken = ""
         self._stuck = False  # a thread may still be inside NCCL
         self._closed = False
         self._freed = False
-        self._met: set[Any] = set()
+        self.met: set[Any] = set()
         try:
             self.binding: Binding = find_binding()
             import cupy
@@ -154,7 +154,7 @@ class NcclCommunicator(Communicator):
         return made[0]
 
     def _setup_failed(self, how: str) -> RendezvousError:
-        self._broken = f"NCCL's set-up {how}"
+        self.broken = f"NCCL's set-up {how}"
         error = RendezvousError(
             f"NCCL's set-up of {self.size} processes on rank {self.rank} {how}. NCCL_DEBUG=WARN says more; between hosts "
             "NCCL_SOCKET_IFNAME must name a network that both reach"
@@ -201,7 +201,7 @@ class NcclCommunicator(Communicator):
     def call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
         """Make an NCCL call on this GPU: in a thread with a deadline where it may connect, directly once it has been made."""
         try:
-            if key in self._met or self.size == 1 or stream == PER_THREAD_STREAM:
+            if key in self.met or self.size == 1 or stream == PER_THREAD_STREAM:
                 if self._cupy.cuda.runtime.getDevice() == self.device:
                     issue()
                 else:
@@ -209,11 +209,11 @@ class NcclCommunicator(Communicator):
                         issue()
             else:
                 self._in_thread(issue, self.deadline)
-                self._met.add(key)
+                self.met.add(key)
         except TimeoutError:
-            raise self._lost(f"{operation!r} did not connect to its peers within {self.deadline:g} s") from None
+            raise self.lost(f"{operation!r} did not connect to its peers within {self.deadline:g} s") from None
         except self.binding.errors as error:
-            raise self._lost(f"{operation!r} failed in NCCL: {error}") from error
+            raise self.lost(f"{operation!r} failed in NCCL: {error}") from error
 
     def wait(self, stream: Any = None, operation: str = "") -> None:
         """Wait on the host until a stream, the default one if None, is through; never longer than the deadline.
@@ -232,9 +232,9 @@ class NcclCommunicator(Communicator):
                 now = time.monotonic() - start
                 if now > 0.0005:
                     if problem := self.calls.async_error():
-                        raise self._lost(f"NCCL met an error in {operation or self._latest()!r}: {problem}")
+                        raise self.lost(f"NCCL met an error in {operation or self._latest()!r}: {problem}")
                     if now > self.deadline:
-                        raise self._lost(f"{operation or self._latest()!r} did not end within {self.deadline:g} s")
+                        raise self.lost(f"{operation or self._latest()!r} did not end within {self.deadline:g} s")
                     time.sleep(min(now / 20, 0.005))
 
     def all_gather(self, payload: bytes, signature: Signature) -> list[bytes]:
@@ -273,7 +273,7 @@ class NcclCommunicator(Communicator):
         self.control.report(error)
 
     def abort(self, reason: str) -> None:
-        self._broken = self._broken or reason
+        self.broken = self.broken or reason
         self._release()
         self.control.abort(reason)
 
@@ -305,7 +305,7 @@ class NcclCommunicator(Communicator):
 
             self._quietly(attempt)
         agreed = control.all_gather(b"1" if made else b"0", Signature("shrink"))
-        self._broken = self._broken or "it was shrunk; use the communicator that shrink returned"
+        self.broken = self.broken or "it was shrunk; use the communicator that shrink returned"
         self._release()
         every = all(one == b"1" for one in agreed)
         if made and not every:
@@ -316,14 +316,14 @@ class NcclCommunicator(Communicator):
         if self._closed:
             return
         self._closed = True
-        if not self._broken:
+        if not self.broken:
             try:
                 self.control.barrier(Signature("close"))  # NCCL's destroy waits for the other ranks of the host
                 self._freed = True
                 self._quietly(self.calls.destroy)
             except CommunicationError:
                 pass  # someone does not come any more
-            self._broken = "it was closed"
+            self.broken = "it was closed"
         self._release()
         self.control.close()
 
@@ -353,21 +353,21 @@ class NcclCommunicator(Communicator):
         return found
 
     def _usable(self) -> None:
-        if self._broken:
-            raise PeerLostError(f"this NCCL communicator was given up: {self._broken}")
+        if self.broken:
+            raise PeerLostError(f"this NCCL communicator was given up: {self.broken}")
 
     def _latest(self) -> str:
         calls = self.record.calls()
         return calls[-1].signature.operation if calls else "a call"
 
-    def _lost(self, text: str) -> PeerLostError:
+    def lost(self, text: str) -> PeerLostError:
         self.record.dump(text)
         error = PeerLostError(
             f"rank {self.rank} of {self.size} on {self.hosts[self.rank]}: {text}; a process has died, is stopped or is at "
             "another call. Call shrink with the survivors, or restart; NCCL_DEBUG=WARN and the ncclras tool say more"
         )
         self.control.report(error)
-        self._broken = self._broken or text
+        self.broken = self.broken or text
         if not self._freed and not self._stuck:
             self._quietly(self.calls.abort_calls)  # what is left of it can still shrink
         return error
