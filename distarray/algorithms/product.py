@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, Step, needed
+from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, Stage, needed
 from distarray.algorithms.rounds import is_bearable, plan
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, is_cupy, place
@@ -151,14 +151,14 @@ def contract(
     return product
 
 
-def _is_light(context: Context, step: Step, weight: int) -> bool:
+def _is_light(context: Context, step: Stage, weight: int) -> bool:
     """Whether a step is so little work, all of this process and on what lies there, that the calling thread does it at once."""
     if step.work > ALONE or context.kind != "host" or context.communicator is not None or step.bring != (None, None):
         return False
     return step.work * weight < context.workers.inline_bytes
 
 
-def _multiply_all(context: Context, step: Step, arguments: Any) -> None:
+def _multiply_all(context: Context, step: Stage, arguments: Any) -> None:
     for device, jobs in step.jobs:
         _multiply(context.by_id[device], jobs, *arguments)
 

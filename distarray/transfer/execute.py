@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.comm.base import Communicator, Message, Signature
 from distarray.devices import Chunk, Device, in_turn
 from distarray.geometry import Region
 from distarray.geometry._spatial import remainder
 from distarray.layout import Layout
-from distarray.modes import Mode, is_half, roomy
+from distarray.modes import Mode, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host, watching
+from distarray.transfer.numbers import folded_number, folds_wide, quiet
 from distarray.transfer.plan import Plan, Step, plan, waypoint
-from distarray.transfer.round import Round, site
+from distarray.transfer.round import Round
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "allocate", "copy_into", "fill_all", "fold_into", "gather_to_host", "halfway",
-    "is_uncounted", "quiet", "redistribute", "resolve", "resolved_operand",
+    "is_uncounted", "redistribute", "resolve", "resolved_operand",
 ]  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def _values_first(source: Layout, target: Layout, dtype: Any) -> bool:
     if source.mode is not target.mode:
         return not source.index_map.covers  # what no chunk holds has a value, which is not the second mode's identity
     # chunks that meet in one are added up; half precisions would overflow
-    return _folds_wide(source.mode, dtype) and source.index_map != target.index_map
+    return folds_wide(source.mode, dtype) and source.index_map != target.index_map
 
 
 def copy_into(context: Context, source: Operand, target: Layout, arrays: Sequence[Any], *, operation: str) -> None:
@@ -378,16 +378,10 @@ def _shape(key: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(len(range(k.start, k.stop, k.step)) for k in key if k is not ...)
 
 
-def quiet() -> dict[str, Any]:
-    """Folding partial values raises where the user asked for FloatingPointError, and warns of nothing: an intermediate
-    sum may overflow where the whole does not."""
-    return {kind: how if how == "raise" else "ignore" for kind, how in np.geterr().items()}
-
-
 def fold_into(device: Device, view: Any, parts: Sequence[tuple[Device, Any]], mode: Mode, accumulate: bool) -> None:
     """`view = fold(parts)` on its device, in the order of the parts; with `accumulate`, folded into what is there."""
     into, rest = view, parts
-    wide = _folds_wide(mode, view.dtype) and len(parts) + accumulate > 2
+    wide = folds_wide(mode, view.dtype) and len(parts) + accumulate > 2
     if wide:
         with device.active():
             into = (view if accumulate else _near(device, *parts[0])).astype(roomy(view.dtype))
@@ -414,12 +408,6 @@ def _near(device: Device, origin: Device, part: Any) -> Any:
     return near.array
 
 
-def _folds_wide(mode: Mode, dtype: Any) -> bool:
-    """Whether several values are folded in a wider dtype, and rounded once: on the way half precisions overflow where the whole
-    does not."""
-    return mode in (Mode.SUM, Mode.PROD) and is_half(dtype)
-
-
 def combine(lib: Any, mode: Mode, into: Any, part: Any) -> None:
     """`into = fold(into, part)`, in place; `lib` is the library that both arrays belong to.
 
@@ -444,7 +432,7 @@ def resolve(context: Context, version: Version, operation: str, *, explicit: boo
     target = context.layout(layout.index_map.completed())
     arrays = [None if c is None else c.array for c in version.chunks]
     alone = not layout.shape and is_uncounted(context)
-    value = _number(context, Operand(layout, arrays, version.dtype)) if alone else None
+    value = folded_number(context, Operand(layout, arrays, version.dtype)) if alone else None
     if value is not None:
         fresh = allocate(context, target, version.dtype, label=operation)
         for chunk in fresh:
@@ -499,64 +487,6 @@ def moved(storage: Storage, target: Layout, operation: str) -> Version:
     return result
 
 
-def _number(context: Context, source: Operand) -> Any:
-    """Partial values without axes, on the host, folded at once; None where they are folded as others are."""
-    layout, dtype = source.layout, source.dtype
-    fold = layout.mode.fold
-    if context.kind != "host" or context.debug or fold is None:
-        return None
-    if not layout.chunks or _folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype):
-        return None
-    parts = source.arrays
-    if context.communicator is not None:
-        order = _turns(context, layout)
-        if order is None:
-            return None
-        parts = _told(context, context.communicator, layout, dtype, order, parts)
-    value, met = context.quiet(_in_order, fold, parts)
-    if met and "raise" in np.geterr().values():
-        with np.errstate(**quiet()):
-            return _in_order(fold, parts)
-    return value
-
-
-def _turns(context: Context, layout: Layout) -> tuple[int, ...] | None:
-    """The process that holds each chunk, where every process holds one."""
-    key = ("turns", layout)
-    found: Any = context.layouts.remembered(key)
-    if found is None:
-        order = tuple([context.by_id[device].process for device, _ in layout.chunks])
-        one = sorted(order) == list(range(context.process_count))
-        found = context.layouts.remember(key, (order if one else None,))
-    return found[0]  # type: ignore[no-any-return]
-
-
-def _told(
-    context: Context, communicator: Communicator, layout: Layout, dtype: Any, order: Sequence[int], parts: Sequence[Any]
-) -> list[Any]:
-    """The values of all processes, one of each, in the chunks' order. One round."""
-    key = ("detail", layout, dtype)
-    detail: str | None = context.layouts.remembered(key)
-    if detail is None:
-        detail = context.layouts.remember(key, f"plan of {layout.digest.hex()} {dtype}")
-    mine = parts[order.index(context.process)]
-    arrived = np.empty(len(order), dtype)
-    sends, receives = [], []
-    for i, process in enumerate(order):
-        if process != context.process:
-            sends.append(Message(process, mine))
-            receives.append(Message(process, arrived[i : i + 1]))
-    communicator.exchange(sends, receives, Signature("a value for Python", detail, site()))
-    return [mine if process == context.process else arrived[i] for i, process in enumerate(order)]
-
-
-def _in_order(fold: np.ufunc, parts: Sequence[Any]) -> Any:
-    value = parts[0][()]
-    for part in parts[1:]:
-        value = fold(value, part)
-    return value
-
-
 def gather_to_host(context: Context, source: Operand) -> Any:
     """The global value as a NumPy array of the host, on every process; partial values are folded there, in chunk order.
 
@@ -564,10 +494,10 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     process, in one round.
     """
     layout, dtype = source.layout, source.dtype
-    if layout.is_partial and not layout.shape and (number := _number(context, source)) is not None:
+    if layout.is_partial and not layout.shape and (number := folded_number(context, source)) is not None:
         note_to_host(dtype.itemsize)
         return np.asarray(number)
-    wide = layout.is_partial and _folds_wide(layout.mode, dtype)
+    wide = layout.is_partial and folds_wide(layout.mode, dtype)
     out = np.empty(layout.shape, roomy(dtype) if wide else dtype)
     if layout.is_partial and not layout.index_map.covers:
         out[...] = layout.mode.unheld(dtype)
