@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import whole
+from distarray.array import elements
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.fallback import falls_back, on_host
@@ -153,10 +153,10 @@ class Methods(DistributedArray):
     def __getitem__(self, key: Any) -> DistributedArray:
         if self._context.hints is not None:
             touched(self, key, "read")
-        ready = whole.item(self, key)
+        ready = elements.item(self, key)
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
-        if not (whole.is_plain(key) or _is_basic(key)):
+        if not (elements.is_plain(key) or _is_basic(key)):
             if _names_fields(key):
                 return memory.field(self, key)
             return indexing.getitem(self, key)
@@ -175,9 +175,9 @@ class Methods(DistributedArray):
             _refuse_shuffle(sys._getframe(1))  # shuffles swap by one number
         if self._context.hints is not None:
             touched(self, key, "written")
-        if whole.assign(self, key, value):
+        if elements.assign(self, key, value):
             return
-        if not (whole.is_plain(key) or _is_basic(key)):
+        if not (elements.is_plain(key) or _is_basic(key)):
             if _names_fields(key):
                 memory.field(self, key)[...] = value
                 return
@@ -192,6 +192,12 @@ class Methods(DistributedArray):
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
             raise ValueError("setting an array element with a sequence.")
         assign(self, view, value)
+
+    @property
+    def T(self) -> DistributedArray:
+        """The array with its axes reversed: a view."""
+        ready = elements.transposed(self)
+        return self._viewed(self._view_map().transpose()) if ready is None else ready
 
     def __len__(self) -> int:
         if not self._shape:

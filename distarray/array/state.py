@@ -255,11 +255,6 @@ class DistributedArray(Declarations):
         return context.subgroup(self._own().version.layout.devices)
 
     @property
-    def T(self) -> DistributedArray:
-        """The array with its axes reversed: a view."""
-        return self._viewed(self._view_map().transpose(tuple(range(self.ndim))[::-1]))
-
-    @property
     def mT(self) -> DistributedArray:
         """The last two axes exchanged: a view."""
         if self.ndim < 2:
