@@ -3,16 +3,14 @@ key names. They pass the same gate as calls (``whole.py``), and leave to the gen
 
 from __future__ import annotations
 
-from functools import lru_cache
 from operator import itemgetter, setitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distarray.array.shown import seen
-from distarray.array.state import DistributedArray
+from distarray.array.state import TURNED, DistributedArray
 from distarray.array.whole import COMPLEX, KINDS, NUMBERS, meet, report, unshared, wrapped
-from distarray.geometry import ViewMap
 from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
@@ -292,14 +290,8 @@ def transposed(x: DistributedArray) -> DistributedArray | None:
     view._storage = storage
     view._kin = x._kin
     view._home = x._home
-    view._map = _turned(x._shape) if x._map is None else x._view_map().transpose(None)
+    view._map = (x._map, x._shape, TURNED, storage.version.layout.shape)
     view._reach = (*x._reach, np.transpose)  # type: ignore[misc]
     view._writable = x._writable
     view._detached = False
     return view
-
-
-@lru_cache(1024)
-def _turned(shape: tuple[int, ...]) -> ViewMap | None:
-    view = ViewMap.identity(shape).transpose(None)
-    return None if view.is_identity and view.base == shape else view

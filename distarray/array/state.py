@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
     Declarations = object
 
-__all__ = ["DistributedArray"]
+__all__ = ["TURNED", "DistributedArray"]
 
 
 class DistributedArray(Declarations):
@@ -454,12 +454,17 @@ class DistributedArray(Declarations):
             return gather_to_host(self._context, found)
 
 
+TURNED = object()
+"""In the place of a key: the view with its axes reversed."""
+
+
 def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:
     """The view that a key of another view shows: (that view, its shape, the key, the storage's shape)."""
     outer, shape, key, whole_shape = lazy
     if type(outer) is tuple:
         outer = _mapped(outer)
-    view = (ViewMap.identity(shape) if outer is None else outer).index(key)
+    base = ViewMap.identity(shape) if outer is None else outer
+    view = base.transpose() if key is TURNED else base.index(key)
     return None if view.is_identity and view.base == whole_shape else view
 
 
