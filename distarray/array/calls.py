@@ -394,8 +394,9 @@ def several(
         if not isinstance(a, DistributedArray):
             local.append(a)
             continue
-        node = record(context, ASTYPE, (a._arg(),), {"dtype": a.dtype}, shape)
-        version = demand(node, layout)
+        version = a._own().version
+        if a._view is not None or version.layout is not layout:
+            version = demand(record(context, ASTYPE, (a._arg(),), {"dtype": a.dtype}, shape), layout)
         local.append([None if c is None else c.array for c in version.chunks])
     with context.reporting():
         outputs = [allocate(context, layout, dtype, label=ufunc.__name__) for dtype in dtypes]
