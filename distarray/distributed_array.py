@@ -423,6 +423,10 @@ class Methods(DistributedArray):
         return self.get().dumps()  # type: ignore[no-any-return]
 
     def _only(self, kind: str) -> Any:
+        scalar = self._fresh
+        if isinstance(scalar, np.generic):
+            note_to_host(scalar.nbytes)
+            return scalar
         if self.size != 1:
             if kind == "bool":
                 raise ValueError(
@@ -431,10 +435,6 @@ class Methods(DistributedArray):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and kind != "bool":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        scalar = self._fresh
-        if isinstance(scalar, np.generic):
-            note_to_host(scalar.nbytes)
-            return scalar
         return self.get().reshape(())[()]
 
     def __bool__(self) -> bool:

@@ -15,7 +15,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from operator import add, and_, mul, or_, sub, xor
+from operator import add, and_, lshift, mul, or_, rshift, sub, xor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,10 +46,15 @@ NUMBERS = _PYTHON | {
 
 COMPLEX = frozenset((complex, np.complex64, np.complex128))
 _ALONE = NUMBERS - COMPLEX
+_WHOLE = frozenset(kind for kind in _ALONE if issubclass(kind, (int, np.bool, np.integer)))
 _SCALAR: dict[Any, Any] = {
     np.add: add, np.subtract: sub, np.multiply: mul, np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor
 }  # fmt: skip
 """What NumPy's numbers do themselves, with the bits of its ufuncs, faster."""
+_BITS: dict[Any, Any] = {
+    np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor, np.left_shift: lshift, np.right_shift: rshift
+}  # fmt: skip
+"""Of these what meets no floating-point condition."""
 KINDS = frozenset("biufc")
 _array = np.ndarray
 _new = object.__new__
@@ -161,8 +166,27 @@ def _fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
         return False
 
 
+def _of_bits(function: Any, left: Any, right: Any, array: DistributedArray) -> Any:
+    """The bits of two whole numbers, of which `array` is one, combined; None where one is something else, or far."""
+    a, other = array._fresh, right if left is array else left
+    if type(other) is DistributedArray:
+        if other._kin is not array._kin:
+            return None
+        other = other._fresh
+    if type(a) not in _WHOLE or type(other) not in _WHOLE:
+        return None
+    try:
+        return function(a, other) if left is array else function(other, a)
+    except Exception:  # the general way says it
+        return None
+
+
 def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
     """An operator of two operands, of which `array` is one. What `call` does, at the least cost: loops run through here."""
+    if ufunc in _BITS and array._detached:
+        result = _of_bits(_BITS[ufunc], left, right, array)
+        if result is not None:
+            return wrapped(array, array._kin, result)  # type: ignore[arg-type]
     a = seen(array)
     if a is None:
         return calls.binary(ufunc, left, right, array)

@@ -21,7 +21,7 @@ from distarray.layout import Layout
 from distarray.modes import Mode, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host, watching
-from distarray.transfer.numbers import folded_number, folds_wide, quiet
+from distarray.transfer.numbers import folded_number, folded_whole, folds_wide, quiet
 from distarray.transfer.plan import Plan, Step, plan, waypoint
 from distarray.transfer.round import Round
 
@@ -431,17 +431,17 @@ def resolve(context: Context, version: Version, operation: str, *, explicit: boo
         return
     target = context.layout(layout.index_map.completed())
     arrays = [None if c is None else c.array for c in version.chunks]
-    alone = not layout.shape and is_uncounted(context)
-    value = folded_number(context, Operand(layout, arrays, version.dtype)) if alone else None
+    parts = Operand(layout, arrays, version.dtype)
+    value = folded_whole(context, parts) if is_uncounted(context) else None
     if value is not None:
         fresh = allocate(context, target, version.dtype, label=operation)
-        for chunk in fresh:
-            chunk.array[()] = value  # type: ignore[union-attr]
+        for chunk, (_, region) in zip(fresh, target.chunks, strict=True):
+            chunk.array[...] = value[region.key]  # type: ignore[union-attr]
         version.layout, version.chunks = target, fresh
         return
     fresh = redistribute(
         context,
-        Operand(layout, arrays, version.dtype),
+        parts,
         target,
         operation=operation,
         explicit=explicit,

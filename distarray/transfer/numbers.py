@@ -17,7 +17,7 @@ from distarray.transfer.round import site
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["folded_number", "folds_wide", "quiet"]
+__all__ = ["folded_number", "folded_whole", "folds_wide", "quiet"]
 
 
 def quiet() -> dict[str, Any]:
@@ -51,6 +51,30 @@ def folded_number(context: Context, source: Operand) -> Any:
         with np.errstate(**quiet()):
             return _in_order(fold, parts)
     return value
+
+
+def folded_whole(context: Context, source: Operand) -> Any:
+    """Small partial values of which every chunk is whole, all of this process, folded at once; None where they are folded as others
+    are: the order is the chunks' there too."""
+    layout, dtype = source.layout, source.dtype
+    fold = layout.mode.fold
+    if (
+        context.kind != "host"
+        or context.communicator is not None
+        or fold is None
+        or not 0 < layout.index_map.size <= MOST
+    ):
+        return None
+    if not layout.chunks or any(shape != layout.shape for shape in layout.index_map.shapes):
+        return None
+    if folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype):
+        return None
+    value, met = context.quiet(_in_order, fold, source.arrays)
+    return None if met else value
+
+
+MOST = 1 << 14
+"""Elements of what is folded at once: more is worth a thread a device."""
 
 
 def _turns(context: Context, layout: Layout) -> tuple[int, ...] | None:
