@@ -152,6 +152,8 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
     if not walk.visit(root) or walk.layout is None:
         return None
     layout = walk.layout
+    if walk.scalars and layout.is_replicated and layout.devices != context.group.ids:
+        return None  # alignment may prefer where the numbers lie
     nbytes = root.dtype.itemsize * layout.index_map.size
     several = len(walk.calls) > 1
     if several:
