@@ -131,7 +131,7 @@ def contract(
         sources = (first, second)
         for step in todo.steps:
             if _is_light(context, step, weight):
-                arguments = (problem, sources, ([], []), chunks, dtype, conjugate)
+                arguments: Any = (problem, sources, ([], []), chunks, dtype, conjugate)
                 _, met = context.quiet(_multiply_all, context, step, arguments)
                 if not met:
                     continue
@@ -255,7 +255,7 @@ def _matrix(
     if (
         dtype.kind in "fc"
         and not array.flags.c_contiguous
-        and not _direct(array.strides[-2:], *shape[-2:], array.itemsize)
+        and not _direct(array.strides[-2:], shape[-2], shape[-1], array.itemsize)
     ):
         array = lib.ascontiguousarray(array)
     return array

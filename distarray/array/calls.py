@@ -82,7 +82,7 @@ def apply(
 def _recorded(ufunc: np.ufunc, inputs: Sequence[Any]) -> DistributedArray | None:
     """A call on arrays of one context and shape, and scalars, where no partial value goes into a partial one; None of others."""
     first: DistributedArray | None = None
-    operands = []
+    operands: list[Any] = []
     for item in inputs:
         if type(item) is DistributedArray:
             storage = item._storage

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -194,7 +194,7 @@ def _run(walk: _Walk, places: Any, met: list[Any], heard: list[tuple[str, Node]]
     leaves, first = walk.operands(walk.layout), walk.row
     *calls, (last, last_picks, last_plain) = walk.calls
     results = [walk.places[id(call.node)] for call in calls]
-    dtype, ufunc = last.dtype, last.ufunc
+    dtype, ufunc = last.dtype, cast("Any", last.ufunc)
     chunks: list[Chunk | None] = []
     for i, (device, shape) in enumerate(places):
         if device is None:
@@ -205,7 +205,8 @@ def _run(walk: _Walk, places: Any, met: list[Any], heard: list[tuple[str, Node]]
             row[place] = held[i].array
         for (node, picks, plain), place in zip(calls, results, strict=True):
             if plain:
-                row[place] = node.ufunc(row[picks[0]], row[picks[1]])
+                function: Any = node.ufunc
+                row[place] = function(row[picks[0]], row[picks[1]])
             else:
                 row[place] = _called(
                     node, [row[k] for k in picks], np.empty(shape, node.dtype) if node.masked else None
