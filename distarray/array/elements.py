@@ -152,7 +152,7 @@ def _within(x: DistributedArray, key: Any) -> tuple[Layout, int, Any] | None:
     and the layout of a value on its device; None where there is no such chunk."""
     storage = x._storage
     context = x._context
-    if storage is None or x._map is not None or context.process_count > 1:
+    if storage is None or x._map is not None or context.process_count > 1 or context.kind != "host":
         return None
     layout = storage.version.layout
     boxes = None if layout.is_partial else context.layouts.boxes(layout)
@@ -232,6 +232,10 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
             return False
         elif given.ndim and type(array[inner]) is not _array:
             return False
+        if kind is not _array or not given.ndim:  # one value, which NumPy converts before it writes
+            given, met = x._context.quiet(np.asarray(given).astype, x._dtype)
+            if met:
+                return False
         _, met = x._context.quiet(setitem, array, inner, given)
     except Exception:  # of positions, shapes and numbers that do not fit, before the first element
         return False
@@ -266,6 +270,10 @@ def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
         if unshared(storage, x._home):
             array = seen(x)
     try:
+        if kind is not _array or not given.ndim:
+            given, met = x._context.quiet(np.asarray(given).astype, x._dtype)
+            if met:
+                return False
         _, met = x._context.quiet(setitem, array, key, given)
     except Exception:  # of positions, lengths and numbers that do not fit, before the first element
         return False
