@@ -29,7 +29,7 @@ TAKEN: dict[Any, frozenset[type]] = {
 }
 """Scalars that go into an element of a dtype without a floating-point condition."""
 DEEP = 6
-"""So many keys one after the other reach what a view shows; beyond, its map is worked out."""
+"""At most so many keys are followed one after the other to what a view shows; for more, its map is worked out."""
 
 
 def is_plain(key: Any) -> bool:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.array import calls
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
 from distarray.array.state import DistributedArray
@@ -50,7 +51,7 @@ _WHOLE = frozenset(kind for kind in _ALONE if issubclass(kind, (int, np.bool, np
 _SCALAR: dict[Any, Any] = {
     np.add: add, np.subtract: sub, np.multiply: mul, np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor
 }  # fmt: skip
-"""What NumPy's numbers do themselves, with the bits of its ufuncs, faster."""
+"""What NumPy's numbers compute faster than its ufuncs do, with the same bits."""
 _BITS: dict[Any, Any] = {
     np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor, np.left_shift: lshift, np.right_shift: rshift
 }  # fmt: skip
@@ -229,7 +230,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         runner = context.quiet.take()
         try:
             result = runner[0](function, a, b) if left is array else runner[0](function, b, a)
-        except Exception:  # the general way says it
+        except Exception:  # the general way raises the error in full
             fits = False
         if runner[1]:
             fits = False
@@ -262,7 +263,7 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
 
 
 def apply(
-    ufunc: np.ufunc, inputs: Sequence[Any], out: tuple[Any, ...] | None = None, where: Any = True, **kwargs: Any
+    ufunc: np.ufunc, inputs: Sequence[Any], out: tuple[Any, ...] | None = None, where: ArrayLike = True, **kwargs: Any
 ) -> Any:
     """Any call of an element-wise ufunc."""
     if where is True and not kwargs and ufunc.nout == 1:
@@ -308,7 +309,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     if target._detached or not target._writable or seen(target) is None or ufunc.signature is not None:
         return False
     if ufunc is np.power and any(getattr(item, "dtype", target._dtype).kind in "biu" for item in (*inputs, target)):
-        return False  # it may stop half-way
+        return False  # a negative exponent may raise when some elements are written
     context = target._context
     found = _values((*inputs, target), context.small)
     if found is None:
@@ -317,7 +318,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     if storage is not None:
         if storage.exposed:
             return False
-        if unshared(storage, target._home):  # what shows the old chunk, shows the copy now
+        if unshared(storage, target._home):  # operands that showed the old chunk show the copy now
             found = _values((*inputs, target), context.small)
             assert found is not None
     try:
@@ -387,7 +388,7 @@ def _bounded(rule: str, values: Sequence[Any], limit: int) -> bool:
     return not rule or math.prod([np.size(value) for value in values]) <= limit
 
 
-def cast(x: DistributedArray, dtype: Any) -> Any:
+def cast(x: DistributedArray, dtype: np.dtype[Any]) -> Any:
     """A whole array converted to another dtype; NotImplemented where the general way has to do it."""
     value = seen(x)
     if value is None or value.size > x._context.small:
@@ -396,7 +397,7 @@ def cast(x: DistributedArray, dtype: Any) -> Any:
     return NotImplemented if met else wrapped(x, x._kin, result)  # type: ignore[arg-type]
 
 
-def meet(item: DistributedArray, context: Context, layout: Any) -> bool:
+def meet(item: DistributedArray, context: Context, layout: Layout | None) -> bool:
     """Whether an operand lies as `layout` does, or where nobody counts what goes from one device of the host to another."""
     if item._kin.kin is layout.kin:  # type: ignore[union-attr]
         return True

@@ -83,6 +83,17 @@ def real_part(array: Any, dtype: Any) -> Any:
     return array
 
 
+def converted_into(out: Any, source: Any, where: Any = True) -> None:
+    """Write converted values to their end, also where a floating-point condition raises: NumPy looks at a 0-d source before it
+    writes, and `out` may be memory that nothing stands in."""
+    try:
+        np.copyto(out, source, casting="unsafe", where=where)
+    except FloatingPointError:
+        with np.errstate(all="ignore"):
+            np.copyto(out, source, casting="unsafe", where=where)
+        raise
+
+
 class Conversion:
     """A conversion to another dtype, in the place of a ufunc."""
 
@@ -92,7 +103,7 @@ class Conversion:
         array = real_part(array, dtype)
         if out is None:
             return np.asarray(array).astype(dtype)
-        np.copyto(out, array, casting="unsafe", where=where)
+        converted_into(out, array, where)
         return out
 
 
@@ -141,7 +152,7 @@ class Node:
     kept : Kept or None
         This process's part of the value, where another expression has computed it: see `fusion.held`.
     spent : int
-        The calls that this process has spent on it as a part of other expressions.
+        What this process has spent on it as a part of other expressions, in bytes an element: see `fusion.held`.
     warned : tuple of str
         The floating-point conditions that have been warned of: a call warns once, however often it is computed.
     """
