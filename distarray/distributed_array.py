@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.array import whole
+from distarray.array import elements
 from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, Fields, File, Out, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.fallback import falls_back, on_host
@@ -154,10 +154,10 @@ class Methods(DistributedArray):
     def __getitem__(self, key: Any) -> DistributedArray:
         if self._context.hints is not None:
             touched(self, key, "read")
-        ready = whole.item(self, key)
+        ready = elements.item(self, key)
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
-        if not _is_basic(key):
+        if not (elements.is_plain(key) or _is_basic(key)):
             if _names_fields(key):
                 return memory.field(self, key)
             return indexing.getitem(self, key)
@@ -176,9 +176,9 @@ class Methods(DistributedArray):
             _refuse_shuffle(sys._getframe(1))  # shuffles exchange rows by keys of one number
         if self._context.hints is not None:
             touched(self, key, "written")
-        if whole.assign(self, key, value):
+        if elements.assign(self, key, value):
             return
-        if not _is_basic(key):
+        if not (elements.is_plain(key) or _is_basic(key)):
             if _names_fields(key):
                 memory.field(self, key)[...] = value
                 return
@@ -193,6 +193,12 @@ class Methods(DistributedArray):
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
             raise ValueError("setting an array element with a sequence.")
         assign(self, view, value)
+
+    @property
+    def T(self) -> DistributedArray:
+        """The array with its axes reversed: a view."""
+        ready = elements.transposed(self)
+        return self._viewed(self._view_map().transpose()) if ready is None else ready
 
     def __len__(self) -> int:
         if not self._shape:
@@ -423,6 +429,10 @@ class Methods(DistributedArray):
         return self.get().dumps()  # type: ignore[no-any-return]
 
     def _only(self, kind: str) -> Any:
+        scalar = self._fresh
+        if isinstance(scalar, np.generic):
+            note_to_host(scalar.nbytes)
+            return scalar
         if self.size != 1:
             if kind == "bool":
                 raise ValueError(
@@ -431,10 +441,6 @@ class Methods(DistributedArray):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and kind != "bool":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        scalar = self._fresh
-        if isinstance(scalar, np.generic):
-            note_to_host(scalar.nbytes)
-            return scalar
         return self.get().reshape(())[()]
 
     def __bool__(self) -> bool:

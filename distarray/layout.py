@@ -28,10 +28,21 @@ class Layout:
         REPLICA, or the fold that combines partial values.
     """
 
-    __slots__ = ("__weakref__", "_digest", "_hash", "home", "index_map", "keeper", "kin", "mode", "small")
+    __slots__ = (
+        "__weakref__", "_digest", "_hash", "chunks", "devices", "home", "index_map", "is_partial", "keeper", "kin", "mode",
+        "shape", "small",
+    )  # fmt: skip
 
     index_map: IndexMap
     mode: Mode
+    shape: tuple[int, ...]
+    """Shape of the logical array."""
+    devices: tuple[int, ...]
+    """The device ids, ascending; those without a chunk too."""
+    chunks: tuple[tuple[int, Region], ...]
+    """``(device, region)`` of every chunk, in the global order that folds follow."""
+    is_partial: bool
+    """True when overlapping chunks hold partial values that are still to be folded."""
     home: int
     """Where every process holds the whole array once: the number of this process's chunk; else -1. Set by the table."""
     keeper: Any
@@ -44,6 +55,10 @@ class Layout:
     def __init__(self, index_map: IndexMap, mode: Mode) -> None:
         object.__setattr__(self, "index_map", index_map)
         object.__setattr__(self, "mode", mode)
+        object.__setattr__(self, "shape", index_map.shape)
+        object.__setattr__(self, "devices", index_map.devices)
+        object.__setattr__(self, "chunks", index_map.chunks)
+        object.__setattr__(self, "is_partial", mode is not Mode.REPLICA)
         object.__setattr__(self, "_digest", None)
         object.__setattr__(self, "_hash", hash((index_map, mode.value)))
         object.__setattr__(self, "home", -1)
@@ -71,26 +86,6 @@ class Layout:
             text = self.index_map.digest + self.mode.value.encode()
             object.__setattr__(self, "_digest", blake2b(text, digest_size=16).digest())
         return self._digest  # type: ignore[attr-defined,no-any-return]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the logical array."""
-        return self.index_map.shape
-
-    @property
-    def devices(self) -> tuple[int, ...]:
-        """The device ids, ascending; those without a chunk too."""
-        return self.index_map.devices
-
-    @property
-    def chunks(self) -> tuple[tuple[int, Region], ...]:
-        """``(device, region)`` of every chunk, in the global order that folds follow."""
-        return self.index_map.chunks
-
-    @property
-    def is_partial(self) -> bool:
-        """True when overlapping chunks hold partial values that are still to be folded."""
-        return self.mode is not Mode.REPLICA
 
     @property
     def is_whole(self) -> bool:

@@ -16,7 +16,7 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 
 __all__ = [
-    "Contraction", "Factor", "Holders", "LocalProduct", "Problem", "Stage", "Task", "chosen", "cost_of", "laid_out",
+    "Contraction", "Factor", "Holders", "LocalProduct", "Problem", "Stage", "Task", "chosen", "cost_of", "cut_alike", "laid_out",
     "merged", "needed", "plan",
 ]  # fmt: skip
 
@@ -117,6 +117,45 @@ class Contraction(NamedTuple):
     def added(self) -> bool:
         """Whether elements of the result are sums of products that are formed apart."""
         return self.partial or any(job.add for step in self.steps for _, jobs in step.jobs for job in jobs)
+
+
+def cut_alike(
+    problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int], least: int
+) -> Contraction | None:
+    """The plan of a product whose operands are cut in the same places along one summed label, and nowhere else: what all ways of
+    `chosen` come to, found without a look at them. None of other products, and where a device holds more bytes than `least`."""
+    first, second = a.index_map, b.index_map
+    if len(first.chunks) < 2 or len(first.chunks) != len(second.chunks):
+        return None
+    summed = range(problem.bounds[1], problem.bounds[2])
+    label = next((v for v, (r, n) in zip(problem.a, zip(first.chunks[0][1], first.shape)) if r.size != n), -1)
+    if label not in summed or label not in problem.b:
+        return None
+    i, j = problem.a.index(label), problem.b.index(label)
+    result = Region.full(problem.shape)
+    jobs = []
+    work = done = 0
+    for number, ((device, part), (other, own)) in enumerate(zip(first.chunks, second.chunks)):
+        if (
+            device != other
+            or part[i] != own[j]
+            or not part[i].size
+            or (number and device == first.chunks[number - 1][0])
+        ):
+            return None
+        if part.size != prod(first.shape) // first.shape[i] * part[i].size:
+            return None
+        if own.size != prod(second.shape) // second.shape[j] * own[j].size:
+            return None
+        if part.size * itemsizes[0] + own.size * itemsizes[1] + prod(problem.shape) * itemsizes[2] > least:
+            return None
+        done += part[i].size
+        work += prod(problem.sizes) // first.shape[i] * part[i].size
+        jobs.append((device, (LocalProduct(number, False, Factor(False, number, None), Factor(False, number, None)),)))
+    if done != first.shape[i] or not first.is_disjoint:
+        return None
+    homes = {device: [result] for device, _ in jobs}
+    return Contraction(IndexMap(problem.shape, homes), True, (Stage((None, None), tuple(jobs), work),))
 
 
 def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]) -> Contraction:

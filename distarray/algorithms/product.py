@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, needed
+from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, Stage, needed
 from distarray.algorithms.rounds import FEW_ROWS, is_bearable, plan
 from distarray.array.aliases import Out
 from distarray.array.layouts import resolve_layout
@@ -59,10 +59,15 @@ def operands(*items: Any, out: Out = None) -> tuple[Context, list[Any]]:
 
 def product_dtype(function: Callable[..., Any], x: Any, y: Any) -> Any:
     """The dtype that NumPy gives a product of arrays of these dtypes."""
-    product = function(np.empty(0, x.dtype), np.empty(0, y.dtype))
+    return _product_dtype(function, x.dtype, y.dtype)
+
+
+@lru_cache(1024)
+def _product_dtype(function: Callable[..., Any], first: Any, second: Any) -> Any:
+    product = function(np.empty(0, first), np.empty(0, second))
     if not isinstance(product, np.generic):  # it fell back to Python objects
         raise UnsupportedError(
-            f"{function.__name__} of dtypes {x.dtype} and {y.dtype} gives Python objects in NumPy: convert an operand, for "
+            f"{function.__name__} of dtypes {first} and {second} gives Python objects in NumPy: convert an operand, for "
             f"instance with x.astype('float32')"
         )
     return product.dtype
@@ -112,11 +117,12 @@ def contract(
         sizes = (first.dtype.itemsize, second.dtype.itemsize, dtype.itemsize)
         least = LEAST if context.WHOLE is None else 0
         key = ("contract", problem, first.layout, second.layout, sizes, least)
-        todo: Contraction | None = context.layouts.remembered(key)
-        if todo is None:
+        known: tuple[Contraction, Layout] | None = context.layouts.remembered(key)
+        if known is None:
             made = plan(problem, first.layout, second.layout, sizes, least)
-            todo = cast("Contraction", context.layouts.remember(key, made))
-        layout = context.layout(todo.index_map, Mode.SUM if todo.partial else Mode.REPLICA)
+            laid = context.layout(made.index_map, Mode.SUM if made.partial else Mode.REPLICA)
+            known = context.layouts.remember(key, (made, laid))
+        todo, layout = known
         # partial sums of half precision would overflow where the whole does not
         whole, dtype = dtype, roomy(dtype) if is_half(dtype) and todo.added else dtype
         with context.reporting():
@@ -125,6 +131,11 @@ def contract(
         weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
         sources = (first, second)
         for step in todo.steps:
+            if _is_light(context, step, weight):
+                arguments: Any = (problem, sources, ([], []), chunks, dtype, conjugate)
+                _, met = context.quiet(_multiply_all, context, step, arguments)
+                if not met:
+                    continue
             brought = [_bring(context, source, where, name) for source, where in zip(sources, step.bring)]
             tasks = [
                 partial(_multiply, context.by_id[device], jobs, problem, sources, brought, chunks, dtype, conjugate)
@@ -139,6 +150,18 @@ def contract(
         product = DistributedArray._of_node(astype_node(product, whole))
         product._detached = detached
     return product
+
+
+def _is_light(context: Context, step: Stage, weight: int) -> bool:
+    """Whether a step is so little work, all of this process and on what lies there, that the calling thread does it at once."""
+    if step.work > ALONE or context.kind != "host" or context.communicator is not None or step.bring != (None, None):
+        return False
+    return step.work * weight < context.workers.inline_bytes
+
+
+def _multiply_all(context: Context, step: Stage, arguments: Any) -> None:
+    for device, jobs in step.jobs:
+        _multiply(context.by_id[device], jobs, *arguments)
 
 
 def _placed(
@@ -228,34 +251,36 @@ def _matrix(
 
     `ends` closes the batch, row and column labels; rows begin at `start`, by default where the batch ends.
     """
-    order, stack, tall, broad = _axes(labels, ends, ends[0] if start is None else start)
+    order, shape = _form(labels, ends, ends[0] if start is None else start, array.shape)
     if order is not None:
         array = array.transpose(order)
-    lengths = array.shape
-    high, wide = prod([lengths[axis] for axis in tall]), prod([lengths[axis] for axis in broad])
-    shape = (*[1 if axis is None else lengths[axis] for axis in stack], high, wide)
     if array.shape != shape:
         array = array.reshape(shape)
     if array.dtype != dtype:
         return array.astype(dtype)
-    if dtype.kind in "fc" and not _direct(array.strides[-2:], high, wide, array.itemsize):
+    if (
+        dtype.kind in "fc"
+        and not array.flags.c_contiguous
+        and not _direct(array.strides[-2:], shape[-2], shape[-1], array.itemsize)
+    ):
         array = lib.ascontiguousarray(array)
     return array
 
 
-@lru_cache(1024)
-def _axes(
-    labels: tuple[int, ...], ends: tuple[int, int, int], begin: int
-) -> tuple[tuple[int, ...] | None, tuple[int | None, ...], tuple[int, ...], tuple[int, ...]]:
-    """How an operand's axes are turned, if they are, and which of them then make the stack, the rows and the columns."""
+@lru_cache(4096)
+def _form(
+    labels: tuple[int, ...], ends: tuple[int, int, int], begin: int, shape: tuple[int, ...]
+) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
+    """How the axes of an operand's part are turned, if they are, and then its shape as a stack of matrices."""
     batch, rows, columns = ends
     order = tuple(sorted(range(len(labels)), key=labels.__getitem__))
-    place = {label: axis for axis, label in enumerate(sorted(labels))}
+    lengths = {labels[axis]: shape[axis] for axis in order}
     tall, broad = (
-        [place[label] for label in range(*span) if label in place] for span in ((begin, rows), (rows, columns))
+        prod([lengths[label] for label in range(*span) if label in lengths])
+        for span in ((begin, rows), (rows, columns))
     )
     turned = None if order == tuple(range(len(labels))) else order
-    return turned, tuple([place.get(label) for label in range(batch)]), tuple(tall), tuple(broad)
+    return turned, (*[lengths.get(label, 1) for label in range(batch)], tall, broad)
 
 
 def _direct(strides: tuple[int, int], rows: int, columns: int, itemsize: int) -> bool:

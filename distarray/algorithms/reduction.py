@@ -392,6 +392,8 @@ def _fold(
         start = None if masks is None else mode.identity(call.dtype)
     with context.reporting():
         chunks = allocate(context, layout, call.dtype, label=call.ufunc.__name__)
+    if masks is None and not apart and _folded_at_once(context, call, found, plan, chunks):
+        return from_chunks(context, layout, chunks, call.dtype)
     tasks: dict[int, list[Callable[[], None]]] = {}
     nbytes = 0
     for chunk, (device_id, _), sources in zip(chunks, index_map.chunks, plan.sources, strict=True):
@@ -416,6 +418,42 @@ def _fold(
     behind = None if pending is None else pending.notes.finish
     run_tasks(context, work, nbytes, "reduce", fallible=call.ufunc is np.power, behind=behind)
     return from_chunks(context, layout, chunks, call.dtype)
+
+
+AT_ONCE = 1 << 16
+"""Folds of fewer bytes in all are the calling thread's, one call of NumPy a chunk."""
+
+
+def _folded_at_once(context: Context, call: Reduction, found: Operand, plan: _Course, chunks: Sequence[Any]) -> bool:
+    """Fold small pieces on the host, one for each chunk of the result; False where nothing was done that counts: others do it
+    again, and say what NumPy says."""
+    if context.kind != "host" or plan.steady or call.squares or call.spread is not None or call.ufunc is np.power:
+        return False
+    if context.communicator is not None and (context.warnings_raise or "raise" in np.geterr().values()):
+        return False  # processes agree on what failed
+    work = []
+    nbytes = 0
+    for chunk, sources in zip(chunks, plan.sources, strict=True):
+        if chunk is None:
+            continue
+        if len(sources) != 1:
+            return False
+        i, key = sources[0]
+        array = found.arrays[i]
+        if type(array) is not np.ndarray:
+            return False
+        nbytes += array.nbytes
+        work.append((chunk, array if key is None else array[key]))
+    if nbytes > AT_ONCE:
+        return False
+    with context.reporting():
+        _, met = context.quiet(_fold_all, call, work)
+    return not met
+
+
+def _fold_all(call: Reduction, work: Sequence[tuple[Any, Any]]) -> None:
+    for chunk, array in work:
+        local_reduce(chunk.device, call.ufunc, array, chunk.array, call.axes, call.given, call.initial, None)
 
 
 _WAITING = frozenset({np.add, np.maximum, np.minimum})

@@ -21,7 +21,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from distarray.algorithms.contraction import Contraction, Holders, Problem, Task, chosen, cost_of, laid_out, merged
+from distarray.algorithms.contraction import (
+    Contraction,
+    Holders,
+    Problem,
+    Task,
+    chosen,
+    cost_of,
+    cut_alike,
+    laid_out,
+    merged,
+)
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 
@@ -47,6 +57,9 @@ def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]
     least : int
         Where no device holds more bytes, memory is not looked at.
     """
+    together = cut_alike(problem, a, b, itemsizes, least)
+    if together is not None:
+        return together
     held = (Holders(a.index_map, problem.a), Holders(b.index_map, problem.b))
     tasks, replicas = chosen(problem, a, b, held, itemsizes)
     if not replicas:

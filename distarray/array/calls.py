@@ -21,7 +21,17 @@ from distarray.array.writing import assign, check_outputs, check_writable, store
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
-from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, is_loud, probe, record, warn_complex
+from distarray.fusion.expr import (
+    ASTYPE,
+    Leaf,
+    Node,
+    forced,
+    is_loud,
+    probe,
+    record,
+    result_dtype,
+    warn_complex,
+)  # fmt: skip
 from distarray.fusion.write import write
 from distarray.modes import ModeOperand, preserved
 from distarray.storage import Version, operand
@@ -44,6 +54,10 @@ def apply(
 
     Communication: none where the operands have one layout; otherwise what aligns them, at the demand.
     """
+    if out is None and where is True and not kwargs and ufunc.nout == 1 and len(inputs) < 3:
+        plain = _recorded(ufunc, inputs)
+        if plain is not None:
+            return plain
     kwargs.pop("subok", None)
     kwargs.pop("order", None)
     if kwargs.get("signature") is None:
@@ -70,11 +84,35 @@ def apply(
         node = _masked(context, ufunc, operands, kwargs, shape, mask, target)
     if target is None:
         return DistributedArray._of_node(node)
-    if forced(node) and not is_loud(
-        node.errors
-    ):  # a floating-point error comes when all is written, others before that
+    if forced(node) and not node.loud:  # a floating-point error comes when all is written, others before that
         demand(node)
     return store(node, target, operands)
+
+
+def _recorded(ufunc: np.ufunc, inputs: Sequence[Any]) -> DistributedArray | None:
+    """A call on arrays of one context and shape, and scalars, where no partial value goes into a partial one; None of others."""
+    first: DistributedArray | None = None
+    operands: list[Any] = []
+    for item in inputs:
+        if type(item) is DistributedArray:
+            storage = item._storage
+            if storage is not None and (layout := storage.version.layout).is_partial:
+                described = (ModeOperand(layout.mode, item._dtype, None),)
+                if len(inputs) > 1 or preserved(ufunc.__name__, described, covered=True) is not None:
+                    return None
+            if first is None:
+                first = item
+            elif item._context is not first._context or item._shape != first._shape:
+                return None
+            operands.append(item._arg())
+        elif isinstance(item, (*PYTHON_SCALARS, np.generic)):
+            operands.append(item)
+        else:
+            return None
+    if first is None:
+        return None
+    first._context.check()
+    return DistributedArray._of_node(record(first._context, ufunc, tuple(operands), {}, first._shape))
 
 
 def _argument(context: Context, item: Any) -> Any:
@@ -336,7 +374,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     if type(first) is Node and is_loud(dict(np.geterr())):  # what raises is written all the same
         array._own()
         first = array._arg()
-    probe(ufunc, (first, argument), {"out": np.empty(0, array._dtype)})
+    result_dtype(ufunc, (first, argument), array._dtype)
     node = record(context, ufunc, (first, argument), {}, array._shape)
     if type(first) is Node:
         if node.dtype != array._dtype:
@@ -373,8 +411,9 @@ def several(
         if not isinstance(a, DistributedArray):
             local.append(a)
             continue
-        node = record(context, ASTYPE, (a._arg(),), {"dtype": a.dtype}, shape)
-        version = demand(node, layout)
+        version = a._own().version
+        if a._view is not None or version.layout is not layout:
+            version = demand(record(context, ASTYPE, (a._arg(),), {"dtype": a.dtype}, shape), layout)
         local.append([None if c is None else c.array for c in version.chunks])
     with context.reporting():
         outputs = [allocate(context, layout, dtype, label=ufunc.__name__) for dtype in dtypes]

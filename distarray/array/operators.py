@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.calls import takes
+from distarray.array.functions import FUNCTIONS
 from distarray.array.state import DistributedArray
 from distarray.array.whole import apply, binary, call, in_place
 
@@ -142,6 +143,8 @@ class Operators(DistributedArray):
         ready = call(np.matmul, (self, other))
         if ready is not NotImplemented:
             return ready
+        if type(other) is DistributedArray:
+            return FUNCTIONS[np.matmul](self, other)
         return np.matmul(self, other) if takes(other) else NotImplemented
 
     def __rmatmul__(self, other: Any) -> Any:

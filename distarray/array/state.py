@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 else:
     Declarations = object
 
-__all__ = ["DistributedArray"]
+__all__ = ["TURNED", "DistributedArray"]
 
 
 class DistributedArray(Declarations):
@@ -157,8 +157,13 @@ class DistributedArray(Declarations):
         node = self._node
         if node is not None and node.version is None:
             return node
-        storage = self._own()
-        return Leaf(storage.version, self._view, self._shape, storage.volatile)
+        storage = self._storage
+        if storage is None:
+            storage = self._own()
+        view = self._map
+        if type(view) is tuple:
+            view = self._view
+        return Leaf(storage.version, view, self._shape, storage.exposed and storage.volatile)  # type: ignore[arg-type]
 
     def _operand(self, operation: str, *, partial_ok: bool = False) -> Operand:
         """The chunks in this array's own coordinates, resolved unless the caller can use partial values."""
@@ -249,11 +254,6 @@ class DistributedArray(Declarations):
         if node is not None and node.version is None:
             return context.subgroup(expression_devices(node))
         return context.subgroup(self._own().version.layout.devices)
-
-    @property
-    def T(self) -> DistributedArray:
-        """The array with its axes reversed: a view."""
-        return self._viewed(self._view_map().transpose(tuple(range(self.ndim))[::-1]))
 
     @property
     def mT(self) -> DistributedArray:
@@ -458,12 +458,17 @@ class DistributedArray(Declarations):
             return gather_to_host(self._context, found)
 
 
+TURNED = object()
+"""In the place of a key: the view with its axes reversed."""
+
+
 def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:
     """The view that a key of another view shows: (that view, its shape, the key, the storage's shape)."""
     outer, shape, key, whole_shape = lazy
     if type(outer) is tuple:
         outer = _mapped(outer)
-    view = (ViewMap.identity(shape) if outer is None else outer).index(key)
+    base = ViewMap.identity(shape) if outer is None else outer
+    view = base.transpose() if key is TURNED else base.index(key)
     return None if view.is_identity and view.base == whole_shape else view
 
 
@@ -488,7 +493,7 @@ def same_context(arrays: Sequence[DistributedArray]) -> Context:
 
 def astype_node(array: DistributedArray, dtype: np.dtype[Any]) -> Node:
     """`array` converted to another dtype, recorded."""
-    return record(array._context, ASTYPE, (array._arg(),), {"dtype": dtype}, array._shape)
+    return record(array._context, ASTYPE, (array._arg(),), {"dtype": np.dtype(dtype)}, array._shape)
 
 
 def from_chunks(

@@ -15,7 +15,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from operator import add, and_, itemgetter, mul, or_, setitem, sub, xor
+from operator import add, and_, lshift, mul, or_, rshift, sub, xor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,34 +33,33 @@ if TYPE_CHECKING:
     from distarray.context import Context
     from distarray.layout import Layout
 
-__all__ = ["apply", "assign", "binary", "call", "cast", "function", "in_place", "item", "update"]
+__all__ = [
+    "COMPLEX", "KINDS", "NUMBERS", "apply", "binary", "call", "cast", "function", "in_place", "meet", "report", "unshared",
+    "update", "wrapped",
+]  # fmt: skip
+
 _PYTHON = frozenset((bool, int, float, complex))
-_NUMBERS = _PYTHON | {
+NUMBERS = _PYTHON | {
     np.bool, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
     np.float64, np.complex64, np.complex128,
 }  # fmt: skip
 """Types of scalars that NumPy takes as they are."""
 
-_COMPLEX = frozenset((complex, np.complex64, np.complex128))
-_ALONE = _NUMBERS - _COMPLEX
-_REAL = frozenset("biuf")
-_TAKEN: dict[Any, frozenset[type]] = {
-    np.dtype(np.float64): _NUMBERS - _COMPLEX,
-    np.dtype(np.complex128): _NUMBERS,
-    np.dtype(np.int64): frozenset((bool, int, np.bool, np.int8, np.int16, np.int32, np.int64)),
-    np.dtype(np.bool): _NUMBERS,
-}
-"""Scalars that go into an element of a dtype without a floating-point condition."""
+COMPLEX = frozenset((complex, np.complex64, np.complex128))
+_ALONE = NUMBERS - COMPLEX
+_WHOLE = frozenset(kind for kind in _ALONE if issubclass(kind, (int, np.bool, np.integer)))
 _SCALAR: dict[Any, Any] = {
     np.add: add, np.subtract: sub, np.multiply: mul, np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor
 }  # fmt: skip
 """What NumPy's numbers compute faster than its ufuncs do, with the same bits."""
-_KINDS = frozenset("biufc")
+_BITS: dict[Any, Any] = {
+    np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor, np.left_shift: lshift, np.right_shift: rshift
+}  # fmt: skip
+"""Of these what meets no floating-point condition."""
+KINDS = frozenset("biufc")
 _array = np.ndarray
 _new = object.__new__
 _WORDS = {"divide by zero": "divide", "overflow": "over", "underflow": "under", "invalid value": "invalid"}
-DEEP = 6
-"""At most so many keys are followed one after the other to what a view shows; for more, its map is worked out."""
 
 
 def report(met: Sequence[tuple[str, int]], name: str) -> None:
@@ -89,10 +88,10 @@ def report(met: Sequence[tuple[str, int]], name: str) -> None:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def _wrapped(like: DistributedArray, layout: Layout, result: Any, plain: bool = False) -> Any:
+def wrapped(like: DistributedArray, layout: Layout, result: Any, plain: bool = False) -> Any:
     """A result of NumPy as an array that lies as `layout`, whole; a scalar as a detached value. `plain`: it is in C order."""
     dtype = result.dtype
-    if dtype is not like._dtype and dtype.kind not in _KINDS and dtype.name != "bfloat16":
+    if dtype is not like._dtype and dtype.kind not in KINDS and dtype.name != "bfloat16":
         return NotImplemented
     found: DistributedArray = _new(DistributedArray)
     found._context = like._context
@@ -133,14 +132,14 @@ def _values(inputs: Sequence[Any], limit: int) -> tuple[list[Any], DistributedAr
             if first is None:
                 first = item
             elif item._kin is not first._kin:
-                if not _meet(item, first._context, first._kin):
+                if not meet(item, first._context, first._kin):
                     return None
                 if value.size > largest:
                     first = item
             largest = max(largest, value.size)
-        elif kind in _NUMBERS:
+        elif kind in NUMBERS:
             value = item
-        elif kind is _array and item.dtype.kind in _KINDS and item.size <= limit:
+        elif kind is _array and item.dtype.kind in KINDS and item.size <= limit:
             value = item
         else:
             return None
@@ -168,8 +167,27 @@ def _fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
         return False
 
 
+def _of_bits(function: Any, left: Any, right: Any, array: DistributedArray) -> Any:
+    """The bits of two whole numbers, of which `array` is one, combined; None where one is something else, or far."""
+    a, other = array._fresh, right if left is array else left
+    if type(other) is DistributedArray:
+        if other._kin is not array._kin:
+            return None
+        other = other._fresh
+    if type(a) not in _WHOLE or type(other) not in _WHOLE:
+        return None
+    try:
+        return function(a, other) if left is array else function(other, a)
+    except Exception:  # the general way says it
+        return None
+
+
 def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
     """An operator of two operands, of which `array` is one. What `call` does, at the least cost: loops run through here."""
+    if ufunc in _BITS and array._detached:
+        result = _of_bits(_BITS[ufunc], left, right, array)
+        if result is not None:
+            return wrapped(array, array._kin, result)  # type: ignore[arg-type]
     a = seen(array)
     if a is None:
         return calls.binary(ufunc, left, right, array)
@@ -185,7 +203,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
             return calls.binary(ufunc, left, right, array)
         kin = other._kin
         fits = kin is layout or kin.kin is layout.kin
-        if not fits and _meet(other, context, layout):
+        if not fits and meet(other, context, layout):
             fits = True
             if b.size > a.size:
                 layout = kin
@@ -198,14 +216,14 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         else:
             fits = fits and _fits(ufunc, (a, b), context.small)
         plain = plain and not other._reach
-    elif kind in _NUMBERS:
+    elif kind in NUMBERS:
         b = other
         fits = layout.small or a.size <= context.small
         if type(a) in _ALONE and kind in _ALONE:
             function = _SCALAR.get(ufunc, ufunc)
     elif kind is _array:
         b, plain = other, False
-        fits = b.dtype.kind in _KINDS and _fits(ufunc, (a, b), context.small)
+        fits = b.dtype.kind in KINDS and _fits(ufunc, (a, b), context.small)
     else:
         fits = False
     if fits:
@@ -219,7 +237,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
             runner[1].clear()
         context.quiet.spare.append(runner)
         if fits:
-            ready = _wrapped(array, layout, result, plain)
+            ready = wrapped(array, layout, result, plain)
             if ready is not NotImplemented:
                 return ready
     return calls.binary(ufunc, left, right, array)
@@ -241,7 +259,7 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         result, met = context.quiet(ufunc, *values)
     except Exception:
         return NotImplemented
-    return NotImplemented if met else _wrapped(first, first._kin, result)  # type: ignore[arg-type]
+    return NotImplemented if met else wrapped(first, first._kin, result)  # type: ignore[arg-type]
 
 
 def apply(
@@ -300,7 +318,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     if storage is not None:
         if storage.exposed:
             return False
-        if _unshared(storage, target._home):  # operands that showed the old chunk show the copy now
+        if unshared(storage, target._home):  # operands that showed the old chunk show the copy now
             found = _values((*inputs, target), context.small)
             assert found is not None
     try:
@@ -313,7 +331,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     return True
 
 
-def _unshared(storage: Storage, home: int) -> bool:
+def unshared(storage: Storage, home: int) -> bool:
     """Make one chunk of a storage safe to write to in part; whether it is another one now."""
     version = storage.version
     if not version.pinned() and not version.chunks[home].shared:  # type: ignore[union-attr]
@@ -334,7 +352,9 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if listed:
         inputs = inputs[0]
     array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None or any(type(item) in _WRITTEN for item in (*args[count:], *kwargs.values())):
+    if array is None or seen(array) is None:
+        return NotImplemented
+    if any(type(item) in _WRITTEN for item in (*args[count:], *kwargs.values())):
         return NotImplemented
     context = array._context
     found = _values(inputs, context.small)
@@ -352,7 +372,7 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
         return NotImplemented
     if type(result) is _array and (result.base is not None or any(result is value for value in values)):
         result = result.copy()
-    return _wrapped(first, first._kin, result)  # type: ignore[arg-type]
+    return wrapped(first, first._kin, result)  # type: ignore[arg-type]
 
 
 ShortWay.call = staticmethod(function)
@@ -374,223 +394,10 @@ def cast(x: DistributedArray, dtype: np.dtype[Any]) -> Any:
     if value is None or value.size > x._context.small:
         return NotImplemented
     result, met = x._context.quiet(value.astype, dtype)
-    return NotImplemented if met else _wrapped(x, x._kin, result)  # type: ignore[arg-type]
+    return NotImplemented if met else wrapped(x, x._kin, result)  # type: ignore[arg-type]
 
 
-# --- indexing ---------------------------------------------------------------------------------------------------------
-
-
-def _basic(key: Any) -> bool:
-    """Whether a key, of Python's own integers and slices of them, needs no look at its parts."""
-    kind = type(key)
-    if kind is int:
-        return True
-    for part in key if kind is tuple else (key,):
-        kind = type(part)
-        if kind is int:
-            continue
-        if kind is slice:
-            for bound in (part.start, part.stop, part.step):
-                if bound is not None and type(bound) is not int:
-                    return False
-        elif part is not None and part is not Ellipsis:
-            return False
-    return True
-
-
-def item(x: DistributedArray, key: Any) -> Any:
-    """``x[key]`` for a basic key that one chunk here shows all of: a view, or a detached scalar; else NotImplemented."""
-    if x._detached:
-        return NotImplemented
-    if not _basic(key):
-        key = _plain(key)
-        if key is None:
-            return NotImplemented
-        if type(key) is _array:
-            return _chosen(x, key)
-    if x._dtype.kind == "V":  # NumPy's scalar of a structure is a view
-        return NotImplemented
-    array = seen(x)
-    layout, home, reach, inner = x._kin, x._home, x._reach, key
-    if array is None:
-        found = _within(x, key)
-        if found is None:
-            return NotImplemented
-        layout, home, inner = found
-        array = x._storage.version.chunks[home].array  # type: ignore[union-attr]
-        reach = ()
-    try:
-        shown = array[inner]
-    except IndexError:
-        return NotImplemented
-    if type(shown) is not _array:
-        return _wrapped(x, layout, shown)  # type: ignore[arg-type]
-    storage = x._storage
-    if storage is None:
-        storage = x._own()
-        home = layout.home  # type: ignore[union-attr]
-    view: DistributedArray = _new(DistributedArray)
-    view._context = x._context
-    view._shape = shown.shape
-    view._dtype = x._dtype
-    view._node = view._fresh = None
-    view._storage = storage
-    view._kin = layout
-    view._home = home
-    view._map = (x._map, x._shape, key, storage.version.layout.shape)
-    view._reach = (*reach, itemgetter(inner))  # type: ignore[misc]
-    view._writable = x._writable
-    view._detached = False
-    if len(reach) >= DEEP:  # type: ignore[arg-type]
-        view._kin = view._reach = None
-    return view
-
-
-def _plain(key: Any) -> Any:
-    """A key of integers that are values here (NumPy's, or detached ones of ours) as Python's, an array that is an index or a
-    mask as NumPy's; None for what the general way has to read."""
-    if watching.get() is not None:  # what goes to Python is counted
-        return None
-    if type(key) is DistributedArray and not key._detached:
-        return seen(key) if key._dtype.kind in "iub" else None
-    parts: list[Any] = []
-    for part in key if type(key) is tuple else (key,):
-        if type(part) is slice:
-            bounds = [_number(bound) for bound in (part.start, part.stop, part.step)]
-            if _ABSENT in bounds:
-                return None
-            parts.append(slice(*bounds))
-        elif part is None or part is Ellipsis:
-            parts.append(part)
-        else:
-            number = _number(part)
-            if number is _ABSENT:
-                return None
-            parts.append(number)
-    return tuple(parts)
-
-
-_ABSENT = object()
-
-
-def _number(bound: Any) -> Any:
-    """A bound or position as a Python integer, None as it is; `_ABSENT` for others."""
-    if bound is None or type(bound) is int:
-        return bound
-    number = bound._fresh if type(bound) is DistributedArray else bound
-    return int(number) if isinstance(number, np.integer) else _ABSENT
-
-
-def _chosen(x: DistributedArray, key: Any) -> Any:
-    """``x[key]`` of a small whole array for an index array or a mask."""
-    array = seen(x)
-    limit = x._context.small
-    if array is None or not array.ndim or not array.size or array.size > limit:
-        return NotImplemented
-    if key.size * (array.size // array.shape[0] if key.dtype.kind != "b" else 1) > limit:
-        return NotImplemented
-    try:
-        return _wrapped(x, x._kin, array[key])  # type: ignore[arg-type]
-    except IndexError:
-        return NotImplemented
-
-
-def _within(x: DistributedArray, key: Any) -> tuple[Layout, int, Any] | None:
-    """Of an array that is cut into few boxes, all in this process: the chunk that holds all that a key shows, the key in it,
-    and the layout of a value on its device; None where there is no such chunk."""
-    storage = x._storage
-    context = x._context
-    if storage is None or x._map is not None or context.process_count > 1 or context.kind != "host":
-        return None
-    layout = storage.version.layout
-    boxes = None if layout.is_partial else context.layouts.boxes(layout)
-    if boxes is None:
-        return None
-    parts = key if type(key) is tuple else (key,)
-    shape = x._shape
-    if len(parts) > len(shape):
-        return None
-    bounds = []
-    for part, n in zip(parts, shape, strict=False):
-        if type(part) is int:
-            low = part + n if part < 0 else part
-            if not 0 <= low < n:
-                return None
-            bounds.append((low, low + 1, 0))
-        elif type(part) is slice:
-            low, high, step = part.indices(n)
-            if step < 1 or high <= low:
-                return None
-            bounds.append((low, high, step))
-        else:
-            return None
-    bounds.extend((0, n, 1) for n in shape[len(parts) :])
-    for chunk, box in boxes:
-        inside: list[Any] = []
-        for (low, high, step), (start, stop) in zip(bounds, box, strict=True):
-            if low < start or high > stop:
-                break
-            inside.append(slice(low - start, high - start, step) if step else low - start)
-        else:
-            home = context.layouts.scalar_on(layout, layout.chunks[chunk][0])
-            return None if home.home < 0 else (home, chunk, tuple(inside))
-    return None
-
-
-def assign(x: DistributedArray, key: Any, value: Any) -> bool:
-    """``x[key] = value`` for a basic key that one chunk here shows all of; False where nothing was done."""
-    if x._detached or not x._writable:
-        return False
-    if not _basic(key):
-        key = _plain(key)
-        if type(key) is not tuple:
-            return False
-    array = seen(x)
-    home, layout = x._home, x._kin
-    storage = x._storage
-    inner = key
-    if array is None:
-        found = _within(x, key)
-        if found is None:
-            return False
-        layout, home, inner = found
-    given = value
-    kind = type(value)
-    if kind is DistributedArray:
-        given = seen(value)
-        if given is None or not _meet(value, x._context, layout):
-            return False
-        kind = type(given)
-    if storage is not None:
-        if storage.exposed:
-            return False
-        if _unshared(storage, home) and kind is _array and value is not given:
-            given = seen(value)
-        array = storage.version.chunks[home].array if array is None else seen(x)  # type: ignore[union-attr]
-    try:
-        if kind in _TAKEN.get(x._dtype, ()):  # whatever the number, or with an exception
-            array[inner] = given
-            return True
-        if kind in _NUMBERS:
-            if kind in _COMPLEX and x._dtype.kind != "c":
-                return False
-        elif kind is not _array or (given.dtype.kind not in (_KINDS if x._dtype.kind == "c" else _REAL)):
-            return False
-        elif given.ndim and type(array[inner]) is not _array:
-            return False
-        if kind is not _array or not given.ndim:  # one value, which NumPy converts before it writes
-            given, met = x._context.quiet(np.asarray(given).astype, x._dtype)
-            if met:
-                return False
-        _, met = x._context.quiet(setitem, array, inner, given)
-    except Exception:  # of positions, shapes and numbers that do not fit, before the first element
-        return False
-    if met:
-        report(met, "cast")
-    return True
-
-
-def _meet(item: DistributedArray, context: Context, layout: Layout | None) -> bool:
+def meet(item: DistributedArray, context: Context, layout: Layout | None) -> bool:
     """Whether an operand lies as `layout` does, or where nobody counts what goes from one device of the host to another."""
     if item._kin.kin is layout.kin:  # type: ignore[union-attr]
         return True

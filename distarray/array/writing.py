@@ -140,10 +140,11 @@ def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
         array = as_array(x._context, value)
         if array._context is not x._context:
             same_context((x, array))
-        while array.ndim > len(view.shape) and array.shape[0] == 1:
-            array = array[0, ...]
-        if array.shape != view.shape and not fits(array.shape, view.shape):
-            raise ValueError(f"could not broadcast input array from shape {array.shape} into shape {view.shape}")
+        if array._shape != view.shape:
+            while array.ndim > len(view.shape) and array.shape[0] == 1:
+                array = array[0, ...]
+            if not fits(array.shape, view.shape):
+                raise ValueError(f"could not broadcast input array from shape {array.shape} into shape {view.shape}")
         if array._dtype.kind == "c" and x._dtype.kind not in "cb":
             warn_complex()
         if not array.ndim and _is_lossy(array._dtype, x._dtype):  # NumPy converts one value before it writes

@@ -1,5 +1,5 @@
-"""Writes of small arrays that are cut into few boxes, all in this process: the value is computed on whole operands, put
-together from their chunks, and then dealt to the chunks that it is written to.
+"""Small arrays that are cut into few boxes, all in this process: a value is computed on whole operands, put together from
+their chunks, and then dealt to the chunks of its layout, or to those that it is written to.
 
 A small array that is cut costs what its plans cost. Here there is none: where the boxes of a slice lie is arithmetic, so that
 a window that moves costs the same at every position. Nothing is written before all is computed, and element by element the
@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices import Chunk
+from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.evaluate import evaluate_cells
-from distarray.fusion.expr import Leaf
+from distarray.fusion.expr import Leaf, real_part
+from distarray.fusion.held import is_idle
+from distarray.fusion.notes import call_numpy
 from distarray.fusion.program import Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.storage import Storage, Version, duplicate, writable_chunks
+from distarray.transfer.execute import allocate
 
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["write_assembled"]
+__all__ = ["evaluate_assembled", "write_assembled"]
 
 ELEMENTS = 1 << 14
 """Arrays of more elements are not put together: copying them would cost more than planning."""
@@ -46,11 +52,14 @@ class Frame(NamedTuple):
         A chunk that holds everything; -1 where there is none.
     rows : bool
         The chunks lie one behind the other along the first axis.
+    keys : tuple
+        The key of each chunk in the whole array, those of empty ones too.
     """
 
     parts: tuple[tuple[int, tuple[slice, ...], Bounds], ...]
     whole: int
     rows: bool
+    keys: tuple[tuple[slice, ...], ...]
 
     def array(self, version: Version) -> Any:
         """The whole value: a chunk that holds it, or a copy."""
@@ -80,27 +89,17 @@ def write_assembled(
     places = _places(target, view, version.layout.shape)
     if places is None:
         return False, None
-    known: dict[int, Any] = {}
-    operands = []
-    copied = True
-    for leaf in leaves:
-        array = known.get(id(leaf.version))
-        if array is None:
-            frame = _frame(context, leaf.version.layout)
-            if frame is None or not _direct(leaf.view, leaf.version.layout.shape):
-                return False, None
-            array = known[id(leaf.version)] = frame.array(leaf.version)
-            copied = copied and frame.whole < 0
-        elif not _direct(leaf.view, leaf.version.layout.shape):
-            return False, None
-        operands.append(array if leaf.view is None else _shown(array, leaf.view))
+    found = _operands(context, leaves)
+    if found is None:
+        return False, None
+    operands, copied = found
     failed: Exception | None = None
     if program.result[0] == "leaf" and copied and operands[0].dtype == version.dtype:  # nothing is computed
         out = operands[0] if operands[0].shape == shape else np.broadcast_to(operands[0], shape)
     else:
         out = np.empty(shape, version.dtype)
         try:
-            evaluate_cells(context, program, [(context.local_devices[0], [(out, operands, ())])], out.nbytes, False)
+            _compute(context, program, operands, out)
         except (FloatingPointError, RuntimeWarning) as error:  # raised when all is written, as by NumPy
             failed = error
     if version.pinned(by_writer=private):
@@ -112,6 +111,65 @@ def write_assembled(
             chunk = chunks[i] = duplicate(chunk)
         chunk.array[key] = out[part]
     return True, failed
+
+
+def evaluate_assembled(
+    context: Context, program: Program, leaves: Sequence[Leaf], layout: Layout
+) -> list[Chunk | None] | None:
+    """The value of a compiled expression in chunks of a layout; None where this way does not serve."""
+    frame = _frame(context, layout)
+    if frame is None or not is_idle(program):
+        return None
+    if any(step.loud or step.ufunc.__name__ not in CUT_FREE for step in program.steps):
+        return None
+    found = _operands(context, leaves)
+    if found is None:
+        return None
+    out = np.empty(layout.shape, program.dtype)
+    _compute(context, program, found[0], out)
+    chunks = allocate(context, layout, program.dtype, label=program.name)
+    for chunk, key in zip(chunks, frame.keys, strict=True):
+        chunk.array[...] = out[key]  # type: ignore[union-attr]
+    return chunks
+
+
+def _operands(context: Context, leaves: Sequence[Leaf]) -> tuple[list[Any], bool] | None:
+    """What leaves show, each in one array, and whether all of those are copies; None where one is not small, or reshaped."""
+    known: dict[int, Any] = {}
+    operands = []
+    copied = True
+    for leaf in leaves:
+        array = known.get(id(leaf.version))
+        if not _direct(leaf.view, leaf.version.layout.shape):
+            return None
+        if array is None:
+            frame = _frame(context, leaf.version.layout)
+            if frame is None:
+                return None
+            array = known[id(leaf.version)] = frame.array(leaf.version)
+            copied = copied and frame.whole < 0
+        operands.append(array if leaf.view is None else _shown(array, leaf.view))
+    return operands, copied
+
+
+def _compute(context: Context, program: Program, operands: Sequence[Any], out: Any) -> None:
+    """Run all steps. Where a condition is met or a step fails, everything is done again by what knows how to say it."""
+    if not any(step.loud for step in program.steps):
+        with suppress(Exception):  # it comes again
+            _, met = context.quiet(_run, program, operands, out)
+            if not met:
+                return
+    evaluate_cells(context, program, [(context.local_devices[0], [(out, operands, ())])], out.nbytes, False)
+
+
+def _run(program: Program, operands: Sequence[Any], out: Any) -> None:
+    kind, value = program.result
+    done: list[Any] = []
+    for step in program.steps:
+        args = [operands[v] if k == "leaf" else done[v] if k == "step" else v for k, v in step.args]
+        done.append(call_numpy(step, args, None))
+    result = done[value] if kind == "step" else operands[value] if kind == "leaf" else value
+    np.copyto(out, real_part(result, out.dtype), casting="unsafe")
 
 
 def _frame(context: Context, layout: Layout) -> Frame | None:
@@ -138,7 +196,7 @@ def _framed(layout: Layout) -> Frame | None:
         for _, _, bounds in parts:
             rows = rows and bounds[0][0] == at
             at = bounds[0][1]
-    return Frame(parts, whole, rows)
+    return Frame(parts, whole, rows, tuple([region.slices for _, region in layout.chunks]))
 
 
 def _direct(view: ViewMap | None, shape: tuple[int, ...]) -> bool:
@@ -176,10 +234,15 @@ def _places(
     """The parts of chunks that a view shows: chunk, key in it, key in the view. None where the view turns axes, or adds some."""
     if view is None:
         return [(i, (...,), (*key, ...)) for i, key, _ in frame.parts]
-    if not _direct(view, shape) or 0 in view.shape:
+    if view.inner is not None or view.base != shape or 0 in view.shape:
         return None
-    along = [axis for axis, _, _ in view.axes if axis >= 0]
-    if along != list(range(len(view.shape))) or any(step < 1 for _, _, step in view.axes):
+    count = 0
+    for axis, _, step in view.axes:
+        if axis >= 0:
+            if axis != count or step < 1:
+                return None
+            count += 1
+    if count != len(view.shape):
         return None
     found = []
     for i, _, bounds in frame.parts:

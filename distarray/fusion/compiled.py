@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from distarray.fusion.align import Alignment, align
-from distarray.fusion.expr import Leaf, Node, is_loud
+from distarray.fusion.expr import Leaf, Node
 from distarray.fusion.meeting import meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap
@@ -51,9 +51,10 @@ class _Compiler:
         if done is None:
             args = tuple([self.visit(arg) for arg in item.args])
             done = self.slots[id(item)] = len(self.steps)
-            loud = is_loud(item.errors)
             self.steps.append(
-                Instruction(item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, loud, item)
+                Instruction(
+                    item.ufunc, args, item.kwargs, item.dtype, item.errors, item.site, item.masked, item.loud, item
+                )
             )
         return ("step", done)
 
@@ -68,6 +69,8 @@ class _Compiler:
 
 def compile_expression(root: Any) -> tuple[Program, list[Leaf]]:
     """The steps of an expression in order, each shared node once, and its distinct leaves."""
+    if type(root) is Leaf:
+        return Program((), ("leaf", 0), root.dtype, root.shape, "assignment"), [root]
     compiler = _Compiler()
     result = compiler.visit(root)
     name = root.ufunc.__name__ if type(root) is Node else "assignment"

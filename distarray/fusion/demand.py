@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from distarray.devices import Chunk
 from distarray.fusion.align import Alignment, Tile
+from distarray.fusion.alike import evaluate_alike
+from distarray.fusion.assembled import evaluate_assembled
 from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
 from distarray.fusion.evaluate import Cell, evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible
@@ -24,7 +26,7 @@ from distarray.fusion.meeting import brought
 from distarray.fusion.program import Program
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
-from distarray.transfer.execute import allocate, redistribute
+from distarray.transfer.execute import allocate, is_uncounted, redistribute
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -40,10 +42,8 @@ def demand(node: Node, target: Layout | None = None) -> Version:
             context.check()
             if target is None and context.kind != "host" and _launched(context, node):
                 return node.version  # type: ignore[return-value]
-            if target is None and (layout := _plain_layout(node)) is not None:
-                with _guard(context, node):
-                    fresh = evaluate_plain(context, node, layout)
-                node.settle(Version(layout, fresh, node.dtype))
+            if target is None and (short := _short_way(context, node)) is not None:
+                node.settle(Version(*short, node.dtype))
                 return node.version  # type: ignore[return-value]
             program, leaves = compile_expression(node)
             resolve_leaves(context, program, leaves)
@@ -51,16 +51,22 @@ def demand(node: Node, target: Layout | None = None) -> Version:
             al = alignment_of(context, program, settled, place)
             label = program.name
             chunks = value_of(node, al.layout)
-            if chunks is None:
-                with context.reporting():
-                    chunks = allocate(context, al.layout, node.dtype, label=label)
-                outs = [None if c is None else c.array for c in chunks]
-                evaluate_into(context, program, settled, al, outs, _guard(context, node), chunks)
-            else:  # others may not have kept the value: they compute it, with messages from here, and tell whether that failed
+            if (
+                chunks is not None
+            ):  # others may not have kept it: they compute it, with messages from here, and tell whether that failed
                 if al.fetches:
                     fetch_operands(context, program, settled, al)
                 with _guard(context, node):
                     pass
+            elif (
+                al.plain
+                or not is_uncounted(context)
+                or (chunks := evaluate_assembled(context, program, settled, al.layout)) is None
+            ):
+                with context.reporting():
+                    chunks = allocate(context, al.layout, node.dtype, label=label)
+                outs = [None if c is None else c.array for c in chunks]
+                evaluate_into(context, program, settled, al, outs, _guard(context, node), chunks)
             version = Version(al.layout, chunks, node.dtype)
             if target is not None and al.layout is not target:
                 version = moved(context, version, target, program.name)
@@ -91,6 +97,17 @@ def moved(context: Context, version: Version, target: Layout, operation: str) ->
 def _guard(context: Context, node: Node) -> AbstractContextManager[None]:
     """The block around the computation of a node, by which the other processes learn that it failed here."""
     return context.guarding(node.ufunc.__name__, fallible=fallible(node))
+
+
+def _short_way(context: Context, node: Node) -> tuple[Layout, list[Chunk | None]] | None:
+    """The value of a small expression that needs no alignment, and its layout; None of others."""
+    if context.kind == "host":
+        return evaluate_alike(context, node)
+    layout = _plain_layout(node)
+    if layout is None:
+        return None
+    with _guard(context, node):
+        return layout, evaluate_plain(context, node, layout)
 
 
 def _plain_layout(node: Node) -> Layout | None:

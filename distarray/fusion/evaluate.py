@@ -70,37 +70,22 @@ def evaluate_cells(
 
 
 def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
-    """New chunks for one ufunc call on whole arrays of `layout`, in the calling thread: the shortest way."""
+    """New chunks for one ufunc call on whole arrays of `layout` on GPUs: the shortest way."""
     operands = [a.version.chunks if hasattr(a, "version") else a for a in node.args]
-    ufunc, kwargs, dtype = node.ufunc, node.kwargs, node.dtype
     fresh: list[Any] = []
-    if context.kind != "host":
-        for i, (device_id, region) in enumerate(layout.chunks):
-            device = context.by_id[device_id]
-            if device.process != context.process:
-                fresh.append(None)
-                continue
-            args = [a[i].array if type(a) is list else a for a in operands]
-            with device.active():
-                if device.memory_limit is None:
-                    fresh.append(device.adopt(gpu_ufuncs.evaluate(device.lib, node, args, None), ufunc.__name__))
-                else:
-                    chunk = device.empty(region.shape, dtype, ufunc.__name__)
-                    gpu_ufuncs.evaluate(device.lib, node, args, chunk.array)
-                    fresh.append(chunk)
-        return fresh
-    notes = Notes()
-    notes.step = node
-    with notes.listening_to(node.errors):
-        for i, (device_id, region) in enumerate(layout.chunks):
-            device = context.by_id[device_id]
-            if device.process != context.process:
-                fresh.append(None)
-                continue
-            chunk = device.empty(region.shape, dtype, ufunc.__name__)
-            ufunc(*[a[i].array if type(a) is list else a for a in operands], out=chunk.array, **kwargs)
-            fresh.append(chunk)
-    notes.finish()
+    for i, (device_id, region) in enumerate(layout.chunks):
+        device = context.by_id[device_id]
+        if device.process != context.process:
+            fresh.append(None)
+            continue
+        args = [a[i].array if type(a) is list else a for a in operands]
+        with device.active():
+            if device.memory_limit is None:
+                fresh.append(device.adopt(gpu_ufuncs.evaluate(device.lib, node, args, None), node.ufunc.__name__))
+            else:
+                chunk = device.empty(region.shape, node.dtype, node.ufunc.__name__)
+                gpu_ufuncs.evaluate(device.lib, node, args, chunk.array)
+                fresh.append(chunk)
     return fresh
 
 

@@ -45,6 +45,8 @@ MAX_NODES = 48
 
 _NUMBERS = frozenset((bool, int, float, np.float64))
 
+_PLAIN = frozenset("biufc")
+_OBJECT = np.dtype(object)
 _EMPTY: dict[Any, Any] = {}
 
 
@@ -139,6 +141,8 @@ class Node:
         Nodes below and including this one. Shared ones count each time while that stays within ``MAX_NODES``; then once.
     errors : dict
         ``np.geterr()`` at the call.
+    loud : bool
+        Whether these ask for more than a warning.
     site : tuple of (file name, line)
         The caller's line, for warnings.
     version : Version or None
@@ -160,6 +164,7 @@ class Node:
         "errors",
         "kept",
         "kwargs",
+        "loud",
         "masked",
         "read",
         "shape",
@@ -192,6 +197,7 @@ class Node:
         self.dtype = dtype
         self.size = size
         self.errors = errors
+        self.loud = is_loud(errors)
         self.masked = masked
         self.site: Site = ("", 0, {})
         self.version: Version | None = None
@@ -212,10 +218,13 @@ class Node:
             watch.drop(self)
 
 
+_INSIDE = ("distarray.", "numpy.")
+
+
 def call_site() -> Site:
     """File, line and globals of the first frame outside the package and NumPy."""
     frame = sys._getframe(2)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy.")):
+    while str(frame.f_globals.get("__name__")).startswith(_INSIDE) and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno, frame.f_globals
 
@@ -231,6 +240,38 @@ def probe(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], kwargs: dict[str,
             with np.errstate(all="ignore"):
                 return ufunc(*stand, **kwargs)
     return ufunc(*stand, **kwargs)
+
+
+_KINDS: dict[tuple[Any, ...], Any] = {}
+"""Result dtypes by ufunc and operands' dtypes; of scalars that change nothing by their value, their type stands there."""
+
+_MOST = 4096
+
+
+def result_dtype(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], out: Any = None) -> Any:
+    """The dtype that NumPy gives a call's result, or its own error; with `out`, into an array of that dtype."""
+    kinds: list[Any] = [ufunc, out]
+    inexact, numbers = True, False
+    for a in args:
+        kind = type(a)
+        if kind is Leaf or kind is Node:
+            kinds.append(a.dtype)
+            inexact = inexact and a.dtype.kind in "fc"
+        elif kind in _NUMBERS and small(a):
+            kinds.append(kind)
+            numbers = True
+        else:
+            inexact, numbers = False, True
+            break
+    if numbers and not inexact:  # an integer's value may matter
+        return probe(ufunc, args, {} if out is None else {"out": np.empty(0, out)}).dtype
+    key = tuple(kinds)
+    found = _KINDS.get(key)
+    if found is None:
+        if len(_KINDS) >= _MOST:
+            _KINDS.clear()
+        found = _KINDS[key] = probe(ufunc, args, {} if out is None else {"out": np.empty(0, out)}).dtype
+    return found
 
 
 def small(value: Any) -> bool:
@@ -250,7 +291,12 @@ def record(
 
     `mask` is a boolean operand and what the result holds where it is False.
     """
-    dtype = probe(ufunc, args, kwargs).dtype
+    if not kwargs:
+        dtype = result_dtype(ufunc, args)
+    elif ufunc is ASTYPE and kwargs["dtype"].kind in _PLAIN and getattr(args[0], "dtype", _OBJECT).kind in _PLAIN:
+        dtype = kwargs["dtype"]
+    else:
+        dtype = probe(ufunc, args, kwargs).dtype
     if dtype.kind not in "biufcmM" and dtype.name != "bfloat16" and dtype.names is None:
         raise UnsupportedError(
             f"{ufunc.__name__} gives dtype {dtype} here, which can't be distributed: call it on x.get(), or on operands "
@@ -265,7 +311,8 @@ def record(
     if size > MAX_NODES:
         size = 1 + _distinct(args)
     if context.kind == "host":
-        node = Node(context, ufunc, args, kwargs, shape, dtype, size, dict(np.geterr()), mask is not None)
+        errors: Any = np.geterr()
+        node = Node(context, ufunc, args, kwargs, shape, dtype, size, errors, mask is not None)
         node.site = call_site()
     else:
         node = Node(context, ufunc, args, kwargs, shape, dtype, size, SILENT, mask is not None)
@@ -318,7 +365,7 @@ def forced(node: Node) -> bool:
     for arg in node.args:
         if type(arg) is Leaf and arg.exposed:
             return True
-    return is_loud(node.errors)
+    return node.loud
 
 
 def is_loud(errors: dict[str, Any]) -> bool:

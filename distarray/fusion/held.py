@@ -27,7 +27,7 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Kept", "Shortened", "Stored", "is_held", "keep", "shortened", "stored", "value_of"]
+__all__ = ["Kept", "Shortened", "Stored", "is_held", "is_idle", "keep", "shortened", "stored", "value_of"]
 
 WORTH = {"host": 8, "cuda": 512}
 """A value is kept once so many exact element-wise calls have been spent on it, on a host elements of its own size: about what
@@ -128,6 +128,11 @@ def is_held(program: Program) -> list[bool]:
     steps = program.steps
     uses = _uses(steps)
     return [_references(step) - _ALONE > used for step, used in zip(steps[:-1], uses, strict=False)]
+
+
+def is_idle(program: Program) -> bool:
+    """Whether no step has a kept value, and the program holds none below the last."""
+    return not any(is_held(program)) and all(step.node.kept is None for step in program.steps)
 
 
 def _uses(steps: Sequence[Instruction]) -> list[int]:

@@ -21,7 +21,7 @@ from distarray.fusion.program import Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout, follow
 from distarray.storage import Storage, Version, duplicate, share
-from distarray.transfer.execute import allocate, resolve
+from distarray.transfer.execute import allocate, is_uncounted, resolve
 from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def write(
         storage.prepare(private)
         program, leaves = compile_expression(value)
         resolve_leaves(context, program, leaves)
-        if context.kind == "host" and context.communicator is None and not storage.exposed and watching.get() is None:
+        if not storage.exposed and is_uncounted(context):
             done, failed = write_assembled(context, storage, view, program, leaves, private)
             if failed is not None:
                 raise failed

@@ -61,6 +61,7 @@ class IndexMap:
         "_index",
         "_regions",
         "_shape",
+        "_shapes",
         "_spans",
         "_uncovered",
     )
@@ -94,6 +95,7 @@ class IndexMap:
             )
         self._chunks = tuple(chunks)
         # Computed when first asked for; threads that race compute the same value.
+        self._shapes: tuple[tuple[int, ...], ...] | None = None
         self._index: RegionIndex | None = None
         self._cells: tuple[Cell, ...] | None = None
         self._cell_index: RegionIndex | None = None
@@ -150,6 +152,13 @@ class IndexMap:
     def chunks(self) -> tuple[tuple[int, Region], ...]:
         """All ``(device, region)``, by device id and then region; a chunk's id is its position here."""
         return self._chunks
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shape of each chunk, in the order of `chunks`."""
+        if self._shapes is None:
+            self._shapes = tuple([region.shape for _, region in self._chunks])
+        return self._shapes
 
     def regions(self, device: int) -> tuple[Region, ...]:
         """The regions of `device`, sorted; none for a device that is not in the map.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -97,16 +98,22 @@ def _tensor(
     conjugate: bool = False,
 ) -> DistributedArray:
     """The sum over pairs of axes, those that remain of `a` before those of `b`."""
-    rest_a = [axis for axis in range(a.ndim) if axis not in over_a]
-    rest_b = [axis for axis in range(b.ndim) if axis not in over_b]
+    problem = _summed(a.shape, b.shape, tuple(over_a), tuple(over_b))
+    return contract(context, name, problem, a, b, dtype, conjugate=conjugate)
+
+
+@lru_cache(1024)
+def _summed(a: tuple[int, ...], b: tuple[int, ...], over_a: tuple[int, ...], over_b: tuple[int, ...]) -> Problem:
+    """What is contracted of two shapes over pairs of axes."""
+    rest_a = [axis for axis in range(len(a)) if axis not in over_a]
+    rest_b = [axis for axis in range(len(b)) if axis not in over_b]
     m, k = len(rest_a), len(over_a)
-    first, second = [0] * a.ndim, [0] * b.ndim
+    first, second = [0] * len(a), [0] * len(b)
     for labels, axes, begin in ((first, rest_a, 0), (first, over_a, m), (second, over_b, m), (second, rest_b, m + k)):
         for i, axis in enumerate(axes):
             labels[axis] = begin + i
-    sizes = (*(a.shape[i] for i in rest_a), *(a.shape[i] for i in over_a), *(b.shape[i] for i in rest_b))
-    problem = Problem(sizes, (0, m, k, len(rest_b)), tuple(first), tuple(second))
-    return contract(context, name, problem, a, b, dtype, conjugate=conjugate)
+    sizes = (*(a[i] for i in rest_a), *(a[i] for i in over_a), *(b[i] for i in rest_b))
+    return Problem(sizes, (0, m, k, len(rest_b)), tuple(first), tuple(second))
 
 
 @implements(np.inner)

@@ -70,12 +70,17 @@ def where(condition: ArrayLike, x: ArrayLike = _MISSING, y: ArrayLike = _MISSING
         raise ValueError("either both or neither of x and y should be given")
     context = context_of((condition, x, y))
     mask, first, second = arguments_of(context, (condition, x, y))
-    # NumPy itself converts Python numbers, or refuses them: versions differ about those that the dtype has no room for
-    stand = [v if isinstance(v, PYTHON_SCALARS) else np.zeros((), v.dtype) for v in (first, second)]
-    with WarningOnce(context, "cast"):
-        chosen = [np.where(np.bool_(turn), *stand)[()] for turn in (True, False)]
-    dtype = chosen[0].dtype
-    first, second = (c if isinstance(v, PYTHON_SCALARS) else v for v, c in zip((first, second), chosen, strict=True))
+    if isinstance(first, DistributedArray) and isinstance(second, DistributedArray) and first.dtype == second.dtype:
+        dtype = first.dtype
+    else:
+        # NumPy itself converts Python numbers, or refuses them: versions differ about those that the dtype has no room for
+        stand = [v if isinstance(v, PYTHON_SCALARS) else np.zeros((), v.dtype) for v in (first, second)]
+        with WarningOnce(context, "cast"):
+            chosen = [np.where(np.bool_(turn), *stand)[()] for turn in (True, False)]
+        dtype = chosen[0].dtype
+        first, second = (
+            c if isinstance(v, PYTHON_SCALARS) else v for v, c in zip((first, second), chosen, strict=True)
+        )
     if not any(isinstance(v, DistributedArray) for v in (mask, first, second)):
         mask = as_array(context, np.asarray(mask))
     node = _chosen(context, mask, first, second, dtype, shape_of((mask, first, second)))

@@ -26,8 +26,9 @@ from distarray.errors import IndexMapError, LayoutError
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.transfer.execute import allocate, fold_into, quiet
+from distarray.transfer.execute import allocate, fold_into
 from distarray.transfer.ledger import note
+from distarray.transfer.numbers import quiet
 from distarray.transfer.round import Round
 
 __all__ = ["from_local_chunks"]

@@ -18,9 +18,10 @@ from distarray.devices import Chunk, Device, in_turn
 from distarray.geometry import Region
 from distarray.geometry._spatial import remainder
 from distarray.layout import Layout
-from distarray.modes import Mode, is_half, roomy
+from distarray.modes import Mode, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host, watching
+from distarray.transfer.numbers import folded_number, folded_whole, folds_wide, quiet
 from distarray.transfer.plan import Plan, Step, plan, waypoint
 from distarray.transfer.round import Round
 
@@ -30,12 +31,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "allocate", "copy_into", "fill_all", "fold_into", "gather_to_host", "halfway",
-    "quiet", "redistribute", "resolve", "resolved_operand",
+    "is_uncounted", "redistribute", "resolve", "resolved_operand",
 ]  # fmt: skip
 
 
 PIECE = 1 << 14
 """Bytes of a piece below which threads wait for the interpreter more than they copy: such moves are the caller's alone."""
+
+
+def is_uncounted(context: Context) -> bool:
+    """Whether all lies in this process's memory and no ledger is open: nothing is sent, and nobody asks what would be."""
+    return context.kind == "host" and context.communicator is None and watching.get() is None
 
 
 def planned(context: Context, source: Layout, target: Layout) -> Plan:
@@ -66,17 +72,19 @@ def allocate(
     """A chunk for each region of a layout that this process owns (None for the others), uninitialised or filled with a
     mode's identity."""
     chunks: list[Chunk | None] = []
+    index_map = layout.index_map
+    shapes = index_map.shapes
     with context.reporting():
         for device_id in layout.devices:
             device = context.by_id[device_id]
-            regions = layout.index_map.regions(device_id)
+            span = index_map.chunk_ids(device_id)
             if device.process != context.process:
-                chunks += [None] * len(regions)
+                chunks += [None] * len(span)
                 continue
-            if len(regions) == 1:
-                own = [device.empty(regions[0].shape, dtype, label)]
+            if len(span) == 1:
+                own = [device.empty(shapes[span.start], dtype, label)]
             else:
-                own = device.empties([region.shape for region in regions], dtype, label)
+                own = device.empties(shapes[span.start : span.stop], dtype, label)
             if fill is not None:
                 fill_all(device, own, fill.identity(dtype))
             chunks += own
@@ -112,6 +120,8 @@ def redistribute(
         marks what is shared.
     """
     first = source.layout
+    if chunks is None and (pieces := _together(context, first, target)) is not None:
+        return _dealt(context, source, target, pieces, operation)
     if first.is_partial and target.is_partial and first is not target and _values_first(first, target, source.dtype):
         values = context.layout(target.index_map)
         fresh = redistribute(context, source, values, operation=operation, explicit=explicit)
@@ -136,6 +146,39 @@ def redistribute(
             if chunk is not None:
                 chunk.device.fill(chunk.array[key], Mode.SUM.unheld(source.dtype))
     return fresh_chunks
+
+
+TOGETHER = 1 << 14
+"""Elements of arrays that move by way of one array, where nobody counts what is sent: planning costs more than the copy."""
+
+FEW = 16
+"""The most chunks of either layout then."""
+
+
+def _together(context: Context, source: Layout, target: Layout) -> list[Any] | None:
+    """What the whole value is put together from, where a small array moves so: nothing is partial, and all is in this process."""
+    if not is_uncounted(context):
+        return None
+    if source.is_partial or target.is_partial or len(source.chunks) > FEW or len(target.chunks) > FEW:
+        return None
+    if not 0 < source.index_map.size <= TOGETHER or not source.index_map.covers:
+        return None
+    return _gathered(context, source)
+
+
+def _dealt(
+    context: Context, source: Operand, target: Layout, pieces: Sequence[Any], operation: str
+) -> list[Chunk | None]:
+    fresh = allocate(context, target, source.dtype, label=operation)
+    if len(pieces) == 1:
+        whole = source.arrays[pieces[0][3]][pieces[0][4]]
+    else:
+        whole = np.empty(source.shape, source.dtype)
+        for region, _, _, chunk, key in pieces:
+            whole[region.key] = source.arrays[chunk][key]
+    for chunk, (_, region) in zip(fresh, target.chunks, strict=True):
+        chunk.array[...] = whole[region.key]  # type: ignore[union-attr]
+    return fresh
 
 
 def _beside(
@@ -181,7 +224,7 @@ def _values_first(source: Layout, target: Layout, dtype: Any) -> bool:
             not source.index_map.covers
         )  # elements that no chunk holds have the first mode's value, which is not the second's identity
     # chunks that meet in one are added up; half precisions would overflow
-    return _folds_wide(source.mode, dtype) and source.index_map != target.index_map
+    return folds_wide(source.mode, dtype) and source.index_map != target.index_map
 
 
 def copy_into(context: Context, source: Operand, target: Layout, arrays: Sequence[Any], *, operation: str) -> None:
@@ -339,16 +382,10 @@ def _shape(key: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(len(range(k.start, k.stop, k.step)) for k in key if k is not ...)
 
 
-def quiet() -> dict[str, Any]:
-    """Folding partial values raises where the user asked for FloatingPointError, and warns of nothing: an intermediate
-    sum may overflow where the whole does not."""
-    return {kind: how if how == "raise" else "ignore" for kind, how in np.geterr().items()}
-
-
 def fold_into(device: Device, view: Any, parts: Sequence[tuple[Device, Any]], mode: Mode, accumulate: bool) -> None:
     """`view = fold(parts)` on its device, in the order of the parts; with `accumulate`, folded into what is there."""
     into, rest = view, parts
-    wide = _folds_wide(mode, view.dtype) and len(parts) + accumulate > 2
+    wide = folds_wide(mode, view.dtype) and len(parts) + accumulate > 2
     if wide:
         with device.active():
             into = (view if accumulate else _near(device, *parts[0])).astype(roomy(view.dtype))
@@ -375,12 +412,6 @@ def _near(device: Device, origin: Device, part: Any) -> Any:
     return near.array
 
 
-def _folds_wide(mode: Mode, dtype: Any) -> bool:
-    """Whether several values are folded in a wider dtype, and rounded once: on the way half precisions overflow where the whole
-    does not."""
-    return mode in (Mode.SUM, Mode.PROD) and is_half(dtype)
-
-
 def combine(lib: Any, mode: Mode, into: Any, part: Any) -> None:
     """`into = fold(into, part)`, in place; `lib` is the library that both arrays belong to.
 
@@ -404,9 +435,17 @@ def resolve(context: Context, version: Version, operation: str, *, explicit: boo
         return
     target = context.layout(layout.index_map.completed())
     arrays = [None if c is None else c.array for c in version.chunks]
+    parts = Operand(layout, arrays, version.dtype)
+    value = folded_whole(context, parts) if is_uncounted(context) else None
+    if value is not None:
+        fresh = allocate(context, target, version.dtype, label=operation)
+        for chunk, (_, region) in zip(fresh, target.chunks, strict=True):
+            chunk.array[...] = value[region.key]  # type: ignore[union-attr]
+        version.layout, version.chunks = target, fresh
+        return
     fresh = redistribute(
         context,
-        Operand(layout, arrays, version.dtype),
+        parts,
         target,
         operation=operation,
         explicit=explicit,
@@ -459,7 +498,10 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     process, in one round.
     """
     layout, dtype = source.layout, source.dtype
-    wide = layout.is_partial and _folds_wide(layout.mode, dtype)
+    if layout.is_partial and not layout.shape and (number := folded_number(context, source)) is not None:
+        note_to_host(dtype.itemsize)
+        return np.asarray(number)
+    wide = layout.is_partial and folds_wide(layout.mode, dtype)
     out = np.empty(layout.shape, roomy(dtype) if wide else dtype)
     if layout.is_partial and not layout.index_map.covers:
         out[...] = layout.mode.unheld(dtype)

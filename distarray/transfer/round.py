@@ -18,7 +18,7 @@ from distarray.comm.base import Message, Signature
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Round"]
+__all__ = ["Round", "site"]
 
 ALIGN = 16
 """Pieces begin at multiples of this, so that every dtype can be read in place."""
@@ -81,7 +81,7 @@ class Round:
             if self.context.debug:
                 trace, last = self.context.trace
                 detail += f", after operations {trace:08x}, the last {last}"
-            communicator.exchange(sends, receives, Signature(operation, detail, _site()))
+            communicator.exchange(sends, receives, Signature(operation, detail, site()))
 
     def _packed(self, lib: Any) -> list[Message]:
         stage = self.context.local_devices[0]
@@ -143,7 +143,7 @@ def _cut(staging: Any, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
     return staging[offset : offset + _nbytes(shape, dtype)].view(dtype).reshape(shape)
 
 
-def _site() -> str:
+def site() -> str:
     """The caller's line, for messages about a communication that failed."""
     frame = sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy.")):

@@ -1,0 +1,305 @@
+"""Indexing of small work: elements, slices, masks and transposes of arrays of which one chunk of this process shows all that a
+key names. They pass the same gate as calls (``whole.py``), and leave to the general way what does not."""
+
+from __future__ import annotations
+
+from operator import itemgetter, setitem
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distarray.array.shown import seen
+from distarray.array.state import TURNED, DistributedArray
+from distarray.array.whole import COMPLEX, KINDS, NUMBERS, meet, report, unshared, wrapped
+from distarray.transfer.ledger import watching
+
+if TYPE_CHECKING:
+    from distarray.layout import Layout
+
+__all__ = ["assign", "is_plain", "item", "transposed"]
+
+_array = np.ndarray
+_new = object.__new__
+REAL = frozenset("biuf")
+TAKEN: dict[Any, frozenset[type]] = {
+    np.dtype(np.float64): NUMBERS - COMPLEX,
+    np.dtype(np.complex128): NUMBERS,
+    np.dtype(np.int64): frozenset((bool, int, np.bool, np.int8, np.int16, np.int32, np.int64)),
+    np.dtype(np.bool): NUMBERS,
+}
+"""Scalars that go into an element of a dtype without a floating-point condition."""
+DEEP = 6
+"""At most so many keys are followed one after the other to what a view shows; for more, its map is worked out."""
+
+
+def is_plain(key: Any) -> bool:
+    """Whether a key, of Python's own integers and slices of them, needs no look at its parts."""
+    kind = type(key)
+    if kind is int:
+        return True
+    for part in key if kind is tuple else (key,):
+        kind = type(part)
+        if kind is int:
+            continue
+        if kind is slice:
+            for bound in (part.start, part.stop, part.step):
+                if bound is not None and type(bound) is not int:
+                    return False
+        elif part is not None and part is not Ellipsis:
+            return False
+    return True
+
+
+def item(x: DistributedArray, key: Any) -> Any:
+    """``x[key]`` for a basic key that one chunk here shows all of: a view, or a detached scalar; else NotImplemented."""
+    if x._detached:
+        return NotImplemented
+    if not is_plain(key):
+        key = _plain(key)
+        if key is None:
+            return NotImplemented
+        if type(key) is _array:
+            return _chosen(x, key)
+    if x._dtype.kind == "V":  # NumPy's scalar of a structure is a view
+        return NotImplemented
+    array = seen(x)
+    layout, home, reach, inner = x._kin, x._home, x._reach, key
+    if array is None:
+        found = _within(x, key)
+        if found is None:
+            return NotImplemented
+        layout, home, inner = found
+        array = x._storage.version.chunks[home].array  # type: ignore[union-attr]
+        reach = ()
+    try:
+        shown = array[inner]
+    except IndexError:
+        return NotImplemented
+    if type(shown) is not _array:
+        return wrapped(x, layout, shown)  # type: ignore[arg-type]
+    storage = x._storage
+    if storage is None:
+        storage = x._own()
+        home = layout.home  # type: ignore[union-attr]
+    view: DistributedArray = _new(DistributedArray)
+    view._context = x._context
+    view._shape = shown.shape
+    view._dtype = x._dtype
+    view._node = view._fresh = None
+    view._storage = storage
+    view._kin = layout
+    view._home = home
+    view._map = (x._map, x._shape, key, storage.version.layout.shape)
+    view._reach = (*reach, itemgetter(inner))  # type: ignore[misc]
+    view._writable = x._writable
+    view._detached = False
+    if len(reach) >= DEEP:  # type: ignore[arg-type]
+        view._kin = view._reach = None
+    return view
+
+
+def _plain(key: Any) -> Any:
+    """A key of integers that are values here (NumPy's, or detached ones of ours) as Python's, an array that is an index or a
+    mask as NumPy's; None for what the general way has to read."""
+    if watching.get() is not None:  # what goes to Python is counted
+        return None
+    if type(key) is DistributedArray and not key._detached:
+        return seen(key) if key._dtype.kind in "iub" else None
+    parts: list[Any] = []
+    for part in key if type(key) is tuple else (key,):
+        if type(part) is slice:
+            bounds = [_number(bound) for bound in (part.start, part.stop, part.step)]
+            if _ABSENT in bounds:
+                return None
+            parts.append(slice(*bounds))
+        elif part is None or part is Ellipsis:
+            parts.append(part)
+        else:
+            number = _number(part)
+            if number is _ABSENT:
+                return None
+            parts.append(number)
+    return tuple(parts)
+
+
+_ABSENT = object()
+
+
+def _number(bound: Any) -> Any:
+    """A bound or position as a Python integer, None as it is; `_ABSENT` for others."""
+    if bound is None or type(bound) is int:
+        return bound
+    number = bound._fresh if type(bound) is DistributedArray else bound
+    return int(number) if isinstance(number, np.integer) else _ABSENT
+
+
+def _chosen(x: DistributedArray, key: Any) -> Any:
+    """``x[key]`` of a small whole array for an index array or a mask."""
+    array = seen(x)
+    limit = x._context.small
+    if array is None or not array.ndim or not array.size or array.size > limit:
+        return NotImplemented
+    if key.size * (array.size // array.shape[0] if key.dtype.kind != "b" else 1) > limit:
+        return NotImplemented
+    try:
+        return wrapped(x, x._kin, array[key])  # type: ignore[arg-type]
+    except IndexError:
+        return NotImplemented
+
+
+def _within(x: DistributedArray, key: Any) -> tuple[Layout, int, Any] | None:
+    """Of an array that is cut into few boxes, all in this process: the chunk that holds all that a key shows, the key in it,
+    and the layout of a value on its device; None where there is no such chunk."""
+    storage = x._storage
+    context = x._context
+    if storage is None or x._map is not None or context.process_count > 1 or context.kind != "host":
+        return None
+    layout = storage.version.layout
+    boxes = None if layout.is_partial else context.layouts.boxes(layout)
+    if boxes is None:
+        return None
+    parts = key if type(key) is tuple else (key,)
+    shape = x._shape
+    if len(parts) > len(shape):
+        return None
+    bounds = []
+    for part, n in zip(parts, shape, strict=False):
+        if type(part) is int:
+            low = part + n if part < 0 else part
+            if not 0 <= low < n:
+                return None
+            bounds.append((low, low + 1, 0))
+        elif type(part) is slice:
+            low, high, step = part.indices(n)
+            if step < 1 or high <= low:
+                return None
+            bounds.append((low, high, step))
+        else:
+            return None
+    bounds.extend((0, n, 1) for n in shape[len(parts) :])
+    for chunk, box in boxes:
+        inside: list[Any] = []
+        for (low, high, step), (start, stop) in zip(bounds, box, strict=True):
+            if low < start or high > stop:
+                break
+            inside.append(slice(low - start, high - start, step) if step else low - start)
+        else:
+            home = context.layouts.scalar_on(layout, layout.chunks[chunk][0])
+            return None if home.home < 0 else (home, chunk, tuple(inside))
+    return None
+
+
+def assign(x: DistributedArray, key: Any, value: Any) -> bool:
+    """``x[key] = value`` for a basic key that one chunk here shows all of; False where nothing was done."""
+    if x._detached or not x._writable:
+        return False
+    if not is_plain(key):
+        key = _plain(key)
+        if type(key) is _array:
+            return _scatter(x, key, value)
+        if type(key) is not tuple:
+            return False
+    array = seen(x)
+    home, layout = x._home, x._kin
+    storage = x._storage
+    inner = key
+    if array is None:
+        found = _within(x, key)
+        if found is None:
+            return False
+        layout, home, inner = found
+    given = value
+    kind = type(value)
+    if kind is DistributedArray:
+        given = seen(value)
+        if given is None or not meet(value, x._context, layout):
+            return False
+        kind = type(given)
+    if storage is not None:
+        if storage.exposed:
+            return False
+        if unshared(storage, home) and kind is _array and value is not given:
+            given = seen(value)
+        array = storage.version.chunks[home].array if array is None else seen(x)  # type: ignore[union-attr]
+    try:
+        if kind in TAKEN.get(x._dtype, ()):  # whatever the number, or with an exception
+            array[inner] = given
+            return True
+        if kind in NUMBERS:
+            if kind in COMPLEX and x._dtype.kind != "c":
+                return False
+        elif kind is not _array or (given.dtype.kind not in (KINDS if x._dtype.kind == "c" else REAL)):
+            return False
+        elif given.ndim and type(array[inner]) is not _array:
+            return False
+        if kind is not _array or not given.ndim:  # one value, which NumPy converts before it writes
+            given, met = x._context.quiet(np.asarray(given).astype, x._dtype)
+            if met:
+                return False
+        _, met = x._context.quiet(setitem, array, inner, given)
+    except Exception:  # of positions, shapes and numbers that do not fit, before the first element
+        return False
+    if met:
+        report(met, "cast")
+    return True
+
+
+def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
+    """``x[key] = value`` of a small whole array for an index array or a mask; False where nothing was done."""
+    array = seen(x)
+    if array is None or not array.ndim or max(array.size, key.size) > x._context.small:
+        return False
+    given = value
+    if type(value) is DistributedArray:
+        given = seen(value)
+        if given is None or not meet(value, x._context, x._kin):
+            return False
+    kind = type(given)
+    if kind not in NUMBERS and (kind is not _array or given.dtype.kind not in KINDS or given.size > x._context.small):
+        return False
+    if x._dtype.kind != "c" and (kind in COMPLEX or (kind is _array and given.dtype.kind == "c")):
+        return False
+    if kind is _array and np.may_share_memory(given, array):
+        given = given.copy()
+    if np.may_share_memory(key, array):
+        key = key.copy()
+    storage = x._storage
+    if storage is not None:
+        if storage.exposed:
+            return False
+        if unshared(storage, x._home):
+            array = seen(x)
+    try:
+        if kind is not _array or not given.ndim:
+            given, met = x._context.quiet(np.asarray(given).astype, x._dtype)
+            if met:
+                return False
+        _, met = x._context.quiet(setitem, array, key, given)
+    except Exception:  # of positions, lengths and numbers that do not fit, before the first element
+        return False
+    if met:
+        report(met, "cast")
+    return True
+
+
+def transposed(x: DistributedArray) -> DistributedArray | None:
+    """``x.T`` of an array that one chunk here shows all of; None of others."""
+    if x._detached or seen(x) is None or len(x._reach) >= DEEP:  # type: ignore[arg-type]
+        return None
+    storage = x._storage
+    if storage is None:
+        storage = x._own()
+        x._kin = storage.version.layout
+    view: DistributedArray = _new(DistributedArray)
+    view._context = x._context
+    view._shape = x._shape[::-1]
+    view._dtype = x._dtype
+    view._node = view._fresh = None
+    view._storage = storage
+    view._kin = x._kin
+    view._home = x._home
+    view._map = (x._map, x._shape, TURNED, storage.version.layout.shape)
+    view._reach = (*x._reach, np.transpose)  # type: ignore[misc]
+    view._writable = x._writable
+    view._detached = False
+    return view

@@ -1,0 +1,114 @@
+"""Partial values without axes: what reductions and products that go to Python leave. A number needs no plan: where each process
+holds one part of it, each sends its own to all, in one round, and folds them in the order of the chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distarray.comm.base import Communicator, Message, Signature
+from distarray.layout import Layout
+from distarray.modes import Mode, is_half
+from distarray.storage import Operand
+from distarray.transfer.round import site
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["folded_number", "folded_whole", "folds_wide", "quiet"]
+
+
+def quiet() -> dict[str, Any]:
+    """Folding partial values raises where the user asked for FloatingPointError, and warns of nothing: an intermediate
+    sum may overflow where the whole does not."""
+    return {kind: how if how == "raise" else "ignore" for kind, how in np.geterr().items()}
+
+
+def folds_wide(mode: Mode, dtype: Any) -> bool:
+    """Whether several values are folded in a wider dtype, and rounded once: on the way half precisions overflow where the whole
+    does not."""
+    return mode in (Mode.SUM, Mode.PROD) and is_half(dtype)
+
+
+def folded_number(context: Context, source: Operand) -> Any:
+    """Partial values without axes, on the host, folded at once; None where they are folded as others are."""
+    layout, dtype = source.layout, source.dtype
+    fold = layout.mode.fold
+    if context.kind != "host" or context.debug or fold is None:
+        return None
+    if not layout.chunks or folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype):
+        return None
+    parts = source.arrays
+    if context.communicator is not None:
+        order = _turns(context, layout)
+        if order is None:
+            return None
+        parts = _told(context, context.communicator, layout, dtype, order, parts)
+    value, met = context.quiet(_in_order, fold, parts)
+    if met and "raise" in np.geterr().values():
+        with np.errstate(**quiet()):
+            return _in_order(fold, parts)
+    return value
+
+
+def folded_whole(context: Context, source: Operand) -> Any:
+    """Small partial values of which every chunk is whole, all of this process, folded at once; None where they are folded as others
+    are: the order is the chunks' there too."""
+    layout, dtype = source.layout, source.dtype
+    fold = layout.mode.fold
+    if (
+        context.kind != "host"
+        or context.communicator is not None
+        or fold is None
+        or not 0 < layout.index_map.size <= MOST
+    ):
+        return None
+    if not layout.chunks or any(shape != layout.shape for shape in layout.index_map.shapes):
+        return None
+    if folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype):
+        return None
+    value, met = context.quiet(_in_order, fold, source.arrays)
+    return None if met else value
+
+
+MOST = 1 << 14
+"""Elements of what is folded at once: more is worth a thread a device."""
+
+
+def _turns(context: Context, layout: Layout) -> tuple[int, ...] | None:
+    """The process that holds each chunk, where every process holds one."""
+    key = ("turns", layout)
+    found: Any = context.layouts.remembered(key)
+    if found is None:
+        order = tuple([context.by_id[device].process for device, _ in layout.chunks])
+        one = sorted(order) == list(range(context.process_count))
+        found = context.layouts.remember(key, (order if one else None,))
+    return found[0]  # type: ignore[no-any-return]
+
+
+def _told(
+    context: Context, communicator: Communicator, layout: Layout, dtype: Any, order: Sequence[int], parts: Sequence[Any]
+) -> list[Any]:
+    """The values of all processes, one of each, in the chunks' order. One round."""
+    key = ("detail", layout, dtype)
+    detail: str | None = context.layouts.remembered(key)
+    if detail is None:
+        detail = context.layouts.remember(key, f"plan of {layout.digest.hex()} {dtype}")
+    mine = parts[order.index(context.process)]
+    arrived = np.empty(len(order), dtype)
+    sends, receives = [], []
+    for i, process in enumerate(order):
+        if process != context.process:
+            sends.append(Message(process, mine))
+            receives.append(Message(process, arrived[i : i + 1]))
+    communicator.exchange(sends, receives, Signature("a value for Python", detail, site()))
+    return [mine if process == context.process else arrived[i] for i, process in enumerate(order)]
+
+
+def _in_order(fold: np.ufunc, parts: Sequence[Any]) -> Any:
+    value = parts[0][()]
+    for part in parts[1:]:
+        value = fold(value, part)
+    return value
