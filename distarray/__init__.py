@@ -7,7 +7,7 @@ show and bound what moves.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from distarray import errors, fft, linalg, random, testing
+from distarray import errors, fft, linalg, polynomial, random, testing
 from distarray.array.fallback import host_fallback
 from distarray.context import Context, Group, init, process_count, process_index
 from distarray.distributed_array import DistributedArray
@@ -170,6 +170,7 @@ __all__ = [
     "init_process_group",
     "ledger",
     "linalg",
+    "polynomial",
     "make_2d_index_map",
     "no_implicit_communication",
     "process_count",

@@ -162,7 +162,9 @@ class Methods(DistributedArray):
         view = self._view_map().index(key)
         found = self._viewed(view)
         if not view.shape and not _has_ellipsis(key):
-            return detach(found)
+            if self._dtype.kind != "V":
+                return detach(found)
+            found._detached = True  # NumPy's scalar of a structure is a view: x[0]["a"] = 1 writes to x
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -178,7 +180,7 @@ class Methods(DistributedArray):
             return
         if not _is_basic(key):
             if _names_fields(key):
-                memory.field(self, key)[...] = value
+                memory.field(memory.attached(self), key)[...] = value
                 return
             indexing.setitem(self, key, value)
             return

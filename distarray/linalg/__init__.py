@@ -1,5 +1,7 @@
 """The namespace's ``linalg`` extension: the array API's functions of linear algebra, and NumPy's others."""
 
+from numpy.linalg import LinAlgError
+
 from distarray.errors import absent_from
 from distarray.linalg.decompositions import cholesky, qr, svd, svdvals
 from distarray.linalg.eigen import eig, eigh, eigvals, eigvalsh
@@ -24,7 +26,7 @@ from distarray.ops.diagonals import _diagonal as diagonal
 from distarray.ops.diagonals import _trace as trace
 
 __all__ = [
-    "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul",
+    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "matmul",
     "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr",
     "slogdet", "solve", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip

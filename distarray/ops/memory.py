@@ -15,7 +15,7 @@ import numpy as np
 
 from distarray.array import parts
 from distarray.array.dtypes import check_dtype
-from distarray.array.state import DistributedArray, copy_array, from_chunks
+from distarray.array.state import DistributedArray, copy_array, detach, from_chunks
 from distarray.errors import UnsupportedError
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.creation import zeros
@@ -325,6 +325,13 @@ def _copied(x: DistributedArray, target: Any) -> DistributedArray:
     return result
 
 
+def attached(x: DistributedArray) -> DistributedArray:
+    """The 0-d array that a scalar of a structure is, over the same storage; any other array as it is."""
+    if not x._detached:
+        return x
+    return x._make(x._context, x.shape, x.dtype, None, x._own(), x._view, x._writable)
+
+
 def field(x: DistributedArray, key: str | list[str]) -> DistributedArray:
     """``x["f"]`` and ``x[["f", "g"]]``: the view of one field or several of structured elements.
 
@@ -337,6 +344,11 @@ def field(x: DistributedArray, key: str | list[str]) -> DistributedArray:
     """
     shown = np.empty(0, x.dtype)[key]
     step = itemgetter(key)
+    whole = attached(x)
     if shown.ndim > 1:
-        return parts.with_axes(x, step, shown.dtype, shown.shape[1:], "a field")
-    return parts.same_shape(x, step, shown.dtype, "a field")
+        return parts.with_axes(whole, step, shown.dtype, shown.shape[1:], "a field")
+    found = parts.same_shape(whole, step, shown.dtype, "a field")
+    if x._detached and shown.dtype.kind != "V":
+        return detach(found)
+    found._detached = x._detached  # a structure in a scalar of one is a view, as that is
+    return found

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.polynomial
 
 from distarray.array.documented import described_as
 from distarray.array.state import DistributedArray
@@ -28,7 +27,7 @@ size typename
 errstate getbufsize geterr geterrcall setbufsize seterr seterrcall
 array2string array_repr array_str base_repr binary_repr format_float_positional format_float_scientific get_printoptions
 printoptions set_printoptions
-exceptions index_exp ndindex poly1d polynomial s_
+exceptions index_exp ndindex poly1d s_
 """.split()
 
 ELSEWHERE: dict[str, str] = {

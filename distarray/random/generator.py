@@ -117,7 +117,7 @@ class Generator:
         self._calls = 0
 
     def __repr__(self) -> str:
-        return f"Generator(Philox, entropy={self._seed.entropy}, spawn_key={self._seed.spawn_key}, calls={self._calls})"
+        return f"{type(self).__name__}(Philox, entropy={self._seed.entropy}, spawn_key={self._seed.spawn_key}, calls={self._calls})"
 
     def spawn(self, n_children: int) -> list[Generator]:
         """New generators, independent of this one and of each other.
