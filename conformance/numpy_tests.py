@@ -73,7 +73,9 @@ def main() -> int:
         known = [test for test in failing if any(fnmatchcase(test, pattern) for pattern in table)]
         unknown = [test for test in failing if test not in known]
         total += Counter(passed=len(passing), here=len(passing) - len(failing), known=len(known))
-        print(f"{module:24} NumPy {len(passing):5}  here {len(passing) - len(failing):5}  known {len(known):4}  new {len(unknown)}")
+        print(
+            f"{module:24} NumPy {len(passing):5}  here {len(passing) - len(failing):5}  known {len(known):4}  new {len(unknown)}"
+        )
         for test in failing if given.said else unknown:
             print(f"    {test}: {' '.join(ours.get(test, ['', ''])[1].split())[:160]}")
         new += unknown

@@ -61,6 +61,7 @@ from distarray.ops import (
     sets,
     signal,
     sorting,
+    sources,
     splitting,
     statistics,
     taking,
@@ -110,6 +111,7 @@ from distarray.ops.sequences import *
 from distarray.ops.sets import *
 from distarray.ops.signal import *
 from distarray.ops.sorting import *
+from distarray.ops.sources import *
 from distarray.ops.splitting import *
 from distarray.ops.statistics import *
 from distarray.ops.taking import *
@@ -127,7 +129,7 @@ _CHAPTERS = (
     applying, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences,
     editing, elementwise, flat, flipping, grids, histograms, index_arrays, joining, manipulation, nans, numbers,
     numpy_names, padding, placing, polynomials, processes, products, quantiles, reductions, reshaping, saving, scans,
-    searching, selecting, sequences, sets, signal, sorting, splitting, statistics, taking, triangles, vectorizing,
+    searching, selecting, sequences, sets, signal, sorting, sources, splitting, statistics, taking, triangles, vectorizing,
     windows,
 )  # fmt: skip
 
