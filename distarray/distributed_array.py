@@ -122,7 +122,8 @@ class Methods(DistributedArray):
         return self.get() if dtype is None else self.get().astype(dtype, copy=False)
 
     def __getattr__(self, name: str) -> Any:
-        raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self)
+        reason = memory.ELSEWHERE.get(name, "it has no distributed implementation")
+        raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self, reason)
 
     def __dlpack__(
         self,

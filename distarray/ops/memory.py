@@ -23,7 +23,13 @@ from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
 from distarray.transfer.execute import allocate
 
-__all__ = ["Flags"]
+__all__ = ["ELSEWHERE", "Flags"]
+
+_CHUNKS = "its memory is that of many chunks, which distarray.local_chunks(x) gives"
+_FIELDS = "parts of elements are x['name'], or those of x.view(dtype)"
+
+ELSEWHERE = {"ctypes": _CHUNKS, "data": _CHUNKS, "getfield": _FIELDS, "setfield": _FIELDS}
+"""Public attributes of NumPy's arrays that distributed ones do not have → why."""
 
 
 def strides(x: DistributedArray) -> tuple[int, ...]:

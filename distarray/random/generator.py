@@ -21,6 +21,7 @@ from distarray.array.place import host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_out, deliver
 from distarray.context import Context, current
+from distarray.errors import absent
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.ops.manipulation import broadcast_to
@@ -118,6 +119,10 @@ class Generator:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(Philox, entropy={self._seed.entropy}, spawn_key={self._seed.spawn_key}, calls={self._calls})"
+
+    def __getattr__(self, name: str) -> Any:
+        reason = "every block of an array has a bit generator of its own"
+        raise absent("Generator", name, np.random.Generator, f"numpy.random.default_rng().{name}", self, reason)
 
     def spawn(self, n_children: int) -> list[Generator]:
         """New generators, independent of this one and of each other.
