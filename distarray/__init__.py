@@ -85,6 +85,7 @@ from distarray.ops.data_types import __array_api_version__, __array_namespace_in
 from distarray.ops.diagonals import cross, diagonal, trace
 from distarray.ops.differences import *
 from distarray.ops.editing import *
+from distarray.ops.einops_backend import teach_einops
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
 from distarray.ops.flat import *
@@ -187,3 +188,5 @@ __all__ = [
 ]
 
 __getattr__ = errors.absent_from(__name__, numpy_names.ELSEWHERE)
+
+teach_einops()

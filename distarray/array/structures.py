@@ -36,6 +36,12 @@ def compare(ufunc: np.ufunc, x: DistributedArray, other: Any) -> Any:
     dtype = getattr(other, "dtype", None)
     if dtype is None or dtype.kind != "V":
         raise TypeError("Cannot compare structured or void to non-void arrays.")
+    if x.dtype.names is None:
+        if dtype != x.dtype:
+            raise TypeError("Cannot compare unstructured voids of different length. Use `.view()` to compare.")
+        word = next(size for size in (8, 4, 2, 1) if dtype.itemsize % size == 0)
+        words = np.dtype([(f"f{i}", f"u{word}") for i in range(dtype.itemsize // word)])
+        return _compared(ufunc, x.view(words), other.view(words))
     if dtype.names != x.dtype.names or not _promotes(x.dtype, dtype):
         raise TypeError(
             "Cannot compare structured arrays unless they have a common dtype.  I.e. `np.result_type(arr1, arr2)` must be "

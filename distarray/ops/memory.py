@@ -283,7 +283,9 @@ def view(x: DistributedArray, dtype: Any = None, type: Any = None) -> Distribute
         dtype, type = None, dtype
     if type is not None and type is not DistributedArray:
         raise UnsupportedError(f"view can't make a {type!r} of a distributed array: call it on x.get()")
-    target = x.dtype if dtype is None else check_dtype(dtype)
+    target = x.dtype if dtype is None else np.dtype(dtype)
+    if not (target.kind == "V" and target.names is None and target.itemsize == x.itemsize):  # bytes alone are compared
+        target = check_dtype(target)
     if target == x.dtype:
         return x._viewed(x._view_map())
     old, new = x.itemsize, target.itemsize
