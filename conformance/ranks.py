@@ -25,11 +25,11 @@ def on_ranks(
 
     session = mpi.session()
     if session is not None:
-        with da.context.scoped(session.context(shares, minimum_chunk)):
+        with da.current.scoped(session.context(shares, minimum_chunk)):
             return session.gather(program())
 
     def rank_program(communicator: Any) -> Any:
-        with da.context.scoped(join(communicator, shares[communicator.rank], minimum_chunk=minimum_chunk)):
+        with da.current.scoped(join(communicator, shares[communicator.rank], minimum_chunk=minimum_chunk)):
             return program()
 
     return run_ranks(len(shares), rank_program, deadline=deadline)

@@ -152,7 +152,7 @@ def test_processes_may_hold_different_values(data, shares):
     program = data.draw(programs(2))
 
     def on_rank() -> Any:
-        c = da.context.current()
+        c = da.current.current()
         spare: list[Any] | None = [] if c.process % 2 else None
         values = [da.asarray(hosts[0], layout=da.blocks(0)), da.asarray(hosts[1], layout=da.blocks(len(shape) - 1))]
         return run(program, values, spare)[0]

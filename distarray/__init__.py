@@ -9,7 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from distarray import errors, fft, linalg, polynomial, random, testing
 from distarray.array.fallback import host_fallback
-from distarray.context import Context, Group, init, process_count, process_index
+from distarray.context import Context, Group
+from distarray.current import init, process_count, process_index
 from distarray.distributed_array import DistributedArray
 from distarray.errors import *
 from distarray.geometry import IndexMap, Range, Region, blocks, cyclic, grid, make_2d_index_map, replicated

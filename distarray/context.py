@@ -1,7 +1,7 @@
 """A context owns everything an array needs besides its values: devices, worker threads, caches and settings.
 
-There is no module-level state besides which context is current. An operation uses its operands' context; a creation
-function uses the context variable, else the process's default, which is made at first use.
+There is no module-level state besides which context is current, in a block or in the process; :mod:`distarray.current`
+says it and makes it.
 """
 
 from __future__ import annotations
@@ -22,22 +22,17 @@ from zlib import crc32
 
 import numpy as np
 
-from distarray.cluster import detect
 from distarray.comm.base import Communicator, Signature
 from distarray.devices import Device, Quiet, RemoteDevice, Workers, as_int, cpu_set, make_devices
 from distarray.errors import DeviceError, ForkError
 from distarray.geometry import IndexMap, Region, blocks, replicated
-from distarray.launch import form_group, is_child
 from distarray.layout import Layout, LayoutTable
 from distarray.modes import Mode
 
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = [
-    "Context", "Group", "current", "init", "join", "process_count", "process_index",
-    "scoped",
-]  # fmt: skip
+__all__ = ["Context", "Group", "join"]
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
@@ -412,8 +407,8 @@ class Context:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         current_context.reset(self._tokens.pop())
-        if _Default.context is self and not self._tokens:
-            _Default.context = self._replaced
+        if ProcessDefault.context is self and not self._tokens:
+            ProcessDefault.context = self._replaced
 
     def __repr__(self) -> str:
         return f"Context({len(self.devices)} {self.kind} devices)"
@@ -422,60 +417,11 @@ class Context:
 current_context: ContextVar[Context | None] = ContextVar("distarray_context", default=None)
 
 
-class _Default:
+class ProcessDefault:
     """The process's default context: the one piece of state that belongs to the process and not to a context."""
 
     context: Context | None = None
     lock = threading.Lock()
-
-
-def init(
-    devices: int | None = None,
-    kind: str | None = None,
-    *,
-    memory_limit: int | None = None,
-    eager: bool | None = None,
-    minimum_chunk: int | None = None,
-) -> Context:
-    """Choose the devices that new arrays live on, and make them the process's default.
-
-    Parameters
-    ----------
-    devices : int, optional
-        How many devices; under a launcher of several processes, how many this process owns (default one, or the GPU of its
-        local rank). Default: the environment variable ``DISTARRAY_NUM_DEVICES``, else all GPUs, else one host
-        device for each CPU core. More ``"cuda"`` devices than GPUs share the GPUs.
-    kind : {"host", "cuda"}, optional
-        Default: ``DISTARRAY_KIND``, else ``"cuda"`` where CuPy finds a GPU, else ``"host"``.
-    memory_limit : int, optional
-        Bytes that each device may hold at once; more raises :class:`distarray.DeviceMemoryError`, a ``MemoryError``.
-    eager : bool, optional
-        Evaluate every element-wise operation at its call instead of recording it. Default: ``DISTARRAY_EAGER``.
-    minimum_chunk : int, optional
-        Where no layout is named, arrays are cut only into parts of at least so many elements. Smaller arrays stay whole:
-        each process holds one copy, and computes on it as NumPy does, without messages. 1 spreads every array. Default:
-        ``DISTARRAY_MINIMUM_CHUNK``, else 65,536 on the host and 262,144 on GPUs.
-
-    Returns
-    -------
-    Context
-        Also usable in a ``with`` statement, which makes it current in the block only.
-
-    Raises
-    ------
-    DeviceError
-        An unknown kind, a count below one, or no GPU where ``"cuda"`` was asked for.
-
-    Examples
-    --------
-    >>> import distarray as da
-    >>> with da.init(devices=3, kind="host"):
-    ...     da.zeros(7).layout
-    Layout(REPLICA, {0: [0:7]; 1: ; 2: })
-    """
-    context = _make(devices, kind, memory_limit, eager, minimum_chunk)
-    context._replaced, _Default.context = _Default.context, context
-    return context
 
 
 def _least_chunk(given: int | None, kind: str) -> int:
@@ -491,33 +437,6 @@ def _least_chunk(given: int | None, kind: str) -> int:
         if given < 1:
             raise DeviceError(f"DISTARRAY_MINIMUM_CHUNK={text!r} is no count of elements: set it to one, such as 65536")
     return as_int(given, "minimum_chunk", 1, "pass a count of elements; 1 spreads every array")
-
-
-def _make(
-    devices: int | None, kind: str | None, memory_limit: int | None, eager: bool | None, minimum_chunk: int | None
-) -> Context:
-    if kind is None:
-        kind = os.environ.get("DISTARRAY_KIND") or None
-    if devices is None and (text := os.environ.get("DISTARRAY_NUM_DEVICES")):
-        try:
-            devices = int(text)
-        except ValueError:
-            raise DeviceError(f"DISTARRAY_NUM_DEVICES={text!r} is not a number: set it to a count, such as 4") from None
-    if eager is None:
-        eager = os.environ.get("DISTARRAY_EAGER", "0") not in ("", "0")
-    launch = detect()
-    if launch.size > 1 and not is_child(launch):
-        formed = form_group(launch, kind, devices)
-        return join(
-            formed.communicator,
-            formed.devices,
-            formed.kind,
-            ordinals=formed.ordinals,
-            memory_limit=memory_limit,
-            eager=eager,
-            minimum_chunk=minimum_chunk,
-        )
-    return Context(make_devices(kind, devices, memory_limit), eager=eager, minimum_chunk=minimum_chunk)
 
 
 def join(
@@ -592,58 +511,6 @@ def _warnings_raise() -> bool:
             if message is None and module is None and not line:
                 return False
     return False
-
-
-def current() -> Context:
-    """The context that creation functions use now."""
-    context = current_context.get()
-    if context is None:
-        context = _Default.context
-        if context is None or context.pid != os.getpid():
-            with _Default.lock:
-                context = _Default.context
-                if context is None or context.pid != os.getpid():
-                    context = _Default.context = _make(None, None, None, None, None)
-    context.check()
-    return context
-
-
-def process_index() -> int:
-    """This process's number in the group of the current context, which forms at first use; 0 in a single process.
-
-    Returns
-    -------
-    int
-
-    Notes
-    -----
-    Communication: none, but where the group forms.
-    """
-    return current().process
-
-
-def process_count() -> int:
-    """How many processes share the current context; 1 in a single process.
-
-    Returns
-    -------
-    int
-
-    Notes
-    -----
-    Communication: none, but where the group forms.
-    """
-    return current().process_count
-
-
-@contextmanager
-def scoped(context: Context) -> Iterator[Context]:
-    """Make `context` current in a block."""
-    token = current_context.set(context)
-    try:
-        yield context
-    finally:
-        current_context.reset(token)
 
 
 def group_ids(context: Context, device: Any) -> tuple[int, ...]:

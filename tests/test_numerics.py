@@ -501,7 +501,7 @@ def test_each_condition_is_warned_of_once_at_the_callers_line(number, layout):
 @pytest.mark.parametrize("processes", [2, 3])
 def test_processes_agree(processes):
     def program(communicator):
-        with da.context.scoped(da.context.join(communicator, 1)):
+        with da.current.scoped(da.context.join(communicator, 1)):
             top = np.float16(4e4)
             s = da.asarray(np.array([[top], [-top]] * processes, "f2"), layout=da.blocks(0)).sum(axis=0)
             x = da.asarray(np.array([np.inf + 0j, 1, 2]), layout=da.blocks(0))

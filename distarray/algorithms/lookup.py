@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from distarray.algorithms.sample_sort import Part, Splitter, held_once, in_intervals, intervals, on_devices, spread
+from distarray.algorithms.sample_sort import (
+    Exchange,
+    Part,
+    Splitter,
+    held_once,
+    in_intervals,
+    intervals,
+    on_devices,
+    spread,
+)
 from distarray.algorithms.sorting import INDEX, Sorted, in_blocks
 from distarray.devices import Chunk, Device, ordering
 from distarray.geometry import IndexMap, Region
@@ -117,58 +126,20 @@ def _routed(
     within, order = in_blocks(context, within, name)
     runs = [within.layout.chunks[i] for i in order]
     blocks = [within.arrays[i] for i in order]
-    parts: list[Part] = []
-    orders: list[Any] = []
-    numbers: list[list[int]] = []
-    tasks: list[Callable[[], None]] = []
-
-    def prepare(device: Device, number: int, mine: Sequence[Any]) -> None:
-        lib = device.lib
-        with device.active():
-            flat = [array.reshape(-1) for array in mine]
-            joined = flat[0] if len(flat) == 1 else lib.concatenate(flat)
-            orders[number] = ordering.argsort(lib, ordering.columns(lib, joined))
-            parts[number] = parts[number]._replace(chunks=[device.adopt(joined[orders[number]], name)])
-
-    for device_id in layout.devices:
-        own = [i for i in layout.index_map.chunk_ids(device_id) if layout.chunks[i][1].size]
-        if not own:
-            continue
-        numbers.append(own)
-        orders.append(None)
-        parts.append(Part(device_id, sum([layout.chunks[i][1].size for i in own]), None))
-        if context.by_id[device_id].process == context.process:
-            mine = [arrays[i] for i in own]
-            tasks.append(partial(prepare, context.by_id[device_id], len(parts) - 1, mine))
-    nbytes = sum([part.size for part in parts]) * within.dtype.itemsize
-    on_devices(context, tasks, nbytes)
-    pieces, chosen = intervals(context, in_intervals([1] * len(runs), [device for device, _ in runs]))
-    firsts = Operand(pieces, [None if blocks[i] is None else blocks[i][:1] for i in chosen], within.dtype)
-    heads = ordering.columns(np, gather_to_host(context, firsts))
+    asked = _asked(context, layout, arrays, within.dtype, name)
+    parts = [part for part, _, _ in asked]
     side = len(parts) if question == "left" else -1  # of a run's first element, equals stay before it, or go to the run
-    splitters = [Splitter(tuple([head[i] for head in heads]), side, 0) for i in range(1, len(runs))]
+    splitters = _first_elements(context, within.dtype, runs, blocks, side)
     exchange = spread(
         context, parts, [(within.dtype, ())], _keys_of, [device for device, _ in runs], splitters,
         is_sorted=True, operation=name,
     )  # fmt: skip
-    answers: list[Any] = [None] * len(runs)
-
-    def reply(device: Device, number: int) -> None:
-        (chunk,) = exchange.arrays[number]
-        assert chunk is not None
-        with device.active():
-            found = _answer(device.lib, blocks[number], chunk.array, question)
-            if question != "member":
-                found += runs[number][1][0].start
-        answers[number] = device.adopt(found, name).array
-
-    local = [(i, context.by_id[d]) for i, (d, _) in enumerate(runs) if context.by_id[d].process == context.process]
-    on_devices(context, [partial(reply, device, i) for i, device in local], nbytes)
+    replies = _replies(context, runs, blocks, exchange, question, name)
     dtype = _BOOL if question == "member" else INDEX
     results: list[Any] = [
         None if array is None or array.size else array.astype(dtype) for array in arrays
     ]  # the others follow
-    for part, own, permutation, found in zip(parts, numbers, orders, exchange.back(answers, dtype, name), strict=True):
+    for (part, own, permutation), found in zip(asked, exchange.back(replies, dtype, name), strict=True):
         if permutation is None:
             continue
         device = context.by_id[part.device]
@@ -182,3 +153,72 @@ def _routed(
                 results[i] = straight[start : start + size].reshape(shape)
                 start += size
     return results
+
+
+class _Asked(NamedTuple):
+    """What one device asks: its values in order, the chunks that they are of, and (of this process) how they were ordered."""
+
+    part: Part
+    numbers: list[int]
+    order: Any
+
+
+def _asked(context: Context, layout: Layout, arrays: Sequence[Any], dtype: Any, name: str) -> list[_Asked]:
+    """The values of each device that has any, sorted."""
+    asked: list[_Asked] = []
+    tasks: list[Callable[[], None]] = []
+
+    def prepare(device: Device, number: int, mine: Sequence[Any]) -> None:
+        lib = device.lib
+        with device.active():
+            flat = [array.reshape(-1) for array in mine]
+            joined = flat[0] if len(flat) == 1 else lib.concatenate(flat)
+            order = ordering.argsort(lib, ordering.columns(lib, joined))
+            part, own, _ = asked[number]
+            asked[number] = _Asked(part._replace(chunks=[device.adopt(joined[order], name)]), own, order)
+
+    for device_id in layout.devices:
+        own = [i for i in layout.index_map.chunk_ids(device_id) if layout.chunks[i][1].size]
+        if not own:
+            continue
+        asked.append(_Asked(Part(device_id, sum([layout.chunks[i][1].size for i in own]), None), own, None))
+        if context.by_id[device_id].process == context.process:
+            mine = [arrays[i] for i in own]
+            tasks.append(partial(prepare, context.by_id[device_id], len(asked) - 1, mine))
+    on_devices(context, tasks, sum([part.size for part, _, _ in asked]) * dtype.itemsize)
+    return asked
+
+
+def _first_elements(
+    context: Context, dtype: Any, runs: Sequence[tuple[int, Region]], blocks: Sequence[Any], side: int
+) -> list[Splitter]:
+    """What parts the order: the first element of every run but the first."""
+    pieces, chosen = intervals(context, in_intervals([1] * len(runs), [device for device, _ in runs]))
+    firsts = Operand(pieces, [None if blocks[i] is None else blocks[i][:1] for i in chosen], dtype)
+    heads = ordering.columns(np, gather_to_host(context, firsts))
+    return [Splitter(tuple([head[i] for head in heads]), side, 0) for i in range(1, len(runs))]
+
+
+def _replies(
+    context: Context,
+    runs: Sequence[tuple[int, Region]],
+    blocks: Sequence[Any],
+    exchange: Exchange,
+    question: str,
+    name: str,
+) -> list[Any]:
+    """Every device's answers to the values that came to it."""
+    answers: list[Any] = [None] * len(runs)
+
+    def reply(device: Device, number: int) -> None:
+        (chunk,) = exchange.arrays[number]
+        assert chunk is not None
+        with device.active():
+            found = _answer(device.lib, blocks[number], chunk.array, question)
+            if question != "member":
+                found += runs[number][1][0].start
+        answers[number] = device.adopt(found, name).array
+
+    local = [(i, context.by_id[d]) for i, (d, _) in enumerate(runs) if context.by_id[d].process == context.process]
+    on_devices(context, [partial(reply, device, i) for i, device in local], sum(exchange.sizes) * INDEX.itemsize)
+    return answers

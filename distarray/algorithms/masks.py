@@ -17,11 +17,12 @@ import numpy as np
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import from_chunks
+from distarray.array.writing import ASSIGNED, check_writable
 from distarray.context import Context
 from distarray.devices import Chunk, Device
-from distarray.fusion.demand import write
 from distarray.fusion.expr import ASTYPE, Node
 from distarray.fusion.kernels import reductions, selections
+from distarray.fusion.write import write
 from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
@@ -297,12 +298,13 @@ def _chosen(device: Device, array: Any, mask: Any, count: int) -> Any:
 
 def assign_where(x: DistributedArray, mask: DistributedArray, value: Any) -> None:
     """``x = value where mask``, both broadcast to the shape of `x`: a recorded masked write."""
+    check_writable(x, *ASSIGNED)
     storage = x._own()
     mask._own()
     operand = value._arg() if not isinstance(value, np.generic) else value
     args = (operand, mask._arg(), x._arg())
     node = Node(x._context, ASTYPE, args, {"dtype": x.dtype}, x.shape, x.dtype, 1, dict(np.geterr()), True)
-    write(storage, x._view, node, private=1, writable=x.writable)
+    write(storage, x._view, node, private=1)
 
 
 def _mask_array(x: DistributedArray, mask: Any) -> DistributedArray:

@@ -6,6 +6,7 @@ element's number among the distinct ones, which is how an inverse gets the layou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -96,7 +97,7 @@ def distinct(
     if not whole:
         source = held_once(context, source)
     layout = source.layout
-    tail = (_product(source.shape[1:]),) if rows else ()
+    tail = (math.prod(source.shape[1:]),) if rows else ()
     devices = [d for d in layout.devices if any(region.size for region in layout.index_map.regions(d))]
     found = _find_here(context, source, devices, tail, wanted, name)
     if whole or len(devices) == 1:
@@ -109,13 +110,6 @@ def distinct(
         fresh = redistribute(context, there, given, operation=name, chunks=result.inverse.chunks)
         result = result._replace(inverse=Sorted(given, fresh, INDEX))
     return result
-
-
-def _product(shape: Sequence[int]) -> int:
-    size = 1
-    for n in shape:
-        size *= n
-    return size
 
 
 def _has_whole_rows(layout: Layout) -> bool:
@@ -258,47 +252,9 @@ def _united(
     wanted: Wanted, name: str,
 ) -> Distinct:  # fmt: skip
     """The findings of all devices, united: each device those in one part of the order."""
-    moved: list[tuple[Any, tuple[int, ...]]] = [(source.dtype, tail)]
-    moved += [(INDEX, ())] * (wanted.indices + wanted.counts)
-    sizes = agreed(context, devices, [None if own is None else [own.values.shape[0]] for own in found], 1)[:, 0]
-    parts = []
-    with context.reporting():
-        for device_id, own, size in zip(devices, found, sizes, strict=True):
-            chunks: list[Chunk | None] | None = None
-            if own is not None:
-                device = context.by_id[device_id]
-                columns = [own.values, *[own.indices] * wanted.indices, *[own.counts] * wanted.counts]
-                chunks = [device.adopt(column, name) for column in columns]
-            parts.append(Part(device_id, int(size), chunks))
+    exchange = _exchanged(context, source, devices, found, tail, wanted, name)
     found = [None if own is None else own._replace(values=None, indices=None, counts=None) for own in found]
-    total = int(sizes.sum())
-    count = len(devices)
-    ranks = [total * i // count for i in range(1, count)]
-    keys_of = _keys_of(wanted.indices)
-    splitters = sample_splitters(context, parts, moved[: 1 + wanted.indices], keys_of, ranks, True)
-    together = [None if s is None else _whole_group(s, source.dtype, bool(tail), wanted) for s in splitters]
-    exchange = spread(context, parts, moved, keys_of, devices, together, is_sorted=True, operation=name)
-    united: list[_Own | None] = [None] * count
-
-    def unite(device: Device, number: int) -> None:
-        lib = device.lib
-        with device.active():
-            arrays = [chunk.array for chunk in exchange.arrays[number] if chunk is not None]
-            order = ordering.merge(lib, keys_of(lib, arrays))
-            ordered = arrays[0][order]
-            first = ordering.begins(lib, ordered, wanted.equal_nan)
-            starts = lib.flatnonzero(first)
-            indices = arrays[1][order][starts] if wanted.indices else None
-            counts = _sums(lib, starts, arrays[-1][order], ordered.shape[0]) if wanted.counts else None
-            numbers = None
-            if wanted.inverse:
-                numbers = lib.empty(first.shape, np.int64)
-                numbers[order] = lib.cumsum(first, dtype=np.int64) - 1
-            united[number] = _Own(ordered[starts], indices, counts, numbers)
-
-    local = [(i, context.by_id[d]) for i, d in enumerate(devices) if context.by_id[d].process == context.process]
-    nbytes = sum([exchange.sizes[i] for i, _ in local]) * source.dtype.itemsize
-    on_devices(context, [partial(unite, device, i) for i, device in local], nbytes)
+    united = _merge_here(context, devices, exchange, source.dtype, wanted)
     totals = agreed(context, devices, [None if own is None else [own.values.shape[0]] for own in united], 1)[:, 0]
     places = in_intervals([int(n) for n in totals], devices)
 
@@ -324,6 +280,60 @@ def _united(
         inverse,
         made(2, INDEX, ()) if wanted.counts else None,
     )
+
+
+def _exchanged(
+    context: Context, source: Operand, devices: Sequence[int], found: Sequence[_Own | None], tail: tuple[int, ...],
+    wanted: Wanted, name: str,
+) -> Exchange:  # fmt: skip
+    """Each device's distinct elements, brought to the devices that have their parts of the order."""
+    moved: list[tuple[Any, tuple[int, ...]]] = [(source.dtype, tail)]
+    moved += [(INDEX, ())] * (wanted.indices + wanted.counts)
+    sizes = agreed(context, devices, [None if own is None else [own.values.shape[0]] for own in found], 1)[:, 0]
+    parts = []
+    with context.reporting():
+        for device_id, own, size in zip(devices, found, sizes, strict=True):
+            chunks: list[Chunk | None] | None = None
+            if own is not None:
+                device = context.by_id[device_id]
+                columns = [own.values, *[own.indices] * wanted.indices, *[own.counts] * wanted.counts]
+                chunks = [device.adopt(column, name) for column in columns]
+            parts.append(Part(device_id, int(size), chunks))
+    total, count = int(sizes.sum()), len(devices)
+    ranks = [total * i // count for i in range(1, count)]
+    keys_of = _keys_of(wanted.indices)
+    splitters = sample_splitters(context, parts, moved[: 1 + wanted.indices], keys_of, ranks, True)
+    together = [None if s is None else _whole_group(s, source.dtype, bool(tail), wanted) for s in splitters]
+    return spread(context, parts, moved, keys_of, devices, together, is_sorted=True, operation=name)
+
+
+def _merge_here(
+    context: Context, devices: Sequence[int], exchange: Exchange, dtype: Any, wanted: Wanted
+) -> list[_Own | None]:
+    """What each device of this process finds in what came to it."""
+    united: list[_Own | None] = [None] * len(devices)
+    keys_of = _keys_of(wanted.indices)
+
+    def unite(device: Device, number: int) -> None:
+        lib = device.lib
+        with device.active():
+            arrays = [chunk.array for chunk in exchange.arrays[number] if chunk is not None]
+            order = ordering.merge(lib, keys_of(lib, arrays))
+            ordered = arrays[0][order]
+            first = ordering.begins(lib, ordered, wanted.equal_nan)
+            starts = lib.flatnonzero(first)
+            indices = arrays[1][order][starts] if wanted.indices else None
+            counts = _sums(lib, starts, arrays[-1][order], ordered.shape[0]) if wanted.counts else None
+            numbers = None
+            if wanted.inverse:
+                numbers = lib.empty(first.shape, np.int64)
+                numbers[order] = lib.cumsum(first, dtype=np.int64) - 1
+            united[number] = _Own(ordered[starts], indices, counts, numbers)
+
+    local = [(i, context.by_id[d]) for i, d in enumerate(devices) if context.by_id[d].process == context.process]
+    nbytes = sum([exchange.sizes[i] for i, _ in local]) * dtype.itemsize
+    on_devices(context, [partial(unite, device, i) for i, device in local], nbytes)
+    return united
 
 
 def _whole_group(splitter: Splitter, dtype: Any, rows: bool, wanted: Wanted) -> Splitter:

@@ -95,57 +95,9 @@ def _part(call: SplitCall, held: Held, length: int) -> Held:
 
 def _real_inverse(call: SplitCall, held: Held, n: int, norm: str, dtype: Any) -> Held:
     """Real sums from half of their transform: the mirrored half is added, and the complex sums' real part taken."""
-    found, axis = held.operand, call.axis
     wide = np.result_type(dtype, np.complex64)
-    half = n // 2 + 1
-    shape = (*found.shape[:axis], n, *found.shape[axis + 1 :])
-    layout = call.natural(shape)
-    chunks: list[Chunk | None] = []
-    homes: tuple[dict[int, list[Region]], ...] = ({}, {})
-    places: tuple[dict[tuple[int, Region], Any], ...] = ({}, {})
-    mirrored: list[tuple[Device, Any]] = []
-    for device_id, region in layout.chunks:
-        device, run = call.context.by_id[device_id], region[axis]
-        own = device.process == call.context.process
-        chunk = device.full(region.shape, wide, 0, call.name) if own else None
-        chunks.append(chunk)
-        for side, (low, high) in enumerate(((0, half), (half, n))):
-            start, stop = max(run.start, low), min(run.stop, high)
-            taken = (
-                Range.of(start, 1, max(0, stop - start))
-                if side == 0
-                else Range.of(n + 1 - stop, 1, max(0, stop - start))
-            )
-            taken = taken.intersect(Range.full(found.shape[axis]))
-            homes[side].setdefault(device_id, [])
-            if not taken.size or not region.size:
-                continue
-            piece = Region((*region[:axis], taken, *region[axis + 1 :]))
-            homes[side][device_id].append(piece)
-            target = None
-            if chunk is not None:
-                first = taken.start - run.start if side == 0 else n - taken.last - run.start
-                target = chunk.array[call.at(slice(first, first + taken.size))]
-                if side:
-                    mirrored.append((device, target))
-                    target = target[call.at(slice(None, None, -1))]
-            places[side][device_id, piece] = target
-    source = _as_complex(call, held, wide)
-    for home, place in zip(homes, places, strict=True):
-        index_map = IndexMap(found.shape, home)
-        arrays = [place[key] for key in index_map.chunks]
-        copy_into(call.context, source.operand, call.context.layout(index_map), arrays, operation=call.name)
-    for device, target in mirrored:
-        with device.active():
-            device.lib.conjugate(target, out=target)
-    for (_, region), chunk in zip(layout.chunks, chunks, strict=True):  # what must be real is taken for real
-        if chunk is not None and region.size:
-            for k in {0, n // 2} if n % 2 == 0 else {0}:
-                if region[axis].holds(k):
-                    with chunk.device.active():
-                        single = chunk.array[call.at(slice(k - region[axis].start, k - region[axis].start + 1))]
-                        single.imag = 0
-    whole = _complex(call, Held.of(layout, chunks, wide), n, 1, _scale("irfft", n, norm), wide)
+    mirrored = _mirrored(call, _as_complex(call, held, wide), n)
+    whole = _complex(call, mirrored, n, 1, _scale("irfft", n, norm), wide)
     found = whole.operand
     results: list[Chunk | None] = []
     with call.context.reporting():
@@ -158,7 +110,62 @@ def _real_inverse(call: SplitCall, held: Held, n: int, norm: str, dtype: Any) ->
                 real = array.real.astype(dtype, copy=True)
             results.append(device.adopt(device.lib.ascontiguousarray(real), call.name))
     real_held = Held.of(found.layout, results, dtype)
-    return real_held.moved(call.context, call.natural(shape), call.name)
+    return real_held.moved(call.context, call.natural(found.shape), call.name)
+
+
+def _mirrored(call: SplitCall, half: Held, n: int) -> Held:
+    """The whole transform of real data, in blocks, of which the first ``n // 2 + 1`` elements along the axis are given."""
+    found, axis = half.operand, call.axis
+    layout = call.natural((*found.shape[:axis], n, *found.shape[axis + 1 :]))
+    middle = n // 2 + 1
+    chunks: list[Chunk | None] = []
+    homes: tuple[dict[int, list[Region]], ...] = ({}, {})
+    places: tuple[dict[tuple[int, Region], Any], ...] = ({}, {})
+    behind: list[tuple[Device, Any]] = []
+    for device_id, region in layout.chunks:
+        device, run = call.context.by_id[device_id], region[axis]
+        own = device.process == call.context.process
+        chunk = device.full(region.shape, found.dtype, 0, call.name) if own else None
+        chunks.append(chunk)
+        for side, (low, high) in enumerate(((0, middle), (middle, n))):
+            start, stop = max(run.start, low), min(run.stop, high)
+            taken = Range.of(n + 1 - stop if side else start, 1, max(0, stop - start))
+            taken = taken.intersect(Range.full(found.shape[axis]))
+            homes[side].setdefault(device_id, [])
+            if not taken.size or not region.size:
+                continue
+            piece = Region((*region[:axis], taken, *region[axis + 1 :]))
+            homes[side][device_id].append(piece)
+            target = None
+            if chunk is not None:
+                first = taken.start - run.start if side == 0 else n - taken.last - run.start
+                target = chunk.array[call.at(slice(first, first + taken.size))]
+                if side:
+                    behind.append((device, target))
+                    target = target[call.at(slice(None, None, -1))]
+            places[side][device_id, piece] = target
+    for home, place in zip(homes, places, strict=True):
+        index_map = IndexMap(found.shape, home)
+        arrays = [place[key] for key in index_map.chunks]
+        copy_into(call.context, found, call.context.layout(index_map), arrays, operation=call.name)
+    for device, target in behind:
+        with device.active():
+            device.lib.conjugate(target, out=target)
+    _make_real(call, layout, chunks, n)
+    return Held.of(layout, chunks, found.dtype)
+
+
+def _make_real(call: SplitCall, layout: Layout, chunks: list[Chunk | None], n: int) -> None:
+    """Take for real what a transform of real data has real: its first element, and the middle one of an even length."""
+    for (_, region), chunk in zip(layout.chunks, chunks, strict=True):
+        if chunk is None or not region.size:
+            continue
+        run = region[call.axis]
+        for k in {0, n // 2} if n % 2 == 0 else {0}:
+            if run.holds(k):
+                with chunk.device.active():
+                    single = chunk.array[call.at(slice(k - run.start, k - run.start + 1))]
+                    single.imag = 0
 
 
 def _as_complex(call: SplitCall, held: Held, dtype: Any) -> Held:

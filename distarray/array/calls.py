@@ -20,8 +20,9 @@ from distarray.array.state import DistributedArray, astype_node, from_chunks, sa
 from distarray.array.writing import assign, check_outputs, check_writable, store
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
-from distarray.fusion.demand import demand, write
+from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record, warn_complex
+from distarray.fusion.write import write
 from distarray.modes import ModeOperand, preserved
 from distarray.storage import Version, operand
 from distarray.transfer.execute import allocate
@@ -308,7 +309,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
         return apply(ufunc, (array, other))
     if not known(other):
         return ufunc(array, other, out=array) if takes(other) else NotImplemented
-    check_writable(array, "write to x.copy()")
+    check_writable(array, cure="write to x.copy()")
     context = array._context
     if isinstance(other, (*PYTHON_SCALARS, np.generic)):
         second: Any = other

@@ -14,7 +14,7 @@ import numpy as np
 
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
-from distarray.context import current
+from distarray.current import current
 
 __all__ = ["Scalars", "new"]
 

@@ -1,27 +1,27 @@
 """DistributedArray: one logical array over many devices, as a storage seen through a view map, or as an expression.
 
 The class holds the state, what metadata answers, and placement. Its operators (``operators.py``) and NumPy's methods
-(``distarray/distributed_array.py``) call functions that stand above this file, and are given to it by ``methods.py``.
+(``distarray/distributed_array.py``) call functions that stand above this file, and are given to it by ``methods.py``; type
+checkers read of them in ``declared.py``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
-from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import check_host
 from distarray.array.shown import fresh_chunks, seen
-from distarray.context import current
+from distarray.current import current
 from distarray.devices import Chunk
 from distarray.errors import DeviceError, UnsupportedError
-from distarray.fusion.demand import demand, expression_devices
+from distarray.fusion.compiled import expression_devices
+from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, record
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
@@ -31,12 +31,17 @@ from distarray.transfer.execute import allocate, gather_to_host, moved, resolve,
 from distarray.transfer.ledger import note_to_host
 
 if TYPE_CHECKING:
+    from distarray.array.declared import Declared
     from distarray.context import Context, Group
+
+    Declarations = Declared["DistributedArray"]
+else:
+    Declarations = object
 
 __all__ = ["DistributedArray"]
 
 
-class DistributedArray:
+class DistributedArray(Declarations):
     """One logical array, spread over many devices, that behaves like a NumPy array.
 
     Made by :func:`distarray.asarray`, :func:`distarray.zeros` and the other creation functions, never by the constructor.
@@ -447,208 +452,6 @@ class DistributedArray:
             if found is None:
                 found = self._operand("get")
             return gather_to_host(self._context, found)
-
-    # --- for type checkers: what operators.py and distributed_array.py define ---------------------------------------------
-
-    if TYPE_CHECKING:
-
-        def _with(self, other: Any) -> DistributedArray: ...
-        def _alone(self) -> DistributedArray: ...
-
-        __add__ = __radd__ = __iadd__ = _with
-        __sub__ = __rsub__ = __isub__ = _with
-        __mul__ = __rmul__ = __imul__ = _with
-        __truediv__ = __rtruediv__ = __itruediv__ = _with
-        __floordiv__ = __rfloordiv__ = __ifloordiv__ = _with
-        __mod__ = __rmod__ = __imod__ = _with
-        __pow__ = __rpow__ = __ipow__ = _with
-        __lshift__ = __rlshift__ = __ilshift__ = _with
-        __rshift__ = __rrshift__ = __irshift__ = _with
-        __and__ = __rand__ = __iand__ = _with
-        __or__ = __ror__ = __ior__ = _with
-        __xor__ = __rxor__ = __ixor__ = _with
-        __matmul__ = __rmatmul__ = __imatmul__ = _with
-        __lt__ = __le__ = __gt__ = __ge__ = _with
-        __neg__ = __pos__ = __abs__ = __invert__ = _alone
-
-        def __divmod__(self, other: Any) -> tuple[DistributedArray, DistributedArray]: ...
-
-        __rdivmod__ = __divmod__
-
-        def __eq__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
-        def __ne__(self, other: object) -> DistributedArray: ...  # type: ignore[override]
-        def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any: ...
-        def __getitem__(self, key: Any) -> DistributedArray: ...
-        def __setitem__(self, key: Any, value: Any) -> None: ...
-        def __len__(self) -> int: ...
-        def __iter__(self) -> Iterator[DistributedArray]: ...
-        def __contains__(self, value: Any) -> bool: ...
-        @property
-        def flat(self) -> Any: ...
-        @flat.setter
-        def flat(self, value: Any) -> None: ...
-        def fill(self, value: Any) -> None: ...
-        def put(self, indices: ArrayLike, values: ArrayLike, /, mode: str = "raise") -> None: ...
-        def compress(self, condition: ArrayLike, /, axis: int | None = None, out: Any = None) -> Any: ...
-        def choose(self, choices: Any, /, out: Any = None, mode: str = "raise") -> Any: ...
-        def view(self, dtype: Any = None, type: Any = None) -> DistributedArray: ...
-        def byteswap(self, inplace: bool = False) -> DistributedArray: ...
-        def setflags(self, write: Any = None, align: Any = None, uic: Any = None) -> None: ...
-        def resize(self, *new_shape: Any, refcheck: bool = True) -> None: ...
-
-        @property
-        def flags(self) -> Any: ...
-        @property
-        def strides(self) -> tuple[int, ...]: ...
-        @property
-        def base(self) -> DistributedArray | None: ...
-
-        def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any: ...
-        def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray: ...
-        def nonzero(self) -> tuple[DistributedArray, ...]: ...
-        def sort(
-            self,
-            axis: int = -1,
-            kind: str | None = None,
-            order: Any = None,
-            *,
-            stable: bool | None = None,
-            descending: bool = False,
-        ) -> None: ...
-        def argsort(
-            self,
-            axis: int | None = -1,
-            kind: str | None = None,
-            order: Any = None,
-            *,
-            stable: bool | None = None,
-            descending: bool = False,
-        ) -> DistributedArray: ...
-        def partition(
-            self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None
-        ) -> None: ...
-        def argpartition(
-            self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
-        ) -> DistributedArray: ...
-        def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray: ...
-        def item(self, *args: Any) -> Any: ...
-        def tolist(self) -> Any: ...
-        def tobytes(self, order: str | None = "C") -> bytes: ...
-        def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None: ...
-        def dump(self, file: Any) -> None: ...
-        def dumps(self) -> bytes: ...
-        def to_numpy(self, dtype: Any = None) -> Any: ...
-        def __bool__(self) -> bool: ...
-        def __int__(self) -> int: ...
-        def __float__(self) -> float: ...
-        def __complex__(self) -> complex: ...
-        def __index__(self) -> int: ...
-        def copy(self, order: str = "C") -> DistributedArray: ...
-        def astype(
-            self,
-            dtype: DTypeLike,
-            order: str = "K",
-            casting: str = "unsafe",
-            subok: bool = True,
-            copy: bool = True,
-            *,
-            device: Any = None,
-        ) -> DistributedArray: ...
-        def to_device(self, device: Any, /, *, stream: Any = None) -> DistributedArray: ...
-        def reshape(self, *shape: ShapeLike, order: str = "C", copy: bool | None = None) -> DistributedArray: ...
-        def ravel(self, order: str = "C") -> DistributedArray: ...
-        def flatten(self, order: str = "C") -> DistributedArray: ...
-        def transpose(self, *axes: int | Sequence[int] | None) -> DistributedArray: ...
-        def swapaxes(self, axis1: int, axis2: int, /) -> DistributedArray: ...
-        def squeeze(self, axis: Axis = None) -> DistributedArray: ...
-        @property
-        def real(self) -> DistributedArray: ...
-        @real.setter
-        def real(self, value: Any) -> None: ...
-        @property
-        def imag(self) -> DistributedArray: ...
-        @imag.setter
-        def imag(self, value: Any) -> None: ...
-        def conj(self, out: Any = None) -> Any: ...
-
-        conjugate = conj
-
-        def clip(
-            self,
-            min: ArrayLike | None = None,
-            max: ArrayLike | None = None,
-            out: Any = None,
-            *,
-            where: ArrayLike = True,
-            casting: str = "same_kind",
-            dtype: DTypeLike = None,
-            order: str = "K",
-            subok: bool = True,
-        ) -> Any: ...
-        def round(self, decimals: int = 0, out: Any = None) -> Any: ...
-        def dot(self, other: ArrayLike, /, out: Any = None) -> Any: ...
-        def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray: ...
-        def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any: ...
-        def sum(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
-
-        prod = sum
-
-        def max(
-            self,
-            axis: Axis = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            initial: Any = NOTHING,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
-
-        min = max
-
-        def any(
-            self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING
-        ) -> Any: ...
-
-        all = any
-
-        def mean(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            keepdims: bool = NOTHING,
-            *,
-            where: ArrayLike = NOTHING,
-        ) -> Any: ...
-        def var(
-            self,
-            axis: Axis = None,
-            dtype: DTypeLike = None,
-            out: Any = None,
-            ddof: float = 0,
-            keepdims: bool = NOTHING,
-            *,
-            where: ArrayLike = NOTHING,
-            mean: Any = NOTHING,
-            correction: float = NOTHING,
-        ) -> Any: ...
-
-        std = var
-
-        def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any: ...
-
-        argmin = argmax
-
-        def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any: ...
-
-        cumprod = cumsum
 
 
 def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:

@@ -203,14 +203,12 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         if type(a) in _ALONE and kind in _ALONE:
             function = _SCALAR.get(ufunc, ufunc)
     elif kind is _array:
-        b = other
-        plain = False
+        b, plain = other, False
         fits = b.dtype.kind in _KINDS and _fits(ufunc, (a, b), context.small)
     else:
         fits = False
     if fits:
-        quiet = context.quiet
-        runner = quiet.take()
+        runner = context.quiet.take()
         try:
             result = runner[0](function, a, b) if left is array else runner[0](function, b, a)
         except Exception:  # the general way says it
@@ -218,7 +216,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         if runner[1]:
             fits = False
             runner[1].clear()
-        quiet.spare.append(runner)
+        context.quiet.spare.append(runner)
         if fits:
             ready = _wrapped(array, layout, result, plain)
             if ready is not NotImplemented:

@@ -15,8 +15,8 @@ from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
 from distarray.array.state import DistributedArray, same_context
 from distarray.errors import ReadOnlyError
 from distarray.fusion.conditions import WarningOnce
-from distarray.fusion.demand import write
 from distarray.fusion.expr import Leaf, small, warn_complex
+from distarray.fusion.write import write
 from distarray.geometry import ViewMap
 
 NO_ARRAY = "output must be an array, not {}: pass a DistributedArray or a NumPy array"
@@ -29,10 +29,16 @@ def check_out(out: Any, refusal: str = NO_ARRAY) -> None:
     check_writable(out)
 
 
-def check_writable(out: Any, cure: str = "pass x.copy()") -> None:
-    """Refuse an array that a result would be lost in."""
-    if isinstance(out, DistributedArray) and not out._writable:
-        raise ReadOnlyError(f"output array is read-only: it stands where NumPy would have a view; {cure}")
+ASSIGNED = ("assignment destination", "write to x.copy() instead")
+"""What `check_writable` calls the target of an assignment, and what cures it."""
+
+
+def check_writable(target: Any, what: str = "output array", cure: str = "pass x.copy()") -> None:
+    """Refuse an array that what is written would be lost in."""
+    if isinstance(target, DistributedArray) and not target._writable:
+        raise ReadOnlyError(
+            f"{what} is read-only: it is a copy where NumPy would have a view, a broadcast view, or was set so; {cure}"
+        )
 
 
 def check_outputs(out: tuple[Any, ...], shape: Shape) -> None:
@@ -88,9 +94,8 @@ def overwrite(out: Any, value: DistributedArray) -> Any:
 
 def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
     """Write `value`, broadcast to the view's shape, into a view of the array's storage."""
+    check_writable(x, *ASSIGNED)
     storage = x._own()
-    if not x._writable:
-        write(storage, view, None, writable=False)
     if type(value) is DistributedArray and value._storage is storage and value._view_map() == view:
         return  # as in ``x[key] += y``, which has written there
     if x._dtype.kind in "mM" and isinstance(value, (str, datetime.date, datetime.timedelta)):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Kernel", "Kernels", "OPTIONS", "collapse"]
+__all__ = ["OPTIONS", "Kernel", "Kernels", "collapse", "extent", "steps_of"]
 
 OPTIONS = ("-std=c++17", "--fmad=false")
 """No contraction: a fused chain then has the bits of its steps, each of which rounds. (CuPy adds -ftz=true, as for its own.)"""
@@ -92,6 +92,15 @@ def collapse(
         for s, mine in zip(steps, own, strict=True):
             s.append(mine)
     return sizes, steps
+
+
+def steps_of(array: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """An array's strides in elements as it broadcasts to a shape; None where they are no multiples of an element."""
+    item = array.dtype.itemsize
+    if any(s % item for s in array.strides):
+        return None
+    own = [0 if n == 1 else s // item for n, s in zip(array.shape, array.strides, strict=True)]
+    return (*[0] * (len(shape) - len(own)), *own)
 
 
 def extent(sizes: list[int], steps: list[int]) -> int:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from distarray.fusion.demand import alignment_of, compile_expression, operands_of, resolve_leaves
+from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
+from distarray.fusion.demand import operands_of
 from distarray.fusion.expr import Node
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.pending import PendingProgram

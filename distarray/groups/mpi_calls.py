@@ -20,13 +20,13 @@ import numpy as np
 
 from distarray.cluster import detect, why_apart
 from distarray.comm.base import Signature
-from distarray.comm.deadlines import BOOTSTRAP, bootstrap_timeout
+from distarray.comm.deadlines import BOOTSTRAP, bootstrap_timeout, seconds
 from distarray.comm.mpi import verdict
-from distarray.comm.mpi.channel import AWAY, SETTLE, SLEEP, Pending
-from distarray.comm.mpi.communicator import MpiCommunicator
+from distarray.comm.mpi.channel import AWAY, SETTLE, SLEEP, Channel, Pending
 from distarray.comm.mpi.control import TEXT, Status, Tags
 from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi, register
 from distarray.comm.mpi.forming import Forming, duplicated
+from distarray.comm.mpi.gathering import all_gather, barrier, compare, introduce
 from distarray.comm.record import Call, summary
 from distarray.errors import (
     CollectiveMismatchError,
@@ -124,7 +124,7 @@ class _Making:
         self._wire._ended(error)
 
 
-class MpiWire(MpiCommunicator):
+class MpiWire(Channel):
     """One process's end.
 
     A call is counted (`count`, `count_message`) before its arguments are checked, and begun (`making`) after that.
@@ -156,7 +156,8 @@ class MpiWire(MpiCommunicator):
         self._block = _Making(self)
         self._unsaid: tuple[type[CommunicationError], str] | None = None
         self._call = Call(0, "collective", Signature("init_process_group"))
-        super().__init__(comm, deadline, duplicate=False)
+        super().__init__(load_mpi(), comm, seconds(deadline))
+        introduce(self)
 
     def who(self, rank: int) -> str:
         return f"rank {rank} on {self.hosts[rank]}"
@@ -194,9 +195,9 @@ class MpiWire(MpiCommunicator):
             call = self.record.add(PairCall(self.sequence, signature, *self._pair))
             self._tag = 0
         self._entered = ""
-        self._admit(call)
-        if self._debug and self._tag and self.size > 1:
-            self._compare(call)
+        self.admit(call)
+        if self.debug and self._tag and self.size > 1:
+            compare(self, call)
         self._call = call
         return self._block
 
@@ -214,13 +215,13 @@ class MpiWire(MpiCommunicator):
             pieces = self._pieces(array)
             tag = self._tag or self._pair_tag(False, len(pieces))
             for piece in pieces:
-                self._place(call, pending, peer, piece, True, tag)
+                self.transfer(call, pending, peer, piece, True, tag)
         for peer, array in sends:
             pieces = self._pieces(array)
             tag = self._tag or self._pair_tag(True, len(pieces))
             for piece in pieces:
-                self._place(call, pending, peer, piece, False, tag)
-        self._complete(call, pending, first)
+                self.transfer(call, pending, peer, piece, False, tag)
+        self.complete(call, pending, first)
         del pending[first:]
 
     def letter(self, peer: int, payload: bytes) -> None:
@@ -229,14 +230,14 @@ class MpiWire(MpiCommunicator):
             raise ValueError(f"a letter of {len(payload)} bytes is too long; {LETTER - 2} at most, or send an array")
         self._settled()
         frame = (len(payload).to_bytes(2, "little") + payload).ljust(LETTER, b"\0")
-        self._place(self._call, self._pending, peer, frame, False, self._tag or self._pair_tag(True))
+        self.transfer(self._call, self._pending, peer, frame, False, self._tag or self._pair_tag(True))
 
     def read(self, peer: int) -> bytes:
         """Within a call, the peer's letter."""
         call, pending, frame = self._call, self._pending, bytearray(LETTER)
         first = len(pending)
-        self._place(call, pending, peer, frame, True, self._tag or self._pair_tag(False))
-        self._complete(call, pending, first)
+        self.transfer(call, pending, peer, frame, True, self._tag or self._pair_tag(False))
+        self.complete(call, pending, first)
         return bytes(frame[2 : 2 + int.from_bytes(frame[:2], "little")])
 
     def post(self, peer: int, payload: bytes) -> None:
@@ -251,6 +252,14 @@ class MpiWire(MpiCommunicator):
         with self.making(POST):
             return self.read(peer)
 
+    def all_gather(self, payload: bytes, signature: Signature) -> list[bytes]:
+        """Every process's payload, in rank order."""
+        return all_gather(self, payload, signature)
+
+    def barrier(self, signature: Signature) -> None:
+        """Wait until every process has come here."""
+        barrier(self, signature)
+
     def _ended(self, error: BaseException | None) -> None:
         call, pending = self._call, self._pending
         if error is None:
@@ -258,7 +267,7 @@ class MpiWire(MpiCommunicator):
             if pending:
                 self._mail += [item for item in pending if not item.done]
         else:
-            self._broke(call, pending, error)
+            self.broke(call, pending, error)
         if pending:
             self._pending = []
 
@@ -300,7 +309,7 @@ class MpiWire(MpiCommunicator):
         if self._closed:
             return
         if self._failure is None:
-            self._tell("left", text="stopped this process group")
+            self.tell("left", text="stopped this process group")
             if self._all_left() and self._control.settle() and self._settled():
                 forget(self)
                 self._comm.Free()
@@ -314,7 +323,7 @@ class MpiWire(MpiCommunicator):
         error = getattr(sys, "last_value", None)
         if self._entered and error is not None and self._failure is None:
             # the others made the call that was refused here, and its exception ends this program
-            self._tell("error", text=f"{type(error).__name__}: {error}"[:TEXT])
+            self.tell("error", text=f"{type(error).__name__}: {error}"[:TEXT])
         super().farewell(text, clean)
 
     def unsaid(self) -> str:
@@ -324,10 +333,10 @@ class MpiWire(MpiCommunicator):
         calls = self.record.calls()
         return calls[-1] if calls else self._call
 
-    def _answer_late(self, peer: int, message: dict[str, Any]) -> None:
-        self._control.send(peer, "here", **self._position(self._last(), [], message, peer))
+    def answer_late(self, peer: int, message: dict[str, Any]) -> None:
+        self._control.send(peer, "here", **self.position(self._last(), [], message, peer))
 
-    def _told_late(self, peer: int, message: dict[str, Any]) -> tuple[type[CommunicationError], str]:
+    def told_late(self, peer: int, message: dict[str, Any]) -> tuple[type[CommunicationError], str]:
         call = self._last()
         if message["about"] == "failed":
             self._unsaid = verdict.told(self.rank, peer, message, call)
@@ -336,9 +345,9 @@ class MpiWire(MpiCommunicator):
             self._unsaid = RemoteError, f"{self.who(peer)} failed with {text}. This rank's last call was {call}."
         return self._unsaid
 
-    def _note_left(self, peer: int, message: dict[str, Any]) -> None:
+    def note_left(self, peer: int, message: dict[str, Any]) -> None:
         """Who has stopped the group has no goodbye left to say in it: it may have freed the communicator."""
-        super()._note_left(peer, message)
+        super().note_left(peer, message)
         self._goodbyes.setdefault(peer, bool(message.get("clean", True)))
 
     def _all_left(self) -> bool:
@@ -347,7 +356,7 @@ class MpiWire(MpiCommunicator):
         while True:
             for peer in range(self.size):
                 if peer != self.rank and peer not in self._left:
-                    self._hear(peer)
+                    self.hear(peer)
             if len(self._left) == self.size - 1:
                 return True
             if self._failure is not None or time.monotonic() > due:
@@ -373,7 +382,7 @@ class MpiWire(MpiCommunicator):
 
     # ---- what the others are at
 
-    def _admit(self, call: Call) -> None:
+    def admit(self, call: Call) -> None:
         """Before a call: news, and data of an earlier call that nobody here took."""
         mpi, status = self._mpi, self._status
         try:
@@ -385,19 +394,19 @@ class MpiWire(MpiCommunicator):
             try:
                 found = self._comm.Iprobe(mpi.ANY_SOURCE, mpi.ANY_TAG, status)
             except mpi.Exception as error:
-                self._translate(call, error, None)
+                self.translate(call, error, None)
             if found:  # one look for both, where there is nothing
                 self._weigh(call, status.Get_source(), status.Get_tag(), [])
-                self._listen(call, [])
+                self.listen(call, [])
             if call.start - self._busy > AWAY:
                 for _ in range(8):
-                    self._listen(call, [])
+                    self.listen(call, [])
             self._busy = call.start
         except BaseException as error:
             call.finish(f"failed with {type(error).__name__}")
             raise
 
-    def _judge(self, call: Call, waiting: list[int]) -> None:
+    def judge(self, call: Call, waiting: list[int]) -> None:
         now = time.perf_counter()
         if now - self._looked > LOOK:
             self._looked = now
@@ -408,7 +417,7 @@ class MpiWire(MpiCommunicator):
                     self._weigh(call, peer, self._status.Get_tag(), waiting)
                 else:
                     self._suspects.pop(peer, None)
-        super()._judge(call, waiting)
+        super().judge(call, waiting)
 
     def _weigh(self, call: Call, peer: int, tag: int, waiting: list[int]) -> None:
         """Whether a message that lies here, the first of its peer, proves that it is at another call."""
@@ -433,7 +442,7 @@ class MpiWire(MpiCommunicator):
             now = time.perf_counter()
             since = self._suspects.setdefault(peer, now)
             if since == now:
-                self._control.send(peer, "where", **self._position(call, waiting))
+                self._control.send(peer, "where", **self.position(call, waiting))
             elif now - since > SETTLE:  # what is being received may be overtaken by the next for a moment
                 self._clash(call, call, peer, "it has sent data of a later call already")
         elif peer in self._suspects:
@@ -462,7 +471,7 @@ class MpiWire(MpiCommunicator):
                     return call
         return None
 
-    def _position(
+    def position(
         self, call: Call, waiting: list[int], asked: dict[str, Any] | None = None, by: int = -1
     ) -> dict[str, Any]:
         said = Status.of(call, waiting)
@@ -475,7 +484,7 @@ class MpiWire(MpiCommunicator):
             said["then"] = str(self._recall(asked, by) or call)[:TEXT]
         return said
 
-    def _conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
+    def conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
         theirs, ours = status.kind == MESSAGE, isinstance(call, PairCall)
         if not ours:
             if settled and status.sequence > call.sequence:
@@ -494,32 +503,32 @@ class MpiWire(MpiCommunicator):
         if peer not in self._mutual:
             # It may have got since what it waited for, and be at work: ask anew, when that must have come to it
             self._mutual[peer] = time.monotonic()
-            self._control.send(peer, "where", **self._position(call, [peer]))
+            self._control.send(peer, "where", **self.position(call, [peer]))
         elif status.then and status.asked > self._mutual[peer]:
             return "each waits for the other"
         return ""
 
-    def _passed(self, call: Call, tag: int) -> str:
-        return super()._passed(call, tag) if tag & 7 in TOGETHER and call.kind != MESSAGE else ""
+    def passed(self, call: Call, tag: int) -> str:
+        return super().passed(call, tag) if tag & 7 in TOGETHER and call.kind != MESSAGE else ""
 
     def _clash(self, mine: Call, call: Call, peer: int, what: str) -> NoReturn:
         """`mine` is not what the peer made; name both."""
         theirs = self._inquire(mine, call, peer)
         text = verdict.mismatch(self.who(self.rank), str(mine), self.who(peer), theirs, what)
-        self._fail(CollectiveMismatchError, text)
+        self.fail(CollectiveMismatchError, text)
 
     def _inquire(self, mine: Call, call: Call, peer: int) -> str:
         """What a peer made in place of `mine`, in its own words. Returns soon; raises if it says that it has failed."""
         self._statuses.pop(peer, None)
-        self._control.send(peer, "where", **self._position(mine, []))
+        self._control.send(peer, "where", **self.position(mine, []))
         due = time.perf_counter() + min(ANSWER, self.deadline / 4)
         while time.perf_counter() < due and peer not in self._left:
-            self._listen(call, [])
+            self.listen(call, [])
             status = self._statuses.get(peer)
             if status is not None and status.then:
                 return status.then
             time.sleep(SLEEP[0])
         return "another call, and it did not answer which"
 
-    def _shown(self, call: Call) -> tuple[Call, int]:
+    def shown(self, call: Call) -> tuple[Call, int]:
         return call, Tags.DEBUG  # whatever its number: calls that are one off are to meet

@@ -14,7 +14,8 @@ from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_or_device_array, place
 from distarray.array.state import DistributedArray, astype_node, copy_array, detach, from_chunks
-from distarray.context import current, group_ids
+from distarray.context import group_ids
+from distarray.current import current
 from distarray.devices import from_dlpack as foreign_array
 from distarray.errors import UnsupportedError
 from distarray.fusion.expr import warn_complex

@@ -27,7 +27,7 @@ from numpy import (
 
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
-from distarray.context import current
+from distarray.current import current
 
 __all__ = [
     "Info", "__array_api_version__", "__array_namespace_info__", "bool", "can_cast", "complex128", "complex64", "e", "finfo",

@@ -36,7 +36,9 @@ def _define(module: Any) -> None:
         def to_numpy(self, x: Any) -> Any:
             return x.get()
 
-    module.DistarrayBackend = DistarrayBackend  # einops looks for subclasses, which live as long as something holds them
+    module.DistarrayBackend = (
+        DistarrayBackend  # einops looks for subclasses, which live as long as something holds them
+    )
 
 
 class _Loaded(Loader):

@@ -9,8 +9,10 @@ from typing import Any
 
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray
-from distarray.context import Context, current
-from distarray.fusion.demand import alignment_of, compile_expression, demand, message_itemsizes
+from distarray.context import Context
+from distarray.current import current
+from distarray.fusion.compiled import alignment_of, compile_expression, message_itemsizes
+from distarray.fusion.demand import demand
 from distarray.fusion.meeting import meeting_place
 from distarray.layout import Layout
 from distarray.ops.convert import asarray

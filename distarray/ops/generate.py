@@ -12,7 +12,8 @@ import numpy as np
 
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.devices import Chunk, Device
 from distarray.geometry import Range, Region
 from distarray.layout import Layout

@@ -36,9 +36,9 @@ from distarray.algorithms.masks import (
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_nested, host_values, is_cupy, nested, place
 from distarray.array.state import DistributedArray, copy_array, from_chunks, same_context
+from distarray.array.writing import ASSIGNED, check_writable
 from distarray.devices import Chunk
 from distarray.fusion.conditions import WarningOnce
-from distarray.fusion.demand import write
 from distarray.geometry import Region
 from distarray.layout import follow
 from distarray.storage import writable_chunks
@@ -171,8 +171,7 @@ def setitem(x: DistributedArray, key: Any, value: Any) -> None:
     array([7, 1, 2, 3, 0, 8])
     """
     items = read_key(key, x.ndim)
-    if not x._writable:
-        write(x._own(), x._view, None, writable=False)
+    check_writable(x, *ASSIGNED)
     mask = lone_mask(items)
     if mask is not None:
         check_mask(mask.shape, x.shape)
@@ -329,8 +328,7 @@ def ufunc_at(ufunc: np.ufunc, array: Any, indices: Any, *values: Any) -> None:
         ufunc.at(array, *operands)
         return
     items = read_key(indices, array.ndim)
-    if not array._writable:
-        write(array._own(), array._view, None, writable=False)
+    check_writable(array, *ASSIGNED)
     _probe(ufunc, array, values)
     basic = not has_arrays(items)
     fancy = _one(array, items) if basic else split_key(array, items)

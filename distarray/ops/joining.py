@@ -20,10 +20,11 @@ from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_writable
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.devices import Chunk
-from distarray.fusion.demand import write
 from distarray.fusion.expr import Leaf
+from distarray.fusion.write import write
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.ops.convert import asarray

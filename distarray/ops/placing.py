@@ -16,8 +16,9 @@ from distarray.algorithms.local import aligned, at, mapped, whole_along
 from distarray.algorithms.masks import assign_where, mask_count, mask_write, place_like
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
+from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
-from distarray.fusion.demand import write
+from distarray.array.writing import ASSIGNED, check_writable
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -101,8 +102,7 @@ def _target(name: str, a: Any) -> DistributedArray:
             f"{name} writes to its first argument, a {type(a).__name__}, from distributed ones: pass a DistributedArray, "
             f"or fetch the others with x.get()"
         )
-    if not a._writable:
-        write(a._own(), a._view, None, writable=False)
+    check_writable(a, *ASSIGNED)
     return a
 
 
@@ -269,7 +269,6 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     [[5, 0, 0], [0, 0, 5]]
     """
     x = _target("put_along_axis", arr)
-    context = x._context
     index = indices if isinstance(indices, DistributedArray) else np.asarray(indices)
     if index.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
@@ -284,58 +283,54 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
     if x.ndim != index.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     axis = _axis(axis, x.ndim)
-    lead = _common(x.shape, index.shape, axis)
     if x.ndim == 1:
         x[_host(index)] = values
         return
+    chosen = _chosen(x, index, axis)
+    new = as_array(x._context, values)
+    if not fits(new.shape, chosen.shape):
+        raise ValueError(f"shape mismatch: value array of shape {new.shape} could not be broadcast to {chosen.shape}")
+    x[...] = _put_along(x, chosen, new if new.dtype == x.dtype else new.astype(x.dtype), axis)
+
+
+def _chosen(x: DistributedArray, index: Any, axis: int) -> DistributedArray:
+    """Indices along an axis, one line of them for each line of `x`, after checks."""
+    lead = _common(x.shape, index.shape, axis)
     if (*x.shape[:axis], 1, *x.shape[axis + 1 :]) != lead:
         raise IndexError(f"shape mismatch: indices of shape {index.shape} don't fit an array of shape {x.shape}")
-    shape = (*lead[:axis], index.shape[axis], *lead[axis + 1 :])
     n = x.shape[axis]
-    chosen = broadcast_to(as_array(context, index).astype(np.intp), shape)
+    chosen = broadcast_to(
+        as_array(x._context, index).astype(np.intp), (*lead[:axis], index.shape[axis], *lead[axis + 1 :])
+    )
     if chosen.size:
         low, high = int(reductions.min(chosen)), int(reductions.max(chosen))
         if low < -n or high >= n:
             raise IndexError(f"index {high if high >= n else low} is out of bounds for axis {axis} with size {n}")
-    new = as_array(context, values)
-    broadcast_shape_fits = np.broadcast_shapes(new.shape, shape) == shape
-    if not broadcast_shape_fits:
-        raise ValueError(f"shape mismatch: value array of shape {new.shape} could not be broadcast to {shape}")
-    new = new if new.dtype == x.dtype else new.astype(x.dtype)
+    return chosen
+
+
+def _put_along(x: DistributedArray, chosen: DistributedArray, new: DistributedArray, axis: int) -> DistributedArray:
+    """`x` with what is new at the chosen places, in a layout whose chunks hold the axis whole."""
+    context, name = x._context, "put_along_axis"
+
+    def beside(region: Region) -> Region:
+        """Where the indices for a region of `x` lie."""
+        along = Range.full(chosen.shape[axis] if region.size else 0)
+        return Region((*region[:axis], along, *region[axis + 1 :]))
+
+    def local(lib: Any, part: Any, where_: Any, what: Any) -> Any:
+        copied = lib.array(part)
+        if where_.size:
+            lib.put_along_axis(copied, where_, what, axis)
+        return copied
+
     with context.lock:
-        source = x._operand("put_along_axis")
+        source = x._operand(name)
         target = whole_along(context, source.layout, (axis,))
-        beside = IndexMap(
-            shape,
-            {
-                d: [
-                    Region((*r[:axis], Range.full(shape[axis] if r.size else 0), *r[axis + 1 :]))
-                    for r in target.index_map.regions(d)
-                ]
-                for d in target.devices
-            },
-        )
-        layout = context.layout(beside)
+        places = {d: [beside(r) for r in target.index_map.regions(d)] for d in target.devices}
+        layout = context.layout(IndexMap(chosen.shape, places))
         order = {chunk: i for i, chunk in enumerate(layout.chunks)}
-        numbers = [
-            order[d, Region((*r[:axis], Range.full(shape[axis] if r.size else 0), *r[axis + 1 :]))]
-            for d, r in target.chunks
-        ]
-        at_, held = aligned(chosen, layout), aligned(broadcast_to(new, shape), layout)
-
-        def local(lib: Any, part: Any, where_: Any, what: Any) -> Any:
-            copied = lib.array(part)
-            if where_.size:
-                lib.put_along_axis(copied, where_, what, axis)
-            return copied
-
-        arrays = at(context, source, target, "put_along_axis")
-        result = mapped(
-            context,
-            [arrays, [at_[i] for i in numbers], [held[i] for i in numbers]],
-            target,
-            x.dtype,
-            local,
-            "put_along_axis",
-        )
-    x[...] = result
+        numbers = [order[d, beside(r)] for d, r in target.chunks]
+        index, held = aligned(chosen, layout), aligned(broadcast_to(new, chosen.shape), layout)
+        operands = [at(context, source, target, name), [index[i] for i in numbers], [held[i] for i in numbers]]
+        return mapped(context, operands, target, x.dtype, local, name)

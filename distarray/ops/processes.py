@@ -18,7 +18,8 @@ from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_or_device_array, place
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.devices import Chunk, Device
 from distarray.errors import IndexMapError, LayoutError
 from distarray.geometry import IndexMap, Region

@@ -11,7 +11,8 @@ from distarray.array.place import as_array, as_operand
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, same_context
 from distarray.array.writing import check_writable, deliver, overwrite, single
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.fusion.expr import record
 
 __all__ = ["arguments_of", "context_of", "into", "plain", "recorded", "shape_of"]

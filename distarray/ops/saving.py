@@ -24,7 +24,8 @@ from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.devices import Chunk, Device
 from distarray.errors import UnsupportedError
 from distarray.geometry import Region

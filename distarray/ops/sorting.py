@@ -22,8 +22,7 @@ from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
-from distarray.array.writing import deliver
-from distarray.errors import ReadOnlyError
+from distarray.array.writing import check_writable, deliver
 from distarray.ops.convert import asarray, astype
 from distarray.ops.reshaping import ravel
 from distarray.ops.taking import take, take_along_axis
@@ -492,11 +491,7 @@ def searchsorted(a: Any, v: Any, /, side: str = "left", sorter: Any = None) -> D
 
 def _in_place(x: DistributedArray, name: str, values: Any) -> None:
     """Write what `values` computes of an array over it; refused before anything moves where it can't be written to."""
-    if not x._writable:
-        raise ReadOnlyError(
-            f"{name}: the array is read-only: it stands where NumPy would have a view; sort x.copy(), or use "
-            f"distarray.{name}(x)"
-        )
+    check_writable(x, f"{name}: the array", f"sort x.copy(), or use distarray.{name}(x)")
     x[...] = values(x)
 
 

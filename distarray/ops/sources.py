@@ -15,7 +15,7 @@ from distarray.array.agreement import agreed
 from distarray.array.dtypes import check_dtype
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.context import current
+from distarray.current import current
 from distarray.devices import Chunk
 from distarray.errors import UnsupportedError
 from distarray.geometry import blocks

@@ -20,7 +20,8 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_out, deliver
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.errors import absent
 from distarray.layout import Layout
 from distarray.ops.convert import asarray

@@ -10,7 +10,8 @@ import numpy as np
 
 from distarray.array.aliases import DTypeLike
 from distarray.array.documented import described_as
-from distarray.context import Context, current
+from distarray.context import Context
+from distarray.current import current
 from distarray.random.generator import _DRAWS, Generator, default_rng
 
 _generators: WeakKeyDictionary[Context, RandomState] = WeakKeyDictionary()

@@ -76,3 +76,31 @@ def test_scalars_of_what_is_read_only_are_not_written(four: Any) -> None:
     x.setflags(write=False)
     with pytest.raises(ValueError, match="read-only"):
         x[0]["a"] = 1
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i2", "c16", "?"])
+def test_elements_are_compared_as_bytes(dtype: str, four: Any) -> None:
+    host = np.arange(24).reshape(6, 4).astype(dtype)
+    other = host.copy()
+    other[2, 1] = 0
+    x, y = da.asarray(host, layout=da.blocks(0)), da.asarray(other, layout=da.blocks(1))
+    raw = f"V{host.itemsize}"
+    np.testing.assert_array_equal((x.view(raw) == y.view(raw)).get(), host.view(raw) == other.view(raw))
+    assert not np.array_equal(x.view(raw), y.view(raw))
+    assert np.array_equal(x.view(raw), x.copy().view(raw))
+    with pytest.raises(TypeError):
+        x.view(raw) == other.view(raw)[..., None].view([("a", raw)])  # noqa: B015
+
+
+def test_reshaped_views_show_parts_of_elements(four: Any) -> None:
+    host = np.zeros((6, 2), DTYPE)
+    host["b"][2], host["a"] = 3, np.arange(12.0).reshape(6, 2)
+    numbers = np.arange(24.0).reshape(6, 4)
+    for layout in (da.blocks(0), da.replicated(), da.cyclic(0)):
+        x, y = da.asarray(host, layout=layout), da.asarray(numbers, layout=layout)
+        for shape in ((-1,), (3, 4), (3, 2, 2)):
+            for name in ("a", "b", "c"):
+                np.testing.assert_array_equal(x.reshape(shape)[name].get(), host.reshape(shape)[name])
+        for shape in ((-1,), (3, 2, 4), (2, 12)):
+            for dtype in ("u1", "c16"):
+                np.testing.assert_array_equal(y.reshape(shape).view(dtype).get(), numbers.reshape(shape).view(dtype))

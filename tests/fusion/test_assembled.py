@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import distarray as da
 from conformance.checking import on_gpu
-from distarray.fusion import align, demand
+from distarray.fusion import align, compiled
 
 LAYOUTS = [da.blocks(0), da.blocks(1), da.grid((2, 2)), da.replicated(), da.cyclic(0), da.blocks(0, sizes=[5, 0, 0, 2])]
 
@@ -55,7 +55,7 @@ def test_a_window_that_moves_makes_no_plans(four, monkeypatch):
     x = da.asarray(h, layout=da.blocks(0))
     if four.kind != "host":
         pytest.skip("GPUs' arrays are not put together on the host")
-    monkeypatch.setattr(demand, "align", None)
+    monkeypatch.setattr(compiled, "align", None)
     monkeypatch.setattr(align, "_build", None)
     known = len(four.layouts._derived)
     for i in range(16):  # what is kept is of the layout, and of a value on each device

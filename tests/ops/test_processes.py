@@ -257,7 +257,7 @@ def test_numbers_that_steer_a_loop_take_one_round():
     def program():
         x = da.asarray(np.arange(1.0, 9.0), layout=da.blocks(0))
         exchanges = []
-        communicator = da.context.current().communicator
+        communicator = da.current.current().communicator
         inner = communicator.exchange
 
         def counted(*args):

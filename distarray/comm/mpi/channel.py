@@ -12,13 +12,11 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
 from distarray.comm.base import Signature
 from distarray.comm.mpi import verdict
-from distarray.comm.mpi.control import TEXT, ControlMessages, Status, Tags
+from distarray.comm.mpi.control import TEXT, ControlMessages, Status, Tags, alive
 from distarray.comm.mpi.exit import GRAVEYARD
-from distarray.comm.record import Bytes, Call, Recorder
+from distarray.comm.record import Bytes, Call, Recorder, debug_mode
 from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError
 
 __all__ = ["Channel", "Pending"]
@@ -78,43 +76,60 @@ class Channel:
         self._goodbyes: dict[int, bool] = {}
         self._lost: set[int] = set()
         self._busy = 0.0  # when the last call began
+        self._closed = False
+        self._dead: set[int] = set()
+        self._pids = [0] * self.size
+        self._seen: set[int] = set()  # whose processes can be looked at from here
+        self.debug = debug_mode()
         self.segment = SEGMENT  # equal on all ranks; tests set it low
 
     def who(self, rank: int) -> str:
         """A rank with its host, for messages."""
         return f"rank {rank} (host {self.hosts[rank]})"
 
-    def _begin(self, kind: str, signature: Signature) -> Call:
+    def know(self, introductions: Sequence[bytes]) -> None:
+        """Take down who the ranks are: a process number and a host each."""
+        for rank, payload in enumerate(introductions):
+            pid, _, host = payload.decode(errors="replace").partition("\0")
+            self._pids[rank], self.hosts[rank] = int(pid), host
+        # in a container of its own a peer of this host may not be seen at all
+        self._seen = {r for r in range(self.size) if self.hosts[r] == self.hosts[self.rank] and alive(self._pids[r])}
+
+    # Its calls
+
+    def begin(self, kind: str, signature: Signature) -> Call:
         call = self.record.begin(self.sequence, kind, signature)
         self.sequence += 1
-        self._admit(call)
+        self.admit(call)
         return call
 
-    def _admit(self, call: Call) -> None:
+    def admit(self, call: Call) -> None:
         """Before a call: whether there is news that ends it."""
         if self._statuses:
             self._statuses = {}
         try:
             if self._failure is None:
-                self._listen(call, [])
+                self.listen(call, [])
                 if call.start - self._busy > AWAY:  # MPI reads what has piled up only bit by bit
                     for _ in range(8):
-                        self._listen(call, [])
+                        self.listen(call, [])
             self._busy = call.start
-            self._check()
+            self.check()
         except BaseException as error:
             call.finish(f"failed with {type(error).__name__}")
             raise
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if self._failure is not None:
             kind, text = self._failure
             raise kind(text)
 
-    def _post(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, slot: int) -> None:
-        self._place(call, pending, peer, buffer, receiving, self._tags.tag(slot, call.sequence, call.signature))
+    def transfer_slot(
+        self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, slot: int
+    ) -> None:
+        self.transfer(call, pending, peer, buffer, receiving, self._tags.tag(slot, call.sequence, call.signature))
 
-    def _place(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, tag: int) -> None:
+    def transfer(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, tag: int) -> None:
         item = Pending(None, peer, buffer, receiving)
         pending.append(item)  # first: an interrupt from here on must not lose a buffer that MPI writes into
         try:
@@ -122,9 +137,9 @@ class Channel:
             item.request = start([buffer, self._mpi.BYTE], peer, tag)
         except self._mpi.Exception as error:
             item.done = True
-            self._translate(call, error, peer)
+            self.translate(call, error, peer)
 
-    def _segments(
+    def transfer_segments(
         self, call: Call, pending: list[Pending], peer: int, view: Bytes, receiving: bool, slot: int = Tags.EXCHANGE
     ) -> None:
         """A message in pieces that MPI can count; an empty one, whose size both sides know, does not travel.
@@ -133,26 +148,16 @@ class Channel:
         """
         if view.size <= self.segment:
             if view.size:
-                self._post(call, pending, peer, view, receiving, slot)
+                self.transfer_slot(call, pending, peer, view, receiving, slot)
             return
         if slot == Tags.EXCHANGE:
             slot += (-(-view.size // self.segment) - 1) % 3
         for start in range(0, view.size, self.segment):
-            self._post(call, pending, peer, view[start : start + self.segment], receiving, slot)
-
-    def _copy_own(self, call: Call, pending: list[Pending], mine: Bytes | None, own: Bytes | None) -> None:
-        sent, wanted = (0 if view is None else view.size for view in (mine, own))
-        if sent != wanted:
-            self._fail(
-                CollectiveMismatchError, f"rank {self.rank} sends itself {sent} bytes and receives {wanted} in {call}; they "
-                "must be equal.",
-            )  # fmt: skip
-        if mine is not None and own is not None:
-            np.copyto(own, mine)
+            self.transfer_slot(call, pending, peer, view[start : start + self.segment], receiving, slot)
 
     # How it waits
 
-    def _complete(self, call: Call, pending: list[Pending], first: int = 0, listening: bool = True) -> None:
+    def complete(self, call: Call, pending: list[Pending], first: int = 0, listening: bool = True) -> None:
         """Wait for all messages from `first` on. One after the other: MPI moves them all whichever is asked about."""
         clock = time.perf_counter
         start = clock()
@@ -180,7 +185,7 @@ class Channel:
                 if item.request.Test(self._status):
                     self._received(call, item)
             except self._mpi.Exception as error:
-                self._translate(call, error, item.peer, item)
+                self.translate(call, error, item.peer, item)
         return item.done
 
     def _look_around(
@@ -192,13 +197,13 @@ class Channel:
         """
         waiting = self._sweep(call, pending)
         if asking is not None:
-            self._listen(call, waiting)
-            self._judge(call, waiting)
+            self.listen(call, waiting)
+            self.judge(call, waiting)
             if asking and now >= asking[0]:
                 asking[:] = [due for due in asking[1:] if due > asking[0]]
                 for peer in range(self.size):
                     if peer != self.rank:
-                        self._control.send(peer, "where", **self._position(call, waiting))
+                        self._control.send(peer, "where", **self.position(call, waiting))
         if waiting and now - start >= self.deadline:
             self._late(call, waiting)
 
@@ -210,7 +215,7 @@ class Channel:
             )
 
     def _sizes_differ(self, call: Call, peer: int, what: str) -> NoReturn:
-        self._fail(
+        self.fail(
             CollectiveMismatchError, f"{self.who(peer)} {what}, in {call}. Both must plan the same "
             "moves: look for metadata (shape, dtype, layout) that depends on the rank."
         )  # fmt: skip
@@ -221,7 +226,7 @@ class Channel:
             self._is_done(call, item)
         return sorted({item.peer for item in pending if not item.done})
 
-    def _listen(self, call: Call, waiting: list[int]) -> None:
+    def listen(self, call: Call, waiting: list[int]) -> None:
         """Read the control messages that are there, answer questions, and raise if one says that a process failed."""
         try:
             while (received := self._control.receive()) is not None:
@@ -230,9 +235,9 @@ class Channel:
                 if about in ("where", "here"):
                     self._statuses[peer] = Status(message, time.perf_counter())
                     if about == "where":
-                        self._control.send(peer, "here", **self._position(call, waiting, message, peer))
+                        self._control.send(peer, "here", **self.position(call, waiting, message, peer))
                 elif about in ("left", "bye"):
-                    self._note_left(peer, message)
+                    self.note_left(peer, message)
                 elif self._failure is not None:
                     continue
                 elif about == "error":
@@ -241,45 +246,23 @@ class Channel:
                     self._lost.update(int(rank) for rank in message["lost"])
                     self._failure = verdict.told(self.rank, peer, message, call)
         except self._mpi.Exception as error:
-            self._translate(call, error, None)
-        self._check()
+            self.translate(call, error, None)
+        self.check()
 
-    def _position(
-        self, call: Call, waiting: list[int], asked: dict[str, Any] | None = None, by: int = -1
-    ) -> dict[str, Any]:
-        """Where this rank is, to ask where a peer is or, with its question, to answer."""
-        return Status.of(call, waiting)
-
-    def _note_left(self, peer: int, message: dict[str, Any]) -> None:
-        self._left.setdefault(peer, (str(message["text"]), time.perf_counter()))
-        if message["about"] == "bye":
-            self._goodbyes[peer] = bool(message["clean"])
-
-    def _judge(self, call: Call, waiting: list[int]) -> None:
+    def judge(self, call: Call, waiting: list[int]) -> None:
         """Whether what the others said proves already that what this rank waits for will never come."""
         if not waiting:
             return
         now = time.perf_counter()
         for peer, status in self._statuses.items():
-            what = self._conflict(call, peer, peer in waiting and now - status.seen > SETTLE, status)
+            what = self.conflict(call, peer, peer in waiting and now - status.seen > SETTLE, status)
             if what:
                 text = verdict.mismatch(self.who(self.rank), str(call), self.who(peer), status.text, what)
-                self._fail(CollectiveMismatchError, text)
+                self.fail(CollectiveMismatchError, text)
         gone = [peer for peer in waiting if peer in self._left and now - self._left[peer][1] > SETTLE]
         if gone:
             said = "; ".join(f"{self.who(peer)} {self._left[peer][0]}" for peer in gone)
-            self._fail(PeerLostError, verdict.left(self.rank, call, said), lost=gone)
-
-    def _conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
-        """What is wrong where a peer is; `settled`: nothing of it that this rank waits for can be under way any more."""
-        if settled and status.sequence > call.sequence:
-            return "it passed that call without this rank's message"
-        return "the calls differ" if status.differs(call) else ""
-
-    def _passed(self, call: Call, tag: int) -> str:
-        """The call that data with this tag belongs to, if it comes after `call`."""
-        at = self._tags.sequence(tag, call.sequence)
-        return f"call {at}" if tag & 7 and at > call.sequence else ""
+            self.fail(PeerLostError, verdict.left(self.rank, call, said), lost=gone)
 
     def _late(self, call: Call, waiting: list[int]) -> NoReturn:
         """The deadline has passed: say who is missing, or who is elsewhere."""
@@ -288,28 +271,68 @@ class Channel:
         silent = verdict.silent(waiting, known, self.rank)
         for peer in silent:  # data of a later call says that it passed this one
             if self._comm.Iprobe(peer, self._mpi.ANY_TAG, self._status):
-                at = self._passed(call, int(self._status.Get_tag()))
+                at = self.passed(call, int(self._status.Get_tag()))
                 if at:
                     text = verdict.mismatch(
                         self.who(self.rank), str(call), self.who(peer), at, "it has sent data of that call already"
                     )
-                    self._fail(CollectiveMismatchError, text)
+                    self.fail(CollectiveMismatchError, text)
         self.record.dump(f"{self.who(self.rank)} timed out in {call}")
         ring = self.record.format(last=8)
         if silent:
             names = ", ".join(f"{self.who(peer)}" for peer in silent)
-            self._fail(
+            self.fail(
                 PeerLostError, verdict.late(self.rank, call, self.deadline, names, self.REMEDY, ring), lost=silent
             )
         peer = waiting[0]
         said = known[peer].text if peer in known else str(call)
         what = f"each waits for the other, and after {self.deadline:g} s nothing has come"
         text = verdict.mismatch(self.who(self.rank), str(call), self.who(peer), said, what)
-        self._fail(CollectiveMismatchError, f"{text}\n{ring}")
+        self.fail(CollectiveMismatchError, f"{text}\n{ring}")
+
+    # What another kind of calls says differently, besides `who`, `admit` and `judge`
+
+    def position(
+        self, call: Call, waiting: list[int], asked: dict[str, Any] | None = None, by: int = -1
+    ) -> dict[str, Any]:
+        """Where this rank is, to ask where a peer is or, with its question, to answer."""
+        return Status.of(call, waiting)
+
+    def note_left(self, peer: int, message: dict[str, Any]) -> None:
+        self._left.setdefault(peer, (str(message["text"]), time.perf_counter()))
+        if message["about"] == "bye":
+            self._goodbyes[peer] = bool(message["clean"])
+
+    def conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
+        """What is wrong where a peer is; `settled`: nothing of it that this rank waits for can be under way any more."""
+        if settled and status.sequence > call.sequence:
+            return "it passed that call without this rank's message"
+        return "the calls differ" if status.differs(call) else ""
+
+    def passed(self, call: Call, tag: int) -> str:
+        """The call that data with this tag belongs to, if it comes after `call`."""
+        at = self._tags.sequence(tag, call.sequence)
+        return f"call {at}" if tag & 7 and at > call.sequence else ""
+
+    def told_late(self, peer: int, message: dict[str, Any]) -> tuple[type[CommunicationError], str]:
+        """The failure that a peer told of when this rank had made its last call."""
+        return PeerLostError, "another rank failed"
+
+    def answer_late(self, peer: int, message: dict[str, Any]) -> None:
+        """A peer asks where this rank is, which has made its last call."""
+
+    def unsaid(self) -> str:
+        """A failure that this rank's program has not seen: it was told of after its last call."""
+        return ""
+
+    def shown(self, call: Call) -> tuple[Call, int]:
+        """What a rank is at while it compares a call, and the tag of what it shows."""
+        shown = Call(call.sequence, call.kind, Signature("compare", "", call.signature.site))
+        return shown, self._tags.tag(Tags.DEBUG, shown.sequence, shown.signature)
 
     # How it fails
 
-    def _translate(self, call: Call, error: Any, peer: int | None, item: Pending | None = None) -> NoReturn:
+    def translate(self, call: Call, error: Any, peer: int | None, item: Pending | None = None) -> NoReturn:
         """An error of the MPI library, as what it means."""
         mpi, kind = self._mpi, error.Get_error_class()
         if kind == mpi.ERR_TRUNCATE and item is not None:
@@ -319,37 +342,109 @@ class Channel:
         lost = verdict.failed_ranks(mpi, self._comm) if kind in verdict.failure_classes(mpi) else []
         lost = lost or ([] if peer is None else [peer])
         names = ", ".join(f"{self.who(one)}" for one in lost) or "a process"
-        self._fail(
+        self.fail(
             PeerLostError,
             f"{names} was lost: MPI says '{error}', in {call}; {self.REMEDY}, or start a new job.",
             lost=lost,
         )
 
-    def _fail(self, kind: type[CommunicationError], text: str, lost: Sequence[int] = ()) -> NoReturn:
+    def fail(self, kind: type[CommunicationError], text: str, lost: Sequence[int] = ()) -> NoReturn:
         """Give the communicator up, tell the others so that they don't wait for their own deadlines, and raise."""
         if self._failure is None:
             self._failure = kind, text
             self._lost.update(lost)
             short = text.partition("\n")[0][:TEXT]
-            self._tell("failed", type=kind.__name__, text=short, lost=sorted(self._lost)[:256])
+            self.tell("failed", type=kind.__name__, text=short, lost=sorted(self._lost)[:256])
         raise kind(text)
 
-    def _broke(self, call: Call, pending: list[Pending], error: BaseException) -> None:
+    def broke(self, call: Call, pending: list[Pending], error: BaseException) -> None:
         """After any error in a call (an interrupt too): what is under way lives on, and the communicator is given up."""
         if not call.end:
             call.finish(f"failed with {type(error).__name__}")
         GRAVEYARD.extend(item for item in pending if not item.done)
         if self._failure is None:
-            self._failed_here(error)
+            self.failed_here(error)
 
-    def _failed_here(self, error: BaseException) -> None:
+    def failed_here(self, error: BaseException) -> None:
         """This process failed by itself: tell the others."""
         text = f"{type(error).__name__}: {error}"[:TEXT]
         if self._failure is None:
             self._failure = RemoteError, f"this communicator is given up since this rank itself failed with {text}"
-            self._tell("error", text=text)
+            self.tell("error", text=text)
 
-    def _tell(self, about: str, **content: Any) -> None:
+    def tell(self, about: str, **content: Any) -> None:
         for peer in range(self.size):
             if peer != self.rank:
                 self._control.send(peer, about, **content)
+
+    def report(self, error: BaseException) -> None:
+        """This process failed by itself: tell the others, once."""
+        self.failed_here(error)
+
+    def abort(self, reason: str) -> None:
+        """Give the communicator up without waiting for anyone."""
+        text = f"rank {self.rank} gave this communicator up: {reason or 'no reason was given'}."
+        self._failure = PeerLostError, f"{text} {self.REMEDY.capitalize()}, or make a new one."
+        self.tell("left", text=f"aborted the communicator ({reason})"[:TEXT], clean=False)
+
+    # How it ends
+
+    def farewell(self, text: str, clean: bool) -> None:
+        """Tell the peers that this process has come to its end; called by the exit handler."""
+        self.tell("bye", text=text[:TEXT], clean=clean)
+
+    def leave(self) -> bool:
+        """Wait until the peers have come to their end too; whether MPI may be finalized.
+
+        As long as nothing went wrong there is no limit to that: a peer may compute by itself for hours, and to leave it
+        would have the launcher kill it. A peer of this host that was stopped or died in that time is given the deadline.
+        Once something went wrong the deadline holds for all, so that those given up as late see it before they are killed.
+        """
+        start = late = time.monotonic()
+        pause = SLEEP[0]
+        others = [peer for peer in range(self.size) if peer != self.rank]
+        while True:
+            for peer in others:
+                if peer not in self._goodbyes:
+                    self.hear(peer)
+            missing = [peer for peer in others if peer not in self._goodbyes and not self._is_dead(peer)]
+            healthy = self._failure is None and not self._lost and all(self._goodbyes.values())
+            now = time.monotonic()
+            spent = now - start
+            if healthy and all(self._can_end(peer) for peer in missing):
+                late = now
+            if not missing:
+                sent = self._control.settle()
+                if sent and len(self._goodbyes) == len(others) and not self._dead:
+                    return all(self._goodbyes.values())
+                if sent or spent > 1:
+                    break
+            if now - late > self.deadline:
+                break
+            time.sleep(pause)
+            pause = min(2 * pause, 10e-3)
+        self._control.bury()
+        return False
+
+    def hear(self, peer: int) -> None:
+        """At the end: a peer's goodbye, if it is there, or its failure."""
+        try:
+            while (received := self._control.receive(peer)) is not None:
+                if received[1]["about"] in ("left", "bye"):
+                    self.note_left(*received)
+                elif received[1]["about"] in ("error", "failed"):
+                    self._failure = self._failure or self.told_late(*received)
+                elif received[1]["about"] == "where":
+                    self.answer_late(*received)
+        except self._mpi.Exception:
+            self._dead.add(peer)
+
+    def _is_dead(self, peer: int) -> bool:
+        """Whether nothing more is to be expected of a peer. Of a stopped one, and of another host's, only once it is late."""
+        if peer in self._dead:
+            return True
+        return peer in self._lost and not (peer in self._seen and self._can_end(peer))
+
+    def _can_end(self, peer: int) -> bool:
+        """False where a peer of this host is seen to be stopped or gone."""
+        return peer not in self._seen or alive(self._pids[peer])

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,60 +67,66 @@ def fold_of(name: str, dtype: Any, result: Any) -> Fold | None:
     them; extremes in the dtype of the elements.
     """
     if name in MOMENTS:
-        if result not in TYPES or result.kind != "f" or (name == "moments" and result != np.float64):
-            return None
-        source = f"typedef {TYPES[result]} O;{_MOMENTS}" + ("" if name == "moments" else _VARIANCE)
-        return Fold(name, np.dtype(np.float64), result, 16, f"{source}{_STORE} {{ {_STORED[name]} }}\n")
+        return _moments(name, result)
     if name not in FOLDS or dtype not in TYPES or result not in TYPES:
         return None
-    if name in ("add", "multiply"):
-        element = result
-    elif name in ("logical_or", "logical_and"):
-        element = np.dtype(bool)
-    else:
-        element = dtype
-        if name in ("maximum", "minimum") and dtype != result:
-            return None
+    if name in ("maximum", "minimum") and dtype != result:
+        return None
+    element = {"add": result, "multiply": result, "logical_or": np.dtype(bool), "logical_and": np.dtype(bool)}.get(
+        name, dtype
+    )
     work = np.dtype("float32") if element == np.float16 else element
-    kind, value, out = work.kind, TYPES[work], TYPES[result]
-    head = f"typedef {TYPES[element]} E; typedef {value} V; typedef {out} O;\n"
-    if name in ("add", "multiply"):
-        sign, start = ("+", "0") if name == "add" else ("*", "1")
-        body = f"""
-typedef V A;
-__device__ __forceinline__ A none() {{ return A({start}); }}
-__device__ __forceinline__ A lift(E x, long long i) {{ return A(x); }}
-__device__ __forceinline__ A join(A a, A b) {{ return a {sign} b; }}
+    size, body = _BODIES[name](name, work)
+    head = f"typedef {TYPES[element]} E; typedef {TYPES[work]} V; typedef {TYPES[result]} O;\n"
+    return Fold(name, element, result, size, head + body)
+
+
+def _moments(name: str, result: Any) -> Fold | None:
+    """Sums of numbers and of their squares, stored as they are or as what is made of them."""
+    if result not in TYPES or result.kind != "f" or (name == "moments" and result != np.float64):
+        return None
+    source = f"typedef {TYPES[result]} O;{_MOMENTS}" + ("" if name == "moments" else _VARIANCE)
+    return Fold(name, np.dtype(np.float64), result, 16, f"{source}{_STORE} {{ {_STORED[name]} }}\n")
+
+
+def _plain(value: str, none: str, lift: str, join: str) -> str:
+    """A fold whose running value is one of type `value`, and is stored as it is."""
+    return f"""
+typedef {value} A;
+__device__ __forceinline__ A none() {{ return {none}; }}
+__device__ __forceinline__ A lift(E x, long long i) {{ return {lift}; }}
+__device__ __forceinline__ A join(A a, A b) {{ return {join}; }}
 {_STORE} {{ ((O*)out)[place] = O(a); }}
 """
-        if kind == "b":
-            body = body.replace(f"a {sign} b", "a || b" if name == "add" else "a && b")
-        return Fold(name, element, result, work.itemsize, head + body)
-    if name in ("logical_or", "logical_and"):
-        sign, start = ("||", "false") if name == "logical_or" else ("&&", "true")
-        body = f"""
-typedef bool A;
-__device__ __forceinline__ A none() {{ return {start}; }}
-__device__ __forceinline__ A lift(E x, long long i) {{ return x; }}
-__device__ __forceinline__ A join(A a, A b) {{ return a {sign} b; }}
-{_STORE} {{ ((O*)out)[place] = O(a); }}
-"""
-        return Fold(name, element, result, 1, head + body)
-    more = ">" if name.endswith("max") or name == "maximum" else "<"
-    if name in ("maximum", "minimum"):
-        better = f"a {more} b ? a : b"
-        if kind == "f":
-            better = f"a != a ? a : b != b ? b : {better}"
-        body = f"""
-typedef V A;
-__device__ __forceinline__ A none() {{ return {_least(work, more)}; }}
-__device__ __forceinline__ A lift(E x, long long i) {{ return A(x); }}
-__device__ __forceinline__ A join(A a, A b) {{ return {better}; }}
-{_STORE} {{ ((O*)out)[place] = O(a); }}
-"""
-        return Fold(name, element, result, work.itemsize, head + body)
-    missing = "true" if kind == "f" else "false"
-    body = f"""
+
+
+def _sum(name: str, work: Any) -> tuple[int, str]:
+    """A sum or product: the bytes of a running value, and its definition."""
+    sign, truth, start = ("+", "||", "0") if name == "add" else ("*", "&&", "1")
+    return work.itemsize, _plain("V", f"A({start})", "A(x)", f"a {truth if work.kind == 'b' else sign} b")
+
+
+def _logical(name: str, work: Any) -> tuple[int, str]:
+    """Whether any or all elements are true."""
+    sign, start = ("||", "false") if name == "logical_or" else ("&&", "true")
+    return work.itemsize, _plain("bool", start, "x", f"a {sign} b")
+
+
+def _extreme(name: str, work: Any) -> tuple[int, str]:
+    """The largest or smallest element, NaN before all others."""
+    more = ">" if name == "maximum" else "<"
+    better = f"a {more} b ? a : b"
+    if work.kind == "f":
+        better = f"a != a ? a : b != b ? b : {better}"
+    return work.itemsize, _plain("V", _least(work, more), "A(x)", better)
+
+
+def _position(name: str, work: Any) -> tuple[int, str]:
+    """The position of the first of the largest or smallest elements, of the first NaN before all others."""
+    more, missing = (">" if name == "argmax" else "<"), ("true" if work.kind == "f" else "false")
+    return (
+        16,
+        f"""
 struct alignas(16) A {{ V v; long long i; }};
 __device__ __forceinline__ A none() {{ A a; a.v = V(0); a.i = -1; return a; }}
 __device__ __forceinline__ A lift(E x, long long i) {{ A a; a.v = V(x); a.i = i; return a; }}
@@ -134,8 +141,8 @@ __device__ __forceinline__ A join(A a, A b) {{
     return a.v {more} b.v ? a : b;
 }}
 {_STORE} {{ ((O*)out)[place] = O(a.i); }}
-"""
-    return Fold(name, element, result, 16, head + body)
+""",
+    )
 
 
 def _least(dtype: Any, more: str) -> str:
@@ -149,3 +156,16 @@ def _least(dtype: Any, more: str) -> str:
     if dtype.kind == "u":
         return f"V({value}ull)"
     return f"V({value + 1}ll - 1)" if value < 0 else f"V({value}ll)"
+
+
+_BODIES: dict[str, Callable[[str, Any], tuple[int, str]]] = {
+    "add": _sum,
+    "multiply": _sum,
+    "logical_or": _logical,
+    "logical_and": _logical,
+    "maximum": _extreme,
+    "minimum": _extreme,
+    "argmax": _position,
+    "argmin": _position,
+}
+"""What defines a fold's running value: the bytes that it takes, and C."""

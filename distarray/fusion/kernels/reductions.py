@@ -8,11 +8,11 @@ alone, not on addresses, so that equal arrays give equal bits.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from distarray.devices.kernels import Kernel, Kernels
+from distarray.devices.kernels import Kernel, Kernels, steps_of
 from distarray.fusion.kernels.element import Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import FOLDS, MOMENTS, Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
@@ -124,56 +124,70 @@ template <typename T> __device__ __forceinline__ T shuffled(const T& value, int 
 _UNROLLED = 4
 
 
+def _unrolled(count: int, name: str) -> str:
+    """The head of a loop that the compiler unrolls."""
+    return f'_Pragma("unroll") for (int {name} = 0; {name} < {count}; ++{name})'
+
+
 def _rows(element: Element, form: FoldForm) -> list[str]:
     """Threads walk along rows: `width` of them share one."""
-    lanes, width = form.lanes, form.width
-    count = len(element.leaves)
-    across = _THREADS // width
+    return [*_row_of_thread(element, form), *_along_row(element, form), *_row_joined(form)]
+
+
+def _row_of_thread(element: Element, form: FoldForm) -> list[str]:
+    """Lines that find the row of a thread, and which of its elements are to be folded."""
     lines = ["const long long rows = a.outer * a.inner;"]
-    lines.append(f"const int lane = threadIdx.x % {width};")
+    lines.append(f"const int lane = threadIdx.x % {form.width};")
     if form.parts:
         lines.append("const long long part = blockIdx.x % a.parts, row = blockIdx.x / a.parts;")
         lines.append("const long long first = part * a.part, last = min(first + a.part, a.m);")
     else:
-        lines.append(f"const long long row = blockIdx.x * {across}ll + threadIdx.x / {width};")
+        lines.append(f"const long long row = blockIdx.x * {_THREADS // form.width}ll + threadIdx.x / {form.width};")
         lines.append("const long long first = 0, last = row < rows ? a.m : 0;")
+    types = [TYPES[t] for t in element.leaves]
     if form.inner:
         lines.append("const long long up = row / a.inner, here = row - up * a.inner;")
-        lines += [
-            f"const {TYPES[t]}* q{i} = a.p{i} + up * a.o{i} + here * a.i{i};" for i, t in enumerate(element.leaves)
-        ]
+        lines += [f"const {t}* q{i} = a.p{i} + up * a.o{i} + here * a.i{i};" for i, t in enumerate(types)]
     else:
-        lines += [f"const {TYPES[t]}* q{i} = a.p{i} + row * a.o{i};" for i, t in enumerate(element.leaves)]
-    lines.append(f'A acc[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = none();')
-    lines.append(f"long long j = first + lane * {lanes};")
-    step = width * lanes
+        lines += [f"const {t}* q{i} = a.p{i} + row * a.o{i};" for i, t in enumerate(types)]
+    return lines
+
+
+def _along_row(element: Element, form: FoldForm) -> list[str]:
+    """Lines by which a thread folds its elements of a row into ``total``: several packs at a time, then one, then what is left."""
+    lanes, step = form.lanes, form.width * form.lanes
+    each_lane, each_pack = _unrolled(lanes, "k"), _unrolled(_UNROLLED, "u")
     load, names = _load(element, form, "at", "q", "r")
-    lines.append(f"for (; j + {(_UNROLLED - 1) * step + lanes} <= last; j += {_UNROLLED * step}) {{")
-    lines.append(f"E x[{_UNROLLED}][{lanes}];")
-    lines.append(f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) {{ const long long at = j + u * {step};')
-    lines += load
-    lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) x[u][k] = element({", ".join(names)}); }}')
-    lines.append(
-        f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) _Pragma("unroll") for (int k = 0; k < {lanes}; ++k)'
-    )
-    lines.append(f"acc[k] = join(acc[k], lift(x[u][k], j + u * {step} + k));")
-    lines.append("}")
-    lines.append(f"for (; j + {lanes} <= last; j += {step}) {{ const long long at = j;")
-    lines += load
-    lines.append(
-        f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = join(acc[k], lift(element({", ".join(names)}), j + k)); }}'
-    )
-    lines.append(
-        f"for (; j < last; ++j) acc[0] = join(acc[0], lift(element({_single(element, form, 'j', 'q', 'r')}), j));"
-    )
-    lines.append(f'A total = acc[0]; _Pragma("unroll") for (int k = 1; k < {lanes}; ++k) total = join(total, acc[k]);')
+    value = f"element({', '.join(names)})"
+    single = f"element({_single(element, form, 'j', 'q', 'r')})"
+    return [
+        f"A acc[{lanes}]; {each_lane} acc[k] = none();",
+        f"long long j = first + lane * {lanes};",
+        f"for (; j + {(_UNROLLED - 1) * step + lanes} <= last; j += {_UNROLLED * step}) {{",
+        f"E x[{_UNROLLED}][{lanes}];",
+        f"{each_pack} {{ const long long at = j + u * {step};",
+        *load,
+        f"{each_lane} x[u][k] = {value}; }}",
+        f"{each_pack} {each_lane}",
+        f"acc[k] = join(acc[k], lift(x[u][k], j + u * {step} + k));",
+        "}",
+        f"for (; j + {lanes} <= last; j += {step}) {{ const long long at = j;",
+        *load,
+        f"{each_lane} acc[k] = join(acc[k], lift({value}, j + k)); }}",
+        f"for (; j < last; ++j) acc[0] = join(acc[0], lift({single}, j));",
+        f'A total = acc[0]; _Pragma("unroll") for (int k = 1; k < {lanes}; ++k) total = join(total, acc[k]);',
+    ]
+
+
+def _row_joined(form: FoldForm) -> list[str]:
+    """Lines that join the totals of the threads that share a row, and store the row's."""
+    width = form.width
     close = min(width, 32)
-    lines.append(
+    lines = [
         f'_Pragma("unroll") for (int d = {close // 2}; d > 0; d /= 2) total = join(total, shuffled(total, d, {close}));'
-    )
+    ]
     if width > 32:
-        warps = width // 32
-        groups = _THREADS // 32
+        warps, groups = width // 32, _THREADS // 32
         lines.append(f"__shared__ __align__(16) unsigned char room[{groups} * sizeof(A)]; A* held = (A*)room;")
         lines.append("if (threadIdx.x % 32 == 0) held[threadIdx.x / 32] = total;")
         lines.append("__syncthreads();")
@@ -181,72 +195,86 @@ def _rows(element: Element, form: FoldForm) -> list[str]:
             f"if (lane == 0) for (int k = 1; k < {warps}; ++k) total = join(total, held[threadIdx.x / 32 + k]);"
         )
     lines.append("if (lane == 0 && row < rows)")
-    lines.append(
-        "((A*)a.out)[row * a.parts + part] = total;"
-        if form.parts
-        else "store(a.out, row, rows, total, a.n, a.divisor);"
-    )
-    assert count == len(form.kinds)
+    if form.parts:
+        lines.append("((A*)a.out)[row * a.parts + part] = total;")
+    else:
+        lines.append("store(a.out, row, rows, total, a.n, a.divisor);")
     return lines
 
 
 def _columns(element: Element, form: FoldForm) -> list[str]:
     """Threads walk down columns, `lanes` neighbouring ones each; ``256 / width`` threads share a column."""
     lanes, width = form.lanes, form.width
-    down = _THREADS // width
-    lines = ["const long long tile = blockIdx.x % a.tiles, slab = blockIdx.x / a.tiles;"]
-    lines.append("const long long part = slab % a.parts, up = slab / a.parts;")
-    lines.append(f"const long long j = (tile * {width} + threadIdx.x % {width}) * {lanes};")
-    lines.append("const long long first = part * a.part, last = min(first + a.part, a.m);")
-    lines.append(f"const int deep = threadIdx.x / {width};")
-    lines.append(f'A acc[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = none();')
-    lines += [f"const {TYPES[t]}* b{i} = a.p{i} + up * a.o{i};" for i, t in enumerate(element.leaves)]
+    return [
+        "const long long tile = blockIdx.x % a.tiles, slab = blockIdx.x / a.tiles;",
+        "const long long part = slab % a.parts, up = slab / a.parts;",
+        f"const long long j = (tile * {width} + threadIdx.x % {width}) * {lanes};",
+        "const long long first = part * a.part, last = min(first + a.part, a.m);",
+        f"const int deep = threadIdx.x / {width};",
+        f"A acc[{lanes}]; {_unrolled(lanes, 'k')} acc[k] = none();",
+        *_down_columns(element, form),
+        *_columns_joined(form),
+    ]
+
+
+def _down_columns(element: Element, form: FoldForm) -> list[str]:
+    """Lines by which a thread folds its rows of `lanes` columns: several rows at a time, then one; at the edge, where there are
+    fewer columns, each by itself."""
+    lanes, down = form.lanes, _THREADS // form.width
+    each_lane, each_row = _unrolled(lanes, "k"), _unrolled(_UNROLLED, "u")
+    types = [TYPES[t] for t in element.leaves]
     load, names = _load(element, form, "j", "q", "i")
-    lines.append(f"if (j + {lanes} <= a.inner) {{")
-    lines.append("long long r = first + deep;")
-    lines.append(f"for (; r + {(_UNROLLED - 1) * down} < last; r += {_UNROLLED * down}) {{")
-    lines.append(f"E x[{_UNROLLED}][{lanes}];")
-    lines.append(f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) {{')
-    rows = [f"const {TYPES[t]}* q{i} = b{i} + (r + u * {down}) * a.r{i};" for i, t in enumerate(element.leaves)]
-    lines += rows + load
-    lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) x[u][k] = element({", ".join(names)}); }}')
-    lines.append(
-        f'_Pragma("unroll") for (int u = 0; u < {_UNROLLED}; ++u) _Pragma("unroll") for (int k = 0; k < {lanes}; ++k)'
-    )
-    lines.append(f"acc[k] = join(acc[k], lift(x[u][k], r + u * {down}));")
-    lines.append("}")
-    lines.append(f"for (; r < last; r += {down}) {{")
-    lines += [line.replace(f"(r + u * {down})", "r") for line in rows] + load
-    lines.append(
-        f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = join(acc[k], lift(element({", ".join(names)}), r));'
-    )
-    lines.append("} } else {")
-    lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) if (j + k < a.inner)')
-    lines.append(f"for (long long r = first + deep; r < last; r += {down}) {{")
-    lines += [line.replace(f"(r + u * {down})", "r") for line in rows]
-    lines.append(f"acc[k] = join(acc[k], lift(element({_single(element, form, 'j + k', 'q', 'i')}), r));")
-    lines.append("} }")
+    value = f"element({', '.join(names)})"
+    single = f"element({_single(element, form, 'j + k', 'q', 'i')})"
+    several = [f"const {t}* q{i} = b{i} + (r + u * {down}) * a.r{i};" for i, t in enumerate(types)]
+    one = [f"const {t}* q{i} = b{i} + r * a.r{i};" for i, t in enumerate(types)]
+    return [
+        *[f"const {t}* b{i} = a.p{i} + up * a.o{i};" for i, t in enumerate(types)],
+        f"if (j + {lanes} <= a.inner) {{",
+        "long long r = first + deep;",
+        f"for (; r + {(_UNROLLED - 1) * down} < last; r += {_UNROLLED * down}) {{",
+        f"E x[{_UNROLLED}][{lanes}];",
+        f"{each_row} {{",
+        *several,
+        *load,
+        f"{each_lane} x[u][k] = {value}; }}",
+        f"{each_row} {each_lane}",
+        f"acc[k] = join(acc[k], lift(x[u][k], r + u * {down}));",
+        "}",
+        f"for (; r < last; r += {down}) {{",
+        *one,
+        *load,
+        f"{each_lane} acc[k] = join(acc[k], lift({value}, r));",
+        "} } else {",
+        f"{each_lane} if (j + k < a.inner)",
+        f"for (long long r = first + deep; r < last; r += {down}) {{",
+        *one,
+        f"acc[k] = join(acc[k], lift({single}, r));",
+        "} }",
+    ]
+
+
+def _columns_joined(form: FoldForm) -> list[str]:
+    """Lines that join the totals of the threads that share columns, and store each column's."""
+    lanes, width = form.lanes, form.width
+    down = _THREADS // width
+    each_lane, own = _unrolled(lanes, "k"), f"held[k * {_THREADS} + threadIdx.x]"
+    lines = []
     if down > 1:
         lines.append(
             f"__shared__ __align__(16) unsigned char room[{_THREADS * lanes} * sizeof(A)]; A* held = (A*)room;"
         )
-        lines.append(
-            f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) held[k * {_THREADS} + threadIdx.x] = acc[k];'
-        )
+        lines.append(f"{each_lane} {own} = acc[k];")
         lines.append(f"for (int d = {down // 2}; d > 0; d /= 2) {{ __syncthreads(); if (deep < d)")
-        lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) held[k * {_THREADS} + threadIdx.x] =')
-        lines.append(f"join(held[k * {_THREADS} + threadIdx.x], held[k * {_THREADS} + threadIdx.x + d * {width}]); }}")
+        lines.append(f"{each_lane} {own} =")
+        lines.append(f"join({own}, held[k * {_THREADS} + threadIdx.x + d * {width}]); }}")
         lines.append("if (deep) return;")
-        lines.append(
-            f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) acc[k] = held[k * {_THREADS} + threadIdx.x];'
-        )
-    place = "(up * a.parts + part) * a.inner + j + k" if form.parts else "up * a.inner + j + k"
-    value = (
-        f"((A*)a.out)[{place}] = acc[k];"
-        if form.parts
-        else f"store(a.out, {place}, a.outer * a.inner, acc[k], a.n, a.divisor);"
-    )
-    lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) if (j + k < a.inner) {value}')
+        lines.append(f"{each_lane} acc[k] = {own};")
+    if form.parts:
+        value = "((A*)a.out)[(up * a.parts + part) * a.inner + j + k] = acc[k];"
+    else:
+        value = "store(a.out, up * a.inner + j + k, a.outer * a.inner, acc[k], a.n, a.divisor);"
+    lines.append(f"{each_lane} if (j + k < a.inner) {value}")
     return lines
 
 
@@ -312,7 +340,7 @@ def arranged(shape: tuple[int, ...], strides: list[tuple[int, ...]], axes: tuple
 def rows_form(itemsize: int, rows: int, m: int) -> tuple[int, int, int]:
     """How rows of `m` elements are folded, of which the widest operand's have `itemsize` bytes: the elements that a thread takes
     at a time, the threads that share a row, and the parts that a row is cut in."""
-    lanes = max(1, min(16 // itemsize, 4))
+    lanes = _lanes(itemsize)
     width, parts = 1, 1
     while width < _THREADS and width * lanes * 2 < m:
         width *= 2
@@ -431,23 +459,42 @@ def _prepared(
     folded = fold_of(name, element.result, dtype)
     if folded is None or folded.element != element.result:
         return None
-    if any(s % array.dtype.itemsize for array in operands for s in array.strides):
+    strides = [steps_of(array, shape) for array in operands]
+    if None in strides:
         return None
-    strides = []
-    for array in operands:
-        item = array.dtype.itemsize
-        own = [0 if n == 1 else s // item for n, s in zip(array.shape, array.strides, strict=True)]
-        strides.append((*[0] * (len(shape) - len(own)), *own))
-    found = arranged(shape, strides, axes)
+    found = arranged(shape, cast("list[tuple[int, ...]]", strides), axes)
     if found is None:
         return None
     outer, m, inner, steps = found
     columns = inner > 1 and any(s[2] == 1 for s in steps)
     if not columns and outer == 1:
         outer, inner, steps = inner, 1, [(i, r, 0) for _, r, i in steps]
-    widest = max([a.dtype.itemsize for a in operands] + [1])
-    lanes = max(1, min(16 // widest, 4))
+    cut = _cut(max([a.dtype.itemsize for a in operands] + [1]), columns, outer, m, inner)
+    parts = cut.parts
+    kinds = _kinds(operands, steps, columns)
+    form = FoldForm(columns, kinds, cut.lanes, cut.width, parts > 1, inner > 1)
+    kernel = _KERNELS.get(
+        (element.key, folded.name, folded.result, form), lambda: Kernel(lib, *source_of(element, folded, form))
+    )
+    values, lies = [outer, m, inner, cut.part, parts, cut.tiles], [s for step in steps for s in step]
+    if parts == 1:
+        return _Ready(kernel, cut.blocks, values, lies, 0, None, 0, (0, 0, 0))
+    last = _KERNELS.get(("final", folded), lambda: Kernel(lib, *final_source(folded)))
+    across, rows = (inner, outer) if columns else (1, outer * inner)
+    wide = 1 if across >= 32 else 32
+    room, last_blocks = outer * inner * parts * folded.size, -(-rows * across * wide // _THREADS)
+    return _Ready(kernel, cut.blocks, values, lies, room, last, last_blocks, (rows, parts, across))
+
+
+def _lanes(itemsize: int) -> int:
+    """The elements that a thread takes at a time, of which the widest operand's have `itemsize` bytes."""
+    return max(1, min(16 // itemsize, 4))
+
+
+def _kinds(operands: Any, steps: list[tuple[int, int, int]], columns: bool) -> str:
+    """How each operand runs along the axis that neighbouring threads share, as `FoldForm` has it."""
     side = 2 if columns else 1
+    lanes = _lanes(max([a.dtype.itemsize for a in operands] + [1]))
     kinds = ""
     for array, step in zip(operands, steps, strict=True):
         if step[side] == 0:
@@ -458,8 +505,24 @@ def _prepared(
             others = [s for k, s in enumerate(step) if k != side]
             aligned = not array.data.ptr % (lanes * array.dtype.itemsize) and not any(s % lanes for s in others)
             kinds += "v" if aligned else "e"
+    return kinds
+
+
+class _Cut(NamedTuple):
+    """Who folds what: `lanes` and `width` as in `FoldForm`; parts of `part` elements; tiles of columns; blocks of threads."""
+
+    lanes: int
+    width: int
+    part: int
+    parts: int
+    tiles: int
+    blocks: int
+
+
+def _cut(itemsize: int, columns: bool, outer: int, m: int, inner: int) -> _Cut:
+    """How rows or columns are shared by threads, and cut in parts where there are too few of them."""
     if columns:
-        width = 1
+        lanes, width = _lanes(itemsize), 1
         while width < _THREADS and width * lanes < inner:
             width *= 2
         tiles = -(-inner // (width * lanes))
@@ -468,20 +531,9 @@ def _prepared(
         blocks = tiles * outer
     else:
         rows, tiles = outer * inner, 1
-        lanes, width, parts = rows_form(widest, rows, m)
+        lanes, width, parts = rows_form(itemsize, rows, m)
         blocks = -(-rows // (_THREADS // width))
     part = -(-m // parts)
     part = -(-part // lanes) * lanes
     parts = -(-m // part) if m else 1
-    form = FoldForm(columns, kinds, lanes, width, parts > 1, inner > 1)
-    kernel = _KERNELS.get(
-        (element.key, folded.name, folded.result, form), lambda: Kernel(lib, *source_of(element, folded, form))
-    )
-    values, lies = [outer, m, inner, part, parts, tiles], [s for step in steps for s in step]
-    if parts == 1:
-        return _Ready(kernel, blocks, values, lies, 0, None, 0, (0, 0, 0))
-    last = _KERNELS.get(("final", folded), lambda: Kernel(lib, *final_source(folded)))
-    across, rows = (inner, outer) if columns else (1, outer * inner)
-    wide = 1 if across >= 32 else 32
-    room, last_blocks = outer * inner * parts * folded.size, -(-rows * across * wide // _THREADS)
-    return _Ready(kernel, blocks * parts, values, lies, room, last, last_blocks, (rows, parts, across))
+    return _Cut(lanes, width, part, parts, tiles, blocks * parts)

@@ -8,9 +8,9 @@ used by an expression or asked for by itself; it is stored too.
 from __future__ import annotations
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from distarray.devices.kernels import Kernel, Kernels
+from distarray.devices.kernels import Kernel, Kernels, steps_of
 from distarray.fusion.kernels.element import PACKS, Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
@@ -60,94 +60,131 @@ class RowForm(NamedTuple):
 
 def source_of(elements: tuple[Element, ...], folds: tuple[Fold, ...], form: RowForm) -> tuple[str, str]:
     """A kernel's source, and the members of its argument."""
-    leaves, kinds, sources, lanes, width, packs, full = form
-    types, out = [TYPES[t] for t in leaves], TYPES[elements[-1].result]
-    arrays = [*range(len(leaves)), "o"]
-    members = [f"const {t}* p{i};" for i, t in enumerate(types)] + [f"{out}* po;"]
+    members, fields = _members(elements, folds, form)
+    width = form.width
+    length = f"{form.packs * width * form.lanes}" if form.full else "a.m"
+    lines = [
+        *_definitions(elements, folds),
+        f"struct Args {{ {' '.join(members)} }};",
+        f'extern "C" __global__ void __launch_bounds__({_THREADS}, 2) kernel(const __grid_constant__ Args a) {{',
+        f"const int lane = threadIdx.x % {width}, mine = threadIdx.x / {width};",
+        f"const long long row = blockIdx.x * {_THREADS // width}ll + mine;",
+        "const bool here = row < a.rows;",
+        f"const int m = here ? (int){length} : 0;",
+        *_loads(form),
+    ]
+    for number, (element, fold) in enumerate(zip(elements, folds, strict=False)):
+        lines += _folding(number, fold, _value(number, element, form), form)
+    lines += _result(elements[-1], _value(len(folds), elements[-1], form), form)
+    lines.append("}")
+    return "\n".join(lines) + "\n", fields
+
+
+def _members(elements: tuple[Element, ...], folds: tuple[Fold, ...], form: RowForm) -> tuple[list[str], str]:
+    """The members of a kernel's argument, as C and as the module ``struct`` writes them."""
+    count = len(form.leaves)
+    members = [f"const {TYPES[t]}* p{i};" for i, t in enumerate(form.leaves)] + [f"{TYPES[elements[-1].result]}* po;"]
     members += [f"void* f{i};" for i in range(len(folds))]
     members.append("long long rows, m;")
-    fields = "P" * (len(leaves) + 1 + len(folds)) + "qq"
-    for a in arrays:
-        members.append(f"long long o{a}, x{a};")
-        fields += "qq"
+    members += [f"long long o{a}, x{a};" for a in (*range(count), "o")]
+    fields = "P" * (count + 1 + len(folds)) + "qq" * (count + 2)
     for number, element in enumerate(elements):
         for i, (_, _, t) in enumerate(element.scalars):
             members.append(f"{TYPES[t]} c{number}_{i};")
             fields += t.char
+    return members, fields
+
+
+def _definitions(elements: tuple[Element, ...], folds: tuple[Fold, ...]) -> list[str]:
+    """What stands before a kernel: headers, the function of each element under its number, each fold in a namespace."""
     used = frozenset().union(*[e.used for e in elements], {t for f in folds for t in (f.element, f.result)})
     preambles = dict.fromkeys([text for e in elements for text in e.preambles])
     lines = [headers_of(set(used)), *preambles, PACKS, SHUFFLE]
     lines += [e.function.replace(" element(", f" element{n}(", 1) for n, e in enumerate(elements)]
     lines += [f"namespace fold{n} {{ {fold.source} }}" for n, fold in enumerate(folds)]
-    lines.append(f"struct Args {{ {' '.join(members)} }};")
-    lines.append(
-        f'extern "C" __global__ void __launch_bounds__({_THREADS}, 2) kernel(const __grid_constant__ Args a) {{'
-    )
-    across = _THREADS // width
-    lines.append(f"const int lane = threadIdx.x % {width}, mine = threadIdx.x / {width};")
-    lines.append(f"const long long row = blockIdx.x * {across}ll + mine;")
-    lines.append("const bool here = row < a.rows;")
-    length = f"{packs * width * lanes}" if full else "a.m"
-    lines.append(f"const int m = here ? (int){length} : 0;")
-    lines += [f"const {t}* q{i} = a.p{i} + row * a.o{i};" for i, t in enumerate(types)]
-    at = f"const int at = (u * {width} + lane) * {lanes};"
-    each_pack = f'_Pragma("unroll") for (int u = 0; u < {packs}; ++u) {{ {at}'
-    each_lane = f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k)'
+    return lines
 
-    def place(array: Any, kind: str, j: str) -> str:
-        return {"s": f"q{array}[0]", "x": f"q{array}[({j}) * a.x{array}]"}.get(kind, f"q{array}[{j}]")
 
-    # what a row has is loaded before anything is computed
-    for i, (t, kind) in enumerate(zip(types, kinds, strict=False)):
+def _each_pack(form: RowForm) -> str:
+    """The head of a loop over what a thread takes of a row, with the position ``at`` of the first lane; it opens a brace."""
+    at = f"const int at = (u * {form.width} + lane) * {form.lanes};"
+    return f'_Pragma("unroll") for (int u = 0; u < {form.packs}; ++u) {{ {at}'
+
+
+def _each_lane(form: RowForm) -> str:
+    return f'_Pragma("unroll") for (int k = 0; k < {form.lanes}; ++k)'
+
+
+def _at(array: int | str, kind: str, j: str) -> str:
+    """The element of an array at position `j` of a row."""
+    return {"s": f"q{array}[0]", "x": f"q{array}[({j}) * a.x{array}]"}.get(kind, f"q{array}[{j}]")
+
+
+def _loads(form: RowForm) -> list[str]:
+    """Lines that load what a row has, before anything is computed."""
+    types, lanes = [TYPES[t] for t in form.leaves], form.lanes
+    lines = [f"const {t}* q{i} = a.p{i} + row * a.o{i};" for i, t in enumerate(types)]
+    for i, (t, kind) in enumerate(zip(types, form.kinds, strict=False)):
         if kind == "s":
             lines.append(f"{t} v{i}; if (here) v{i} = q{i}[0];")
             continue
-        lines.append(f"Pack<{t}, {lanes}> v{i}[{packs}];")
-        lines.append(each_pack)
+        lines.append(f"Pack<{t}, {lanes}> v{i}[{form.packs}];")
+        lines.append(_each_pack(form))
         if kind == "v":
             lines.append(f"if (at + {lanes} <= m) v{i}[u] = *(const Pack<{t}, {lanes}>*)(q{i} + at); else")
-        lines.append(f"{each_lane} if (at + k < m) v{i}[u].v[k] = {place(i, kind, 'at + k')}; }}")
+        lines.append(f"{_each_lane(form)} if (at + k < m) v{i}[u].v[k] = {_at(i, kind, 'at + k')}; }}")
+    return lines
 
-    def arguments(number: int) -> str:
-        names = []
-        for where, i in sources[number]:
-            names.append(f"r{i}" if where == "fold" else f"v{i}" if kinds[i] == "s" else f"v{i}[u].v[k]")
-        return ", ".join(names + [f"a.c{number}_{i}" for i in range(len(elements[number].scalars))])
 
-    close = min(width, 32)
-    for n, fold in enumerate(folds):
-        lifted = f"fold{n}::lift(element{n}({arguments(n)}), at + k)"
-        lines.append(f"fold{n}::A acc{n}[{lanes}]; {each_lane} acc{n}[k] = fold{n}::none();")
-        lines.append(each_pack)
-        lines.append(f"if (at + {lanes} <= m) {{ {each_lane} acc{n}[k] = fold{n}::join(acc{n}[k], {lifted}); }}")
-        lines.append(f"else {each_lane} if (at + k < m) acc{n}[0] = fold{n}::join(acc{n}[0], {lifted}); }}")
-        lines.append(f"fold{n}::A t{n} = acc{n}[0];")
-        lines.append(f'_Pragma("unroll") for (int k = 1; k < {lanes}; ++k) t{n} = fold{n}::join(t{n}, acc{n}[k]);')
-        lines.append(f'_Pragma("unroll") for (int d = {close // 2}; d > 0; d /= 2)')
-        lines.append(f"t{n} = fold{n}::join(t{n}, shuffled(t{n}, d, {close}));")
-        if width > 32:
-            lines.append(f"__shared__ fold{n}::A held{n}[{_THREADS // 32}], whole{n}[{across}];")
-            lines.append(f"if (threadIdx.x % 32 == 0) held{n}[threadIdx.x / 32] = t{n};")
-            lines.append("__syncthreads();")
-            lines.append(f"if (lane == 0) {{ for (int k = 1; k < {width // 32}; ++k)")
-            lines.append(f"t{n} = fold{n}::join(t{n}, held{n}[threadIdx.x / 32 + k]); whole{n}[mine] = t{n}; }}")
-            lines.append("__syncthreads();")
-            value = f"whole{n}[mine]"
-        else:
-            lines.append(f"t{n} = __shfl_sync(0xffffffffu, t{n}, 0, {close});")
-            value = f"t{n}"
-        lines.append(f"const {TYPES[fold.result]} r{n} = ({TYPES[fold.result]}){value};")
-        lines.append(f"if (lane == 0 && here) (({TYPES[fold.result]}*)a.f{n})[row] = r{n};")
-    last = len(folds)
-    lines.append(f"{out}* qo = a.po + row * a.oo;")
-    lines.append(each_pack)
-    result = f"element{last}({arguments(last)})"
-    if kinds[-1] == "v":
-        lines.append(f"if (at + {lanes} <= m) {{ Pack<{out}, {lanes}> r; {each_lane} r.v[k] = {result};")
+def _value(number: int, element: Element, form: RowForm) -> str:
+    """The function of that number, called with what was loaded, earlier folds and the kernel's scalars."""
+    names = []
+    for where, i in form.sources[number]:
+        names.append(f"r{i}" if where == "fold" else f"v{i}" if form.kinds[i] == "s" else f"v{i}[u].v[k]")
+    names += [f"a.c{number}_{i}" for i in range(len(element.scalars))]
+    return f"element{number}({', '.join(names)})"
+
+
+def _folding(n: int, fold: Fold, value: str, form: RowForm) -> list[str]:
+    """Lines that fold `value` over a row, give the result ``r{n}`` to each of its threads, and store it."""
+    lanes, width, close = form.lanes, form.width, min(form.width, 32)
+    each_lane, result = _each_lane(form), TYPES[fold.result]
+    lifted = f"fold{n}::lift({value}, at + k)"
+    lines = [
+        f"fold{n}::A acc{n}[{lanes}]; {each_lane} acc{n}[k] = fold{n}::none();",
+        _each_pack(form),
+        f"if (at + {lanes} <= m) {{ {each_lane} acc{n}[k] = fold{n}::join(acc{n}[k], {lifted}); }}",
+        f"else {each_lane} if (at + k < m) acc{n}[0] = fold{n}::join(acc{n}[0], {lifted}); }}",
+        f"fold{n}::A t{n} = acc{n}[0];",
+        f'_Pragma("unroll") for (int k = 1; k < {lanes}; ++k) t{n} = fold{n}::join(t{n}, acc{n}[k]);',
+        f'_Pragma("unroll") for (int d = {close // 2}; d > 0; d /= 2)',
+        f"t{n} = fold{n}::join(t{n}, shuffled(t{n}, d, {close}));",
+    ]
+    if width > 32:
+        lines.append(f"__shared__ fold{n}::A held{n}[{_THREADS // 32}], whole{n}[{_THREADS // width}];")
+        lines.append(f"if (threadIdx.x % 32 == 0) held{n}[threadIdx.x / 32] = t{n};")
+        lines.append("__syncthreads();")
+        lines.append(f"if (lane == 0) {{ for (int k = 1; k < {width // 32}; ++k)")
+        lines.append(f"t{n} = fold{n}::join(t{n}, held{n}[threadIdx.x / 32 + k]); whole{n}[mine] = t{n}; }}")
+        lines.append("__syncthreads();")
+        total = f"whole{n}[mine]"
+    else:
+        lines.append(f"t{n} = __shfl_sync(0xffffffffu, t{n}, 0, {close});")
+        total = f"t{n}"
+    lines.append(f"const {result} r{n} = ({result}){total};")
+    lines.append(f"if (lane == 0 && here) (({result}*)a.f{n})[row] = r{n};")
+    return lines
+
+
+def _result(element: Element, value: str, form: RowForm) -> list[str]:
+    """Lines that store `value` for each element of a row."""
+    out, lanes, kind, each_lane = TYPES[element.result], form.lanes, form.kinds[-1], _each_lane(form)
+    lines = [f"{out}* qo = a.po + row * a.oo;", _each_pack(form)]
+    if kind == "v":
+        lines.append(f"if (at + {lanes} <= m) {{ Pack<{out}, {lanes}> r; {each_lane} r.v[k] = {value};")
         lines.append(f"*(Pack<{out}, {lanes}>*)(qo + at) = r; }} else")
-    lines.append(f"{each_lane} if (at + k < m) {place('o', kinds[-1], 'at + k')} = {result}; }}")
-    lines.append("}")
-    return "\n".join(lines) + "\n", fields
+    lines.append(f"{each_lane} if (at + k < m) {_at('o', kind, 'at + k')} = {value}; }}")
+    return lines
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
@@ -232,14 +269,10 @@ def fused_rows(lib: Any, program: Any, operands: Any, out: Any) -> bool:
 def _prepared(lib: Any, work: _Work, out: Any) -> tuple[Kernel, int, list[int]] | None:
     """The kernel for arrays that lie so, its blocks, and what it is passed besides addresses and scalars."""
     arrays, shape = [*work.leaves, out], out.shape
-    strides = []
-    for array in arrays:
-        item = array.dtype.itemsize
-        if any(s % item for s in array.strides):
-            return None
-        own = [0 if n == 1 else s // item for n, s in zip(array.shape, array.strides, strict=True)]
-        strides.append((*[0] * (len(shape) - len(own)), *own))
-    found = arranged(shape, strides, (len(shape) - 1,))
+    strides = [steps_of(array, shape) for array in arrays]
+    if None in strides:
+        return None
+    found = arranged(shape, cast("list[tuple[int, ...]]", strides), (len(shape) - 1,))
     if found is None or found.inner != 1 or found.m < 2 or found.m != shape[-1] or found.outer != prod(shape[:-1]):
         return None
     rows, m = found.outer, found.m
