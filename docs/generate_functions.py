@@ -56,6 +56,7 @@ from distarray.ops import (
     sets,
     signal,
     sorting,
+    sources,
     splitting,
     statistics,
     taking,
@@ -63,6 +64,7 @@ from distarray.ops import (
     vectorizing,
     windows,
 )
+from distarray.polynomial import polynomial as power_series
 
 CHAPTERS = {
     "Conversion and layout": [convert, explain],
@@ -73,6 +75,7 @@ CHAPTERS = {
     "Statistics": [statistics, quantiles, histograms],
     "Neighbours along an axis": [signal],
     "Polynomials": [polynomials],
+    "Power series (`distarray.polynomial.polynomial`)": [power_series],
     "Complex where needed (`distarray.emath`)": [scimath],
     "Sorting, searching and sets": [sorting, searching, sets],
     "Products and norms": [products, einsum, diagonals, norms],
@@ -83,7 +86,7 @@ CHAPTERS = {
     "Diagonals and triangles": [triangles],
     "Lines and windows": [applying],
     "Indexing": [taking, placing, index_arrays, flat],
-    "Files": [saving],
+    "Files and other libraries' arrays": [saving, sources],
     "Chunks": [chunks],
     "Data types and NumPy's names": [data_types, numpy_names],
     "Process groups, beside the arrays": [join],

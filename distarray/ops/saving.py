@@ -471,6 +471,7 @@ def load(
     return _mapped(path, 0, layout, device)
 
 
+@implements(np.fromfile)
 def fromfile(
     file: Any,
     dtype: Any = float,
