@@ -141,6 +141,8 @@ def store(x: Any, target: Any) -> None:
 
     Raises
     ------
+    TypeError
+        The target has no shape.
     ValueError
         The shapes differ.
     RemoteError
@@ -161,6 +163,10 @@ def store(x: Any, target: Any) -> None:
     [0, 1, 2, 3]
     """
     array = asarray(x)
+    if not hasattr(target, "shape"):
+        raise TypeError(
+            f"store writes into an object with a shape, such as an HDF5 dataset, not {type(target).__name__!r}"
+        )
     if tuple(target.shape) != array.shape:
         raise ValueError(f"store writes an array of shape {array.shape}, and the target's is {tuple(target.shape)}")
     context = array._context

@@ -31,6 +31,7 @@ from numpy.polynomial.polynomial import (
     polyx,
     polyzero,
 )
+from numpy.polynomial.polyutils import mapparms
 
 from distarray.array.aliases import ArrayLike
 from distarray.array.documented import described_as
@@ -41,10 +42,11 @@ from distarray.linalg.solving import lstsq
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.joining import stack
+from distarray.polynomial.called import Called
 
 __all__ = [
-    "polyadd", "polycompanion", "polyder", "polydiv", "polydomain", "polyfit", "polyfromroots", "polygrid2d", "polygrid3d",
-    "polyint", "polyline", "polymul", "polymulx", "polyone", "polypow", "polyroots", "polysub", "polytrim", "polyval",
+    "Polynomial", "polyadd", "polycompanion", "polyder", "polydiv", "polydomain", "polyfit", "polyfromroots", "polygrid2d",
+    "polygrid3d", "polyint", "polyline", "polymul", "polymulx", "polyone", "polypow", "polyroots", "polysub", "polytrim", "polyval",
     "polyval2d", "polyval3d", "polyvalfromroots", "polyvander", "polyvander2d", "polyvander3d", "polyx", "polyzero",
 ]  # fmt: skip
 
@@ -478,3 +480,75 @@ def polyfit(x: ArrayLike, y: ArrayLike, deg: Any, rcond: float | None = None, fu
         spread[powers] = found.get()
         found = asarray(spread)
     return (found, [residuals, rank, values, rcond]) if full else found
+
+
+class Polynomial(Called, numpys.Polynomial):
+    """A power series, as ``numpy.polynomial.Polynomial``; :meth:`fit` and calls take distributed points.
+
+    Parameters
+    ----------
+    coef : array_like
+        Coefficients, the lowest power first.
+    domain, window : [float, float], optional
+        The interval of the points, and that to which it is mapped; [-1, 1] by default.
+    symbol : str
+        What stands for the variable in print.
+    """
+
+    _val = staticmethod(polyval)
+    _fit = staticmethod(polyfit)
+
+    @classmethod
+    def fit(  # type: ignore[override]  # NumPy's overloads, in one
+        cls,
+        x: Any,
+        y: Any,
+        deg: Any,
+        domain: Any = None,
+        rcond: float | None = None,
+        full: bool = False,
+        w: Any = None,
+        window: Any = None,
+        symbol: str = "x",
+    ) -> Any:
+        """The series that fits points best, by least squares.
+
+        Parameters
+        ----------
+        x, y : array_like
+            The points' coordinates.
+        deg : int or array_like of int
+            The degree, or the powers to use.
+        domain : [float, float], optional
+            Default: from the smallest to the largest `x`.
+        rcond : float, optional
+            Singular values below this part of the largest count as 0.
+        full : bool
+            Also residuals, rank, singular values and `rcond`.
+        w : array_like, optional
+            Weights of the residuals.
+        window : [float, float], optional
+            Default: the class's.
+        symbol : str
+            What stands for the variable in print.
+
+        Returns
+        -------
+        Polynomial, or tuple
+
+        Notes
+        -----
+        Communication: as for :func:`distarray.polynomial.polynomial.polyfit`, and the extremes of `x`.
+        """
+        if not isinstance(x, DistributedArray) or x.ndim != 1 or x.size == 0:
+            return super().fit(x, y, deg, domain, rcond, full, w, window, symbol)  # type: ignore[call-overload]
+        if domain is None:
+            low, high = x.min().item(), x.max().item()
+            domain = [low - 1, high + 1] if low == high else [low, high]
+        elif isinstance(domain, list) and not domain:
+            domain = cls.domain
+        window = cls.window if window is None else window
+        offset, scale = mapparms(domain, window)
+        found = polyfit(offset + scale * x, y, deg, rcond, full, w)
+        made = cls((found[0] if full else found).get(), domain, window, symbol)
+        return (made, found[1]) if full else made

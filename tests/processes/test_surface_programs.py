@@ -50,7 +50,7 @@ def test_processes_write_and_read_one_file(n, tmp_path):
             assert np.array_equal(da.load("z.npz")["row"].get(), a[3])
             try:
                 np.save("nowhere/x.npy", x)
-            except FileNotFoundError:
+            except (FileNotFoundError, da.RemoteError):  # the process that writes the head raises its own
                 pass
             else:
                 raise AssertionError
