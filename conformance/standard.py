@@ -77,14 +77,14 @@ def main() -> int:
     parser.add_argument("--setups", nargs="+", choices=SETUPS, default=list(SETUPS))
     parser.add_argument("--examples", type=int, default=100)
     parser.add_argument("--version", default="2025.12", help="of the standard")
-    parser.add_argument("rest", nargs="*", help="for pytest, behind --")
-    given = parser.parse_args()
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)  # what is behind it is for pytest
+    given, rest = parser.parse_args(sys.argv[1:end]), sys.argv[end + 1 :]
     suite = given.suite.resolve()
-    peer = outcomes(suite, "numpy", given.examples, given.version, given.rest)
+    peer = outcomes(suite, "numpy", given.examples, given.version, rest)
     print(f"array_api_compat.numpy: {dict(Counter(peer.values()))}", flush=True)
     bad = 0
     for setup in given.setups:
-        found = matched(outcomes(suite, setup, given.examples, given.version, given.rest), peer)
+        found = matched(outcomes(suite, setup, given.examples, given.version, rest), peer)
         ours = sorted(t for t, how in found.items() if how in FAILING and peer.get(t) not in FAILING)
         skipped = sorted(t for t, how in found.items() if how == "skipped" and peer.get(t) != "skipped")
         missing = sorted(peer.keys() - found.keys())

@@ -21,8 +21,7 @@ from conformance.contexts import context, examples
 from conformance.ranks import SHARES, on_ranks
 from conformance.strategies import arrays, device_counts, pairs, shapes
 from distarray.fusion import blocks, held
-
-pytestmark = pytest.mark.skipif(on_gpu(), reason="values are kept on host devices")
+from distarray.fusion.kernels import direct, run
 
 UNARY = ["negative", "exp", "sqrt", "log", "square"]
 BINARY = ["add", "subtract", "multiply", "divide", "maximum"]
@@ -31,13 +30,24 @@ NEVER = 1 << 40
 
 @contextmanager
 def tuned(worth: int, register: int) -> Iterator[None]:
-    """In the block values are kept from another price on, and computed in blocks of another size."""
-    before = held.WORTH, blocks.REGISTER_BYTES, blocks._REGISTERS
-    held.WORTH, blocks.REGISTER_BYTES, blocks._REGISTERS = worth, register, blocks._Registers()
+    """In the block values are kept from another price on, and computed in blocks of another size; on GPUs by kernels of more or
+    fewer steps, whatever the size."""
+    settings: list[tuple[Any, str, Any]] = [
+        (held, "WORTH", dict.fromkeys(held.WORTH, worth)),
+        (held, "LEAST", dict.fromkeys(held.LEAST, 0)),
+        (blocks, "REGISTER_BYTES", register),
+        (blocks, "_REGISTERS", blocks._Registers()),
+        (run, "LEAST", 0 if register < 1 << 18 else run.LEAST),
+        (direct, "MOST", 0),
+    ]
+    before = [getattr(module, name) for module, name, _ in settings]
+    for module, name, value in settings:
+        setattr(module, name, value)
     try:
         yield
     finally:
-        held.WORTH, blocks.REGISTER_BYTES, blocks._REGISTERS = before
+        for (module, name, _), value in zip(settings, before, strict=True):
+            setattr(module, name, value)
 
 
 @st.composite
@@ -61,7 +71,7 @@ def programs(draw: st.DrawFn, start: int) -> list[tuple[Any, ...]]:
     return actions
 
 
-def run(
+def played(
     program: list[tuple[Any, ...]], values: list[Any], spare: list[Any] | None = None
 ) -> tuple[list[Any], Counter[str]]:
     """All values in the end, and the warnings with how often each came. `spare` takes what the program no longer names."""
@@ -124,14 +134,14 @@ def test_deferred_equals_eager(data, n, worth, register):
             return [da.asarray(pair.ref, layout=layout, copy=True) for pair, layout in zip(both, layouts, strict=True)]
 
         with np.errstate(under="ignore"):
-            theirs, np_warned = run(program, [pair.ref.copy() for pair in both])
+            theirs, np_warned = played(program, [pair.ref.copy() for pair in both])
             with tuned(worth, register), da.ledger() as log:
-                deferred, warned = run(program, ours())
+                deferred, warned = played(program, ours())
             with tuned(NEVER, register), da.ledger() as without:
-                again, _ = run(program, ours())
+                again, _ = played(program, ours())
             c.eager = True
             try:
-                eager, expected = run(program, ours())
+                eager, expected = played(program, ours())
             finally:
                 c.eager = False
         if mpi.session() is None:
@@ -144,6 +154,7 @@ def test_deferred_equals_eager(data, n, worth, register):
             assert_same(a, ref, exact=False, local=True)
 
 
+@pytest.mark.skipif(on_gpu(), reason="simulated ranks have host devices")
 @examples(2)
 @given(data=st.data(), shares=st.sampled_from(SHARES))
 def test_processes_may_hold_different_values(data, shares):
@@ -155,10 +166,10 @@ def test_processes_may_hold_different_values(data, shares):
         c = da.current.current()
         spare: list[Any] | None = [] if c.process % 2 else None
         values = [da.asarray(hosts[0], layout=da.blocks(0)), da.asarray(hosts[1], layout=da.blocks(len(shape) - 1))]
-        return run(program, values, spare)[0]
+        return played(program, values, spare)[0]
 
     with np.errstate(all="ignore"), tuned(1, 64):
-        theirs, _ = run(program, [h.copy() for h in hosts])
+        theirs, _ = played(program, [h.copy() for h in hosts])
         for found in on_ranks(shares, on_rank):
             for a, ref in zip(found, theirs, strict=True):
                 assert_same(a, ref, exact=False, local=True)

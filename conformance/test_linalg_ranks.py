@@ -89,6 +89,30 @@ def test_results(name, large, data):
         assert got.tobytes() == found[0].tobytes()
 
 
+def test_lu_in_strips_where_one_process_lacks_room():
+    """All processes cut the matrix alike, by the device that has the least room; one has a limit, the others have none."""
+    n = 48
+    a, b = np.random.default_rng(0).standard_normal((2, n, n))
+
+    def program() -> Any:
+        x, y = da.asarray(a, layout=da.blocks(0)), da.asarray(b[:, :3], layout=da.blocks(0))
+        context = x._context
+        device = context.local_devices[0]
+        if context.process == 1:
+            device.memory_limit = device.allocated + n * 8 * (n // 8 + 16)
+        try:
+            with spread(context, 4), da.ledger() as log:
+                found = np.asarray(np.linalg.solve(x, y)), float(np.linalg.slogdet(x)[1])
+        finally:
+            device.memory_limit = None
+        return *found, log.bytes_moved
+
+    for solution, logarithm, moved in on_ranks((1, 2, 1), program):
+        np.testing.assert_allclose(solution, np.linalg.solve(a, b[:, :3]), rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(logarithm, np.linalg.slogdet(a)[1], rtol=1e-10)
+        assert moved > 3 * a.nbytes  # more than panels move that move once for each function
+
+
 FAILING = {
     "cholesky": lambda x: np.linalg.cholesky(-x),
     "inv": lambda x: np.linalg.inv(x * 0),

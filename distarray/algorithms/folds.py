@@ -68,6 +68,9 @@ def run_tasks(
 
     `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
     """
+    if context.kind != "host" and context.communicator is None:  # no conditions to report, nobody to agree with
+        context.workers.run(tasks, nbytes)
+        return
     with WarningOnce(context, name), context.guarding(name, fallible=fallible or None):
         context.workers.run(tasks, nbytes)
 

@@ -299,26 +299,41 @@ def _fill(
                 # in range already; "raise" would copy twice
                 np.take(held, index[0], axis=0, out=out.array, mode="clip")
                 continue
-            if whole and len(index) == 1 and device is sender and _taken(device, held, index, out.array):
+            near = device.kind != "host" and len(index) == 1 and piece.part == request.rest
+            if (
+                near
+                and device.shares_memory(sender)
+                and _taken(device, held, index[0], out.array, None if whole else places)
+            ):
                 continue
             packed = _packed(sender, held, index)
         if whole:
             device.copy(out.array, packed, sender)
             continue
         if not device.shares_memory(sender):
-            near = device.empty(packed.shape, packed.dtype, "received elements")
-            device.copy(near.array, packed, sender)
-            packed = near.array
+            arrived = device.empty(packed.shape, packed.dtype, "received elements")
+            device.copy(arrived.array, packed, sender)
+            packed = arrived.array
+        if piece.part == request.rest and _taken(device, packed, None, out.array, places):
+            continue
         with device.active():
             out.array[(*upload(device, (places,)), *request.rest.locate(piece.part).slices)] = packed
 
 
-def _taken(device: Device, held: Any, index: Index, out: Any) -> bool:
-    """Rows of a GPU array straight into place, where a kernel takes them so."""
-    if device.kind == "host":
+def _taken(device: Device, held: Any, index: Any, out: Any, places: Any) -> bool:
+    """``out[places] = held[index]``, rows of a GPU array straight into place, where a kernel takes them so; None: all rows."""
+    if device.kind == "host" or not selections.takes_rows(held, out):
         return False
+    lists = [each for each in (index, places) if each is not None]
     with device.active():
-        return selections.take_rows(device.lib, held, upload(device, index)[0], out)
+        numbers = iter(device.from_host(np.stack(lists), label="indices").array)
+        return selections.take_rows(
+            device.lib,
+            held,
+            None if index is None else next(numbers),
+            out,
+            None if places is None else next(numbers),
+        )
 
 
 def split_target(

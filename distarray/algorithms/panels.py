@@ -25,7 +25,9 @@ from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.execute import copy_into, gather_to_host, redistribute
 
-__all__ = ["Panels", "diagonal", "run", "send", "subtract", "taking_part", "transposed", "width_for"]
+__all__ = [
+    "TILE", "Panels", "diagonal", "run", "send", "shown", "subtract", "taking_part", "transposed", "width_for",
+]  # fmt: skip
 
 TILE = {"host": (256, 4096), "cuda": (1 << 14, 1 << 14)}
 """Products that are subtracted are formed so many rows and columns at a time: on a host what stays in
@@ -206,13 +208,17 @@ def _active(device: Device, task: Callable[[], None]) -> None:
 
 
 def subtract(device: Device, into: Any, left: Any, right: Any) -> None:
-    """``into -= left @ right``, a tile at a time, so that the product never leaves the cache."""
+    """``into -= left @ right``, a tile at a time, so that the product never leaves the cache, nor is more than a quarter of it
+    where that is wide.
+    """
     rows, columns = into.shape
     if not into.size:
         return
     lib = device.lib
     high, wide = TILE[device.kind]
     high, wide = min(high, max(rows // 4, 32), rows), min(wide, columns)
+    if 4 * high > rows and columns >= NARROWEST:
+        wide = min(wide, max(columns * rows // (4 * high), NARROWEST))
     scratch = device.empty((high * wide,), into.dtype, "a product").array
     for top in range(0, rows, high):
         for low in range(0, columns, wide):
@@ -222,9 +228,9 @@ def subtract(device: Device, into: Any, left: Any, right: Any) -> None:
             lib.subtract(part, product, out=part)
 
 
-def diagonal(panels: Panels) -> Any:
-    """The diagonal, on the host of every process."""
-    length = min(panels.rows, panels.columns)
+def diagonal(panels: Panels, first: int = 0) -> Any:
+    """The diagonal that begins in row `first`, on the host of every process."""
+    length = min(panels.rows - first, panels.columns)
     regions: dict[int, list[Region]] = {device: [] for device in panels.devices}
     pieces: dict[tuple[int, int], Any] = {}
     for k, (low, high) in enumerate(panels.bounds):
@@ -233,7 +239,7 @@ def diagonal(panels: Panels) -> Any:
             device = panels.owner(k)
             regions[device].append(Region((Range.of(low, 1, high - low),)))
             if panels.is_mine(device):
-                pieces[device, low] = panels.panel(k)[: high - low, low:high].diagonal()
+                pieces[device, low] = panels.panel(k)[: high - low, first + low : first + high].diagonal()
     layout = panels.context.layout(IndexMap((length,), regions))
     arrays = [pieces.get((device, region.first[0])) for device, region in layout.chunks]
     return gather_to_host(panels.context, Operand(layout, arrays, panels.dtype))

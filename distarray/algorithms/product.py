@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, needed
-from distarray.algorithms.rounds import is_bearable, plan
+from distarray.algorithms.rounds import FEW_ROWS, is_bearable, plan
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
@@ -192,7 +192,7 @@ def _add(device: Device, into: Any, left: Any, right: Any) -> None:
     """``into += left @ right``, some rows (of stacks: some matrices) at a time."""
     lib, high = device.lib, len(into)
     row = max(into.nbytes // max(high, 1), 1)
-    step = min(max(min(into.nbytes // 4, TILE) // row, 64 if into.ndim == 2 else 1), high)
+    step = min(max(min(into.nbytes // 4, TILE) // row, FEW_ROWS if into.ndim == 2 else 1), high)
     scratch = device.empty((step, *into.shape[1:]), into.dtype, "a partial product").array
     for top in range(0, high, step):
         rows = slice(top, min(top + step, high))

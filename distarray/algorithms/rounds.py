@@ -5,7 +5,8 @@ is looked at what that takes of each device. Where it is more than 2.5 times a f
 products are formed in rounds: panels of the operands move, are multiplied, and go. A panel is a part of the result's
 columns (or rows) where one operand moves, and a part of the summed axis where both do. Where the result alone is too
 much for a device, which happens to partial sums, or to operands that lie on few devices, the devices share the result
-in blocks, and every operand comes to them in panels.
+in blocks, and every operand comes to them in panels. Partial sums count twice, since they are folded later beside
+what they become.
 
 References
 ----------
@@ -24,13 +25,16 @@ from distarray.algorithms.contraction import Contraction, Holders, Problem, Task
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 
-__all__ = ["BOUND", "is_bearable", "plan"]
+__all__ = ["BOUND", "FEW_ROWS", "is_bearable", "plan"]
 
 BOUND = 2.5
 """A device may hold so many times its fair share of operands and result."""
 
 NARROW = 32
 """A panel of the result is at least so wide."""
+
+FEW_ROWS = 64
+"""Of a product that is added to others so many rows are formed at once, or more."""
 
 
 def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int], least: int) -> Contraction:
@@ -57,7 +61,7 @@ def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]
                         use.is_lopsided(found, fair, len(devices)), cost_of(problem, found, held, itemsizes, None)
                     ),
                 )  # fmt: skip
-            room = max(BOUND * fair - use.kept(tasks) - max(use.result(tasks).values()) / 4, fair / 8)
+            room = max(BOUND * fair - use.kept(tasks) - use.scratch(tasks), fair / 8)
             steps = _cut(problem, tasks, use, room)
             return laid_out(problem, tasks, steps, held)
     return laid_out(problem, tasks, [[box for _, box in tasks]], held, replicas=replicas)
@@ -101,11 +105,21 @@ class _Use:
         return found[0], found[1]
 
     def result(self, tasks: Sequence[Task]) -> dict[int, int]:
-        """What devices have of the result."""
+        """What devices have of the result; where parts of it are partial sums, with what these are folded to."""
         sizes: dict[int, int] = {}
         for device, region in {(device, self.problem.result(box)) for device, box in tasks}:
-            sizes[device] = sizes.get(device, 0) + region.size * self.itemsizes[2]
-        return sizes
+            sizes[device] = sizes.get(device, 0) + region.size
+        times = self.itemsizes[2] * (2 if sum(sizes.values()) > prod(self.problem.shape) else 1)
+        return {device: size * times for device, size in sizes.items()}
+
+    def scratch(self, tasks: Sequence[Task]) -> float:
+        """The most that a product takes that is added to others: a quarter of what it is added to, and of few rows all."""
+        sizes = []
+        for _, box in tasks:
+            region = self.problem.result(box)
+            rows = region[0].size if len(region) else 1
+            sizes.append(region.size * self.itemsizes[2] * min(max(FEW_ROWS / rows, 0.25), 1))
+        return max(sizes)
 
     def is_lopsided(self, tasks: Sequence[Task], fair: float, devices: int) -> bool:
         """Whether the result is too much for a device: beside its operands, or, where these are, for a fair share of it."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distarray.algorithms.parting import can_part, part_line
 from distarray.algorithms.sample_sort import (
     Exchange,
     Part,
@@ -76,14 +77,13 @@ def sort_along(
         Give the even blocks of a line that is split to the devices in reverse order.
     kth : sequence of int
         Places, each at least 0: only what belongs there is put there, with nothing larger before it and nothing smaller
-        behind. Devices then part what they hold instead of sorting it, where the keys are one of plain numbers, and
-        positions are not wanted of lines that are split.
+        behind. Lines of plain numbers are then parted instead of sorted; those that are split where the places are few.
 
     Notes
     -----
     Communication: none where the first key's lines are whole. Of many lines, each element once. Of few lines: what brings
     a line into blocks, if it lies otherwise; samples and counts; each element once, with its position where positions are
-    wanted; and what makes the blocks even, a few hundredths.
+    wanted; and what makes the blocks even, a few hundredths. Of few lines that are parted: see ``parting``.
 
     Memory, besides operand and result: one chunk of the operand's size (of lines that are split two, and with positions as
     many again).
@@ -233,8 +233,13 @@ def _sort_lines_together(
     shape, devices = first.shape, first.layout.devices
     target = _even(context, shape, axis, devices, backward)
     even = _even(context, (shape[axis],), 0, devices, backward)
+    parted = len(keys) == 1 and can_part(first.dtype, kth)
     if len(shape) == 1:
-        found = _sort_line(context, keys, even, positions, name, kth)
+        if parted:
+            return Sorted(
+                target, part_line(context, first, kth, target, positions, name), INDEX if positions else first.dtype
+            )
+        found = _sort_line(context, keys, even, positions, name)
         chunks = redistribute(context, _operand(found), target, operation=name, chunks=found.chunks)
         return Sorted(target, chunks, found.dtype)
     dtype = INDEX if positions else first.dtype
@@ -243,7 +248,11 @@ def _sort_lines_together(
     others = shape[:axis] + shape[axis + 1 :]
     for place in np.ndindex(*others):
         index = (*place[:axis], slice(None), *place[axis:])
-        found = _sort_line(context, [_line(context, key, index, axis) for key in keys], even, positions, name, kth)
+        own = [_line(context, key, index, axis) for key in keys]
+        if parted:
+            found = Sorted(even, part_line(context, own[0], kth, even, positions, name), dtype)
+        else:
+            found = _sort_line(context, own, even, positions, name)
         rows = [None if chunk is None else chunk.array[index] for chunk in chunks]
         held = dict(zip([device for device, _ in target.chunks], rows, strict=True))
         copy_into(context, _operand(found), even, [held[device] for device, _ in even.chunks], operation=name)
@@ -269,9 +278,7 @@ def _line(context: Context, source: Operand, index: tuple[Any, ...], axis: int) 
     return Operand(layout, [held[chunk] for chunk in layout.chunks], source.dtype)
 
 
-def _sort_line(
-    context: Context, keys: Sequence[Operand], even: Layout, positions: bool, name: str, kth: Sequence[int]
-) -> Sorted:
+def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, positions: bool, name: str) -> Sorted:
     """Sort one line; each device then has a run of the result, near the one that it has in `even`."""
     first, order = in_blocks(context, keys[0], name)
     others = [_brought(context, key, first.layout, name) for key in keys[1:]]
@@ -318,7 +325,7 @@ def _sort_line(
     if positions:
         moved.append((INDEX, ()))
     exchange = spread(context, parts, moved, keys_of, targets, splitters, is_sorted=not plain, operation=name)
-    return _finished(context, exchange, heads, positions, first.dtype, name, kth)
+    return _finished(context, exchange, heads, positions, first.dtype, name)
 
 
 def _key_columns(lib: Any, arrays: Sequence[Any]) -> list[Any]:
@@ -330,24 +337,15 @@ def _heads_only(count: int) -> Any:
     return lambda lib, arrays: _key_columns(lib, arrays[:count])
 
 
-def _finished(
-    context: Context, exchange: Exchange, heads: int, positions: bool, dtype: Any, name: str, kth: Sequence[int]
-) -> Sorted:
+def _finished(context: Context, exchange: Exchange, heads: int, positions: bool, dtype: Any, name: str) -> Sorted:
     """Every target sorts what it received."""
     plain = not positions and dtype.kind in "biuf"
     done: list[Chunk | None] = [None] * len(exchange.targets)
-    starts = [start for _, start, _ in in_intervals(exchange.sizes, exchange.targets)]
 
     def finish(number: int, device: Device) -> None:
         chunks = [chunk for chunk in exchange.arrays[number] if chunk is not None]
         arrays = [chunk.array for chunk in chunks]
         with device.active():
-            if plain and kth and ordering.parts(device.lib, dtype):
-                within = [k - starts[number] for k in kth if 0 <= k - starts[number] < arrays[0].size]
-                if within:
-                    arrays[0].partition(within)
-                done[number] = chunks[0]
-                return
             if plain:
                 ordering.sort_lines(device.lib, arrays[0], arrays[0])
                 done[number] = chunks[0]

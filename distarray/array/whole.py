@@ -499,7 +499,7 @@ def _within(x: DistributedArray, key: Any) -> tuple[Layout, int, Any] | None:
     and the layout of a value on its device; None where there is no such chunk."""
     storage = x._storage
     context = x._context
-    if storage is None or x._map is not None or context.process_count > 1:
+    if storage is None or x._map is not None or context.process_count > 1 or context.kind != "host":
         return None
     layout = storage.version.layout
     boxes = None if layout.is_partial else context.layouts.boxes(layout)

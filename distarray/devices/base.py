@@ -235,6 +235,10 @@ class Device(abc.ABC):
             if self.allocated + nbytes > limit:
                 raise self.memory_error(nbytes, label, shape, dtype)
 
+    def room(self) -> int | None:
+        """The bytes that chunks may still take; None where nothing is known to limit them."""
+        return None if self.memory_limit is None else self.memory_limit - self.allocated
+
     def relieve(self) -> None:
         """Lets go of what is held to save work alone."""
         for spare in list(self.spares):

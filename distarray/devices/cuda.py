@@ -24,6 +24,7 @@ import numpy.typing as npt
 from ..errors import DeviceError
 from .base import Chunk, Device, as_int
 from .gpus import gpu_report, no_gpu
+from .idle import IdleArrays
 from .lapack import CudaLapack
 from .transposes import transposed_copy
 
@@ -113,6 +114,8 @@ class CudaRuntime:
 
         self.cupy: Any = cupy
         self.api: Any = cupy.cuda.runtime
+        self._current = cupy.cuda.runtime.getDevice
+        self._stream_of = cupy.cuda.get_current_stream
         # the null stream is one object for all GPUs: it means the one of the current GPU
         self.streams: dict[int, Any] = dict.fromkeys(range(self.count), cupy.cuda.Stream.null)
         self._events: dict[int, list[Any]] = {ordinal: [] for ordinal in range(self.count)}
@@ -124,8 +127,10 @@ class CudaRuntime:
     def on(self, ordinal: int) -> AbstractContextManager[Any]:
         """Makes a GPU and its compute stream current in a ``with`` block; free where they are already."""
         stream = self.streams[ordinal]
-        if self.api.getDevice() == ordinal and self.cupy.cuda.get_current_stream().ptr == stream.ptr:
-            return _ALWAYS_ACTIVE
+        if self._current() == ordinal:
+            current = self._stream_of()
+            if current is stream or current.ptr == stream.ptr:
+                return _ALWAYS_ACTIVE
         return _Activation(self.cupy.cuda.Device(ordinal), stream)
 
     def event(self, ordinal: int) -> Any:
@@ -317,6 +322,8 @@ class CudaDevice(Device):
                 "or make more visible with CUDA_VISIBLE_DEVICES"
             )
         self._cupy = self.runtime.cupy
+        self._idle = IdleArrays(self._cupy.cuda.memory.PooledMemory)
+        self.dispose = self._idle.give  # type: ignore[method-assign]
 
     @cached_property
     def xp(self) -> Any:
@@ -337,8 +344,18 @@ class CudaDevice(Device):
         """The compute stream: CuPy's null stream, of this GPU while this GPU is current."""
         return self.runtime.streams[self.ordinal]
 
+    def room(self) -> int:
+        """The bytes that chunks may still take: of the limit, and of the GPU's memory."""
+        with self.active():
+            free: int = self._cupy.cuda.runtime.memGetInfo()[0] + self._cupy.get_default_memory_pool().free_bytes()
+        limit = super().room()
+        return free if limit is None else min(free, limit)
+
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
         dtype = np.dtype(dtype)
+        shape = tuple(shape)
+        if self.memory_limit is None and (idle := self._idle.take(shape, dtype)) is not None:
+            return Chunk(self, idle)
         if dtype.char in "gG" and dtype.itemsize > 8 * (1 + (dtype.kind == "c")):
             narrow = "complex128" if dtype.kind == "c" else "float64"
             raise TypeError(f"GPUs have no {dtype.name}: use x.astype({narrow!r}), or devices of kind 'host'")
@@ -346,10 +363,11 @@ class CudaDevice(Device):
             raise TypeError(
                 f"GPUs have no {dtype}: use devices of kind 'host', or one array for each field, and x.view('int64')"
             )
-        shape = tuple(shape)
         nbytes = prod(shape) * dtype.itemsize
         if self.memory_limit is not None:
             self.check(nbytes, label, shape, dtype)
+            if (idle := self._idle.take(shape, dtype)) is not None:
+                return Chunk(self, idle)
         try:
             with self.active():
                 return Chunk(self, self._cupy.empty(shape, dtype))
@@ -391,8 +409,14 @@ class CudaDevice(Device):
 
     def to_host(self, array: Any) -> npt.NDArray[Any]:
         result: npt.NDArray[Any] = np.empty(array.shape, array.dtype)
-        if array.size:
-            with self.active():
+        if not array.size:
+            return result
+        with self.active():
+            if array.nbytes <= STAGED_BYTES and array.flags.c_contiguous:
+                # the call that CuPy's own ends in, which waits too
+                address = result.__array_interface__["data"][0]
+                self.runtime.api.memcpy(address, array.data.ptr, array.nbytes, self.runtime.api.memcpyDeviceToHost)
+            else:
                 array.get(out=result)
         return result
 

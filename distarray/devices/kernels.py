@@ -7,13 +7,19 @@ process has loaded is kept here, up to a bound.
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from math import prod
 from struct import Struct
+from time import perf_counter
 from typing import Any
 
 import numpy as np
+
+from ..errors import PerformanceHint
 
 __all__ = ["OPTIONS", "Kernel", "Kernels", "collapse", "extent", "steps_of"]
 
@@ -22,6 +28,9 @@ OPTIONS = ("-std=c++17", "--fmad=false")
 
 MOST = 2048
 """Kernels that stay loaded."""
+
+NOTICED = 0.05
+"""Seconds of compiling that a hint names: what CuPy's cache holds comes faster."""
 
 
 class Kernel:
@@ -40,7 +49,10 @@ class Kernel:
     __slots__ = ("_function", "_pack", "_type")
 
     def __init__(self, lib: Any, source: str, fields: str) -> None:
+        start = perf_counter()
         self._function = lib.RawModule(code=source, options=OPTIONS).get_function("kernel")
+        if os.environ.get("DISTARRAY_HINTS", "0") not in ("", "0"):
+            _tell(perf_counter() - start)
         packed = Struct(f"@{fields}0q")  # to its full size, which the launch copies
         self._pack = packed.pack
         self._type = np.dtype(("V", packed.size))
@@ -49,6 +61,24 @@ class Kernel:
         """Launch on the current device and stream."""
         packed = np.frombuffer(self._pack(*values), self._type)
         self._function((blocks,), (threads,), (packed,))
+
+
+def _tell(seconds: float) -> None:
+    """Hint, at the caller's line, that it waited for a compiler."""
+    if seconds < NOTICED:
+        return
+    frame = sys._getframe(2)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy.")):
+        frame = frame.f_back
+    text = (
+        f"this line waited {seconds:.2f} s for a kernel to be compiled, as the first of its kind: others of these calls and "
+        "dtypes, and later programs, find it compiled"
+    )
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    module = frame.f_globals.get("__name__") or "__main__"
+    warnings.warn_explicit(
+        text, PerformanceHint, frame.f_code.co_filename, frame.f_lineno, module=module, registry=registry
+    )
 
 
 class Kernels:

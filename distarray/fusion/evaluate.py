@@ -42,18 +42,18 @@ def evaluate_cells(
     context: Context, program: Program, jobs: Jobs, nbytes: int, strict: bool, stored: tuple[int, ...] = ()
 ) -> None:
     """Compute every cell. `strict`: overlapping copies must come out equal to the bit. `stored`: steps whose values are
-    written to arrays of their own, on the host."""
+    written to arrays of their own."""
     if context.kind != "host":
         for device, cells in jobs:
             with device.active():
-                for out, given, _ in cells:
+                for out, given, stores in cells:
                     operands: Sequence[Any] = given
                     if any(type(item) is LaterChunk for item in given):
-                        if fused_rows(device.lib, program, given, out):
+                        if not stored and fused_rows(device.lib, program, given, out):
                             continue
                         operands = settled(given)
-                    if context.eager or not fused(device.lib, program, operands, out):
-                        _run(device.lib, program, operands, out, False)
+                    if context.eager or not fused(device.lib, program, operands, out, stored, stores):
+                        _run(device.lib, program, operands, out, False, None, dict(zip(stored, stores, strict=True)))
         return
     notes = Notes()
     plan = _planned(program, jobs, stored)

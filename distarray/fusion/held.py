@@ -12,6 +12,7 @@ Under a memory limit no value is kept that does not fit, and what is kept goes f
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Kept", "Shortened", "Stored", "keep", "shortened", "stored", "value_of"]
 
-WORTH = 8
-"""A value is kept once so many exact element-wise calls have been spent on it: about what storing and reading it costs."""
+WORTH = {"host": 8, "cuda": 512}
+"""A value is kept once so many exact element-wise calls have been spent on it: about what storing and reading it costs. A GPU does
+some hundreds of them in the time that memory takes, and what a kernel computes again it mostly reads anyway."""
+
+LEAST = {"host": 0, "cuda": 1 << 16}
+"""Elements from which values are kept: on a GPU less work than that costs no more than a launch, with or without it."""
 
 INEXACT = 8
 """What a call of a transcendental function counts."""
@@ -127,8 +132,9 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
         Whether the last step may be kept. Where it makes an array, that one holds the value.
     """
     steps = program.steps
-    if context.kind != "host" or not layout.shape or (len(steps) < 2 and not root):
+    if not layout.shape or (len(steps) < 2 and not root) or math.prod(layout.shape) < LEAST[context.kind]:
         return []
+    worth = WORTH[context.kind]
     uses = [0] * len(steps)
     for step in steps:
         for kind, value in step.args:
@@ -147,7 +153,7 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
         node = step.node
         before = node.spent
         node.spent = before + cost
-        if node.spent < WORTH or node.shape != layout.shape or (not before and id(node) in lent):
+        if node.spent < worth or node.shape != layout.shape or (not before and id(node) in lent):
             continue
         chunks = _room(context, layout, step.dtype)
         if chunks is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
 from distarray.fusion.demand import operands_of
 from distarray.fusion.expr import Node
+from distarray.fusion.held import shortened
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.pending import PendingProgram
 from distarray.fusion.meeting import meeting_place
@@ -41,15 +42,19 @@ def unstored(context: Context, node: Node) -> Operand | None:
     lib = context.local_devices[0].lib
     if element_of(lib, program, tuple([leaf.dtype for leaf in settled]), node.dtype) is None:
         return None
+    program, picks, kept = shortened(program, len(settled), al.layout)
     versions = tuple([leaf.version for leaf in settled])
     arrays: list[Any] = []
-    for (device_id, region), (cell,) in zip(al.layout.chunks, al.cells, strict=True):
+    for i, ((device_id, region), (cell,)) in enumerate(zip(al.layout.chunks, al.cells, strict=True)):
         device = context.by_id[device_id]
         if device.process != context.process:
             arrays.append(None)
             continue
         with device.active():
             operands = operands_of(settled, al, (), cell, wait=True)
+            if kept:
+                held = [chunk.array for each in kept if (chunk := each[i]) is not None]
+                operands = [*[operands[k] for k in picks], *held]
         pending = PendingProgram(lib, program, operands, region.shape, node.dtype)
         pending.versions = versions
         arrays.append(pending)

@@ -192,11 +192,15 @@ def _targets(seen: Any, layout: Layout, version: Version, chunks: list[Chunk | N
     return outs
 
 
+SMALL = 1 << 25
+"""Bytes of a chunk up to which a GPU copies it whole in no more time than it takes to ask for each edge."""
+
+
 def _around(chunk: Chunk, shown: Any) -> Chunk:
     """A copy of a chunk that is about to be written where `shown`, a view of it, lies. A GPU copies a box's surroundings
     alone, so that an update of all but an edge does not pay for the array twice."""
     array, device = chunk.array, chunk.device
-    if device.kind == "host" or shown.strides != array.strides or 2 * shown.size < array.size:
+    if device.kind == "host" or array.nbytes <= SMALL or shown.strides != array.strides or 2 * shown.size < array.size:
         return duplicate(chunk)
     fresh = device.empty(array.shape, array.dtype, "a copy on write")
     offset = shown.data.ptr - array.data.ptr

@@ -17,8 +17,12 @@ from distarray.array.aliases import DTypeLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import arrays
 from distarray.array.state import DistributedArray, from_chunks
+from distarray.context import Context
+from distarray.storage import Operand
 
-__all__ = ["Linear", "arrays", "collected", "common", "dealt", "each", "is_spread", "matrix", "real", "square"]
+__all__ = [
+    "Linear", "arrays", "collected", "common", "dealt", "each", "identity", "is_spread", "matrix", "real", "square",
+]  # fmt: skip
 
 Linear = np.linalg.LinAlgError
 
@@ -71,13 +75,23 @@ def is_spread(x: DistributedArray, bound: int) -> bool:
     return len(taking_part(x.layout)) > 1
 
 
-def dealt(name: str, x: DistributedArray, *, like: Panels | None = None) -> Panels:
-    """A matrix in panels; `like`: with that one's devices and width."""
-    context = x._context
+def dealt(name: str, x: DistributedArray, *, like: Operand | None = None) -> Panels:
+    """A matrix in panels; `like`: dealt as a square matrix, of which this is the transpose, would be."""
     operand = x.mT._operand(name)
-    devices = taking_part(operand.layout) if like is None else like.devices
-    width = width_for(context, x.shape[1], len(devices)) if like is None else like.width
-    return Panels.of(operand, context, width, name, devices)
+    devices, width = _deal(x._context, operand if like is None else like)
+    return Panels.of(operand, x._context, width, name, devices)
+
+
+def identity(name: str, x: DistributedArray, *, like: Operand) -> Panels:
+    """The identity in the shape of a square matrix, dealt as the matrix would be, whose transpose is `like`."""
+    devices, width = _deal(x._context, like)
+    return Panels.identity(x._context, x.shape, x.dtype, devices, width, name)  # type: ignore[arg-type]
+
+
+def _deal(context: Context, transposed: Operand) -> tuple[tuple[int, ...], int]:
+    """The devices that take part, and how many columns a panel has."""
+    devices = taking_part(transposed.layout)
+    return devices, width_for(context, transposed.shape[0], len(devices))
 
 
 def collected(panels: Panels, rows: int | None = None) -> DistributedArray:

@@ -11,13 +11,24 @@ from typing import Any
 import numpy as np
 
 from distarray.algorithms.lu import LU
-from distarray.algorithms.panels import Panels
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
 from distarray.linalg.decompositions import svd
-from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, is_spread, matrix, real, square
+from distarray.linalg.matrices import (
+    Linear,
+    arrays,
+    collected,
+    common,
+    dealt,
+    each,
+    identity,
+    is_spread,
+    matrix,
+    real,
+    square,
+)
 from distarray.linalg.norms import norm
 
 __all__ = [
@@ -58,8 +69,10 @@ def solve(a: ArrayLike, b: ArrayLike) -> DistributedArray:
     Communication: none for stacks that are split over the batch. A matrix of at most 1024 rows goes whole to one device, or,
     with more right-hand sides than rows, to each that has some of their columns. A larger one is dealt to its devices in
     panels of columns, and moves each panel to the devices to its right, n²/2 elements to each, and once more to the devices
-    with right-hand sides, in memory of one matrix more; see ``distarray.algorithms.lu``, also for the source. The result is
-    in the default layout, blocks of rows, or with many right-hand sides in theirs.
+    with right-hand sides, in memory of one matrix more. Where the devices have no room for that, half a matrix more is
+    enough: the columns are then worked on in strips, and each panel moves once for each strip to its right, and to solve
+    once more. See ``distarray.algorithms.lu``, also for the sources. The result is in the default layout, blocks of rows,
+    or with many right-hand sides in theirs.
 
     Examples
     --------
@@ -87,9 +100,9 @@ def solve(a: ArrayLike, b: ArrayLike) -> DistributedArray:
     core = (n, *rest)
     if not batch and is_spread(x, WHOLE) and prod(core):
         with x._context.lock:
-            panels = dealt("solve", x)
-            sides = dealt("solve", y[:, None] if is_vector else y, like=panels)
-            _regular(LU(x._context, panels, sides)).solve()
+            source = x.mT._operand("solve")
+            sides = dealt("solve", y[:, None] if is_vector else y, like=source)
+            _regular(LU(x._context, source, "solve", sides)).solve()
             found = collected(sides)
         return found[:, 0] if is_vector else found
     if rest and not batch and rest[0] > n and prod(core):  # the solutions of many right-hand sides stay where these are
@@ -161,10 +174,9 @@ def inv(a: ArrayLike) -> DistributedArray:
     (x,) = common(x)
     if is_spread(x, WHOLE):
         with x._context.lock:
-            panels = dealt("inv", x)
-            one = Panels.identity(x._context, x.shape, x.dtype, panels.devices, panels.width, "inv")
-            factors = _regular(LU(x._context, panels, one))
-            factors.solve()
+            source = x.mT._operand("inv")
+            one = identity("inv", x, like=source)
+            _regular(LU(x._context, source, "inv", one)).solve()
             return collected(one)
     return each("inv", [x], _inv, [(x.shape[-2:], x.dtype)], [2], fallible=True)[0]
 
@@ -203,7 +215,7 @@ def slogdet(a: ArrayLike) -> Any:
     (x,) = common(x)
     if is_spread(x, WHOLE):
         with x._context.lock:
-            sign, logarithm = LU(x._context, dealt("slogdet", x)).slogdet()
+            sign, logarithm = LU(x._context, x.mT._operand("slogdet"), "slogdet").slogdet()
         return SlogdetResult(_value(x, sign, x.dtype), _value(x, logarithm, real(x.dtype)))
     return SlogdetResult(*each("slogdet", [x], _slogdet, [((), x.dtype), ((), real(x.dtype))], [2]))
 
@@ -247,7 +259,7 @@ def det(a: ArrayLike) -> DistributedArray:
     (x,) = common(x)
     if is_spread(x, WHOLE):
         with x._context.lock, np.errstate(all="ignore"):
-            sign, logarithm = LU(x._context, dealt("det", x)).slogdet()
+            sign, logarithm = LU(x._context, x.mT._operand("det"), "det").slogdet()
             return _value(x, sign * np.exp(logarithm), x.dtype)
     return each("det", [x], _det, [((), x.dtype)], [2])[0]
 
@@ -383,6 +395,11 @@ def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
         rcond = max(m, n) * np.finfo(x.dtype).eps
     if not x.size:
         return np.zeros_like(x, shape=(*x.shape[:-2], n, m))
+    if np.broadcast_shapes(np.shape(rcond), x.shape[:-2]) != x.shape[:-2]:
+        raise ValueError(
+            f"pinv: rcond has shape {np.shape(rcond)}, and the stack of matrices {x.shape[:-2]}: pass one number, or one for "
+            f"each matrix"
+        )
     u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
     large = s > np.asarray(rcond)[..., None] * np.max(s, axis=-1, keepdims=True)
     inverse = np.where(large, 1 / np.where(large, s, 1), 0)

@@ -4,7 +4,7 @@ the conversions that ``like=`` dispatches."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def eye(
     [[0, 1, 0], [0, 0, 1]]
     """
     shape = as_shape((N, N if M is None else M))
-    dtype, k = check_dtype(dtype), operator.index(k)
+    dtype, k = check_dtype(dtype), _within(operator.index(k), shape)
 
     def make(device: Device, region: Region, out: Any) -> None:
         rows, columns = (indices_of(device.lib, r) for r in region)
@@ -94,6 +94,11 @@ def identity(n: int, dtype: DTypeLike = None, *, layout: LayoutLike = None, devi
     return eye(n, dtype=dtype, layout=layout, device=device)
 
 
+def _within(k: int, shape: Sequence[int]) -> int:
+    """A diagonal's number, which may be any integer, as one that indices can be added to."""
+    return min(max(k, -shape[-2]), shape[-1])
+
+
 def _below(lib: Any, region: Region, k: int) -> Any:
     """Where a region of a matrix lies at or below the `k`-th diagonal."""
     rows, columns = (indices_of(lib, r) for r in region)
@@ -119,7 +124,7 @@ def tri(
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
     shape = as_shape((N, N if M is None else M))
-    dtype, k = check_dtype(dtype), operator.index(k)
+    dtype, k = check_dtype(dtype), _within(operator.index(k), shape)
 
     def make(device: Device, region: Region, out: Any) -> None:
         out[...] = _below(device.lib, region, k).astype(dtype)
@@ -183,6 +188,7 @@ def _triangle(m: Any, k: int, lower: bool, name: str) -> DistributedArray:
         raise TypeError(f"{name} needs an array of at least one axis, got a 0-d array: pass a matrix")
     if x.ndim == 1:
         x = x._viewed(x._view_map().broadcast_to((x.shape[0], x.shape[0])))
+    k = _within(k, x.shape)
     context, source = x._context, x._operand(name)
     chunks = allocate(context, source.layout, x.dtype, label=name)
     for chunk, (_, region), array in zip(chunks, source.layout.chunks, source.arrays, strict=True):

@@ -25,6 +25,7 @@ from distarray.algorithms.reduction import (
     reduced,
     small,
 )
+from distarray.algorithms.spreads import split_spread
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
@@ -445,6 +446,9 @@ def _squares_apart(
     """
     if not axes:
         return None
+    split = split_spread(array._context, array, axes, keepdims, made)
+    if split is not None:
+        return split, True
     wide = np.dtype(np.float64)
     first = array[tuple([slice(0, 1) if i in axes else slice(None) for i in range(array.ndim)])]
     regions = [region for _, region in array.layout.chunks]

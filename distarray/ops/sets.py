@@ -5,6 +5,7 @@ The first two stand on :mod:`distarray.algorithms`; the set functions are made o
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,7 +124,7 @@ def unique(
     x = asarray(ar)
     if axis is not None:
         try:
-            (at,) = normalize_axes(axis, x.ndim)
+            (at,) = normalize_axes(operator.index(axis), x.ndim)
         except IndexError:
             raise np.exceptions.AxisError(axis, x.ndim) from None
         if x.ndim == 1:

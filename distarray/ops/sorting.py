@@ -250,7 +250,7 @@ def _checked_kth(kth: Any, n: int | None) -> list[int]:
 def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order: Any) -> DistributedArray:
     x = asarray(a)
     getattr(np, name)(small(x.shape, x.dtype), 0, axis, kind, order)
-    if axis is None:
+    if axis is None or not x.ndim:  # of 0-d NumPy has positions
         x, axis = _flat(x), 0
     places = _checked_kth(kth, x.shape[axis] if x.size else None)
     return _sorted([x], axis, name, positions=name == "argpartition", kth=places)
@@ -284,9 +284,9 @@ def partition(
 
     Notes
     -----
-    Communication: as for :func:`sort`, without sorting: of an axis that is split, each element moves once, to the device
-    whose part of the order it is in, and devices part what they hold at `kth`. CuPy's partition is
-    a sort.
+    Communication: as for :func:`sort`, without sorting: of few lines that are split, the elements that belong at `kth` are
+    selected by the rounds of :func:`median`, and each element moves once, to where it stands among them. Of complex
+    numbers, or at more than 32 places, such lines are sorted. CuPy's partition of lines that are whole is a sort.
 
     Examples
     --------
@@ -312,7 +312,7 @@ def argpartition(
 
     Notes
     -----
-    Communication: as for :func:`argsort`. Lines that are whole on a device are parted at `kth`, others sorted.
+    Communication: as for :func:`partition`; what moves are the positions alone.
 
     Examples
     --------

@@ -11,7 +11,7 @@ import pytest
 import scipy.linalg
 
 import distarray as da
-from conformance.contexts import spread
+from conformance.contexts import kind, spread
 
 P, N, PANEL = 4, 192, 12
 LARGE = 1024  # where a panel and a tile are small beside a device's share
@@ -20,7 +20,7 @@ DTYPES = ["float64", "float32", "complex128", "complex64"]
 
 @pytest.fixture
 def four() -> Iterator[Any]:
-    with da.init(devices=P, kind="host") as context, spread(context, PANEL):
+    with da.init(devices=P, kind=kind()) as context, spread(context, PANEL):
         yield context
 
 
@@ -115,6 +115,30 @@ def test_memory_is_bounded_on_each_device(name):
         del found
 
 
+#: what LU does beside a matrix that is held, in which dtype
+FILLED: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "slogdet": ("complex64", np.linalg.slogdet),
+    "solve": ("float64", lambda x: np.linalg.solve(x, random(FULL, 3))),
+}
+FULL = 384
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_lu_of_a_matrix_that_fills_the_devices_for_the_most_part(name):
+    """60 % of all devices' limits: there is no room for a copy."""
+    dtype, f = FILLED[name]
+    a = random(FULL, FULL, dtype=dtype) / 16
+    with da.init(devices=P, kind="host", memory_limit=int(a.nbytes / P / 0.6)) as context:
+        context.WHOLE = 1
+        x = da.asarray(a, layout=da.blocks(0))
+        with da.ledger() as log:
+            found = f(x)
+        assert log.bytes_moved <= (24 if "solve" in name else 12) * a.nbytes / 2 * (P - 1)  # of a dozen strips
+        for got, ref in zip(*(v if isinstance(v, tuple) else (v,) for v in (found, f(a)))):
+            loose = 1e4 * np.finfo(dtype).eps
+            np.testing.assert_allclose(np.asarray(got), ref, rtol=loose, atol=loose * np.abs(ref).max())
+
+
 def graded(n: int, dtype: Any) -> Any:
     return random(n, n, dtype=dtype) * np.logspace(0, -12, n, dtype=np.dtype(dtype).type(0).real.dtype)[:, None]
 
@@ -179,3 +203,36 @@ def test_backward_errors(four, dtype, kind):
         c = (b @ h(b) / np.linalg.norm(b @ h(b)) + np.finfo(wide).eps * 100 * one).astype(dtype)
         low, known_low = np.asarray(np.linalg.cholesky(da.asarray(c, layout=da.blocks(0)))), np.linalg.cholesky(c)
         close(low @ h(low) - c, known_low @ h(known_low) - c, c, wide)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", list(matrices("float64", 6)))
+def test_backward_errors_of_least_squares(four, dtype, kind):
+    """The error that the normal equations are left with, and that of the pseudo-inverse, of what counts as not zero."""
+    shape = [(60, 60), (60, 40), (40, 60)][(DTYPES.index(dtype) + len(kind)) % 3]
+    a = matrices(dtype)[kind][: shape[0], : shape[1]]
+    b = random(shape[0], 2, dtype=dtype)
+    x, y = da.asarray(a, layout=da.blocks(0)), da.asarray(b, layout=da.blocks(0))
+    limit, eps = (1e-8, 2.3e-16) if np.finfo(dtype).eps < 1e-10 else (1e-4, 1.2e-7)
+    u, s, vh = np.linalg.svd(a.astype("complex128"), full_matrices=False)
+    kept = (u * np.where(s > limit * s.max(), s, 0)) @ vh
+    whole = float(np.linalg.norm(a))
+
+    def left(solution: Any) -> float:
+        rest = np.linalg.norm(h(kept) @ (b - a.astype("complex128") @ solution))
+        size = whole * float(np.linalg.norm(solution)) + float(np.linalg.norm(b))
+        return float(rest) / max(whole * size, 1e-300)
+
+    got, ref = (
+        np.linalg.lstsq(x, y, limit),
+        scipy.linalg.lstsq(a, b, limit),
+    )  # which stays in single precision, as LAPACK
+    assert got[2] == ref[2]
+    assert left(np.asarray(got[0])) <= 10 * max(left(ref[0]), eps)
+    wide, inverses = a.astype("complex128"), [np.asarray(np.linalg.pinv(x, limit)), scipy.linalg.pinv(a, rtol=limit)]
+    unit = eps * whole * float(np.linalg.norm(inverses[1]))
+    back, known = (np.linalg.norm(wide @ p @ wide - kept) for p in inverses)
+    assert back <= 10 * max(known, unit * whole)
+    for product in (lambda p: wide @ p, lambda p: p @ wide):  # Hermitian as far as the matrix's condition lets them be
+        mine, known = (np.linalg.norm(h(product(p)) - product(p)) for p in inverses)
+        assert mine <= 10 * max(known, unit * np.sqrt(len(a)))

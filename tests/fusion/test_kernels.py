@@ -4,6 +4,7 @@ scans, selections and transposed copies against NumPy, over layouts of memory an
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ import distarray as da
 from distarray.algorithms import reduction
 from distarray.devices import Chunk, transposes
 from distarray.devices.kernels import collapse
+from distarray.fusion import held
 from distarray.fusion.expr import ASTYPE
-from distarray.fusion.kernels import elementwise, reductions, rows, run, scans, selections
+from distarray.fusion.kernels import direct, elementwise, reductions, rows, run, scans, selections
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.folds import FOLDS, fold_of
 from distarray.fusion.kernels.formulas import TYPES, formula_of
@@ -59,6 +61,10 @@ def test_sources_of_expressions_declare_what_they_are_passed(lead: int, lanes: i
     assert bound is not None and bound.scalars == (2.5,)
     form = elementwise.Form("vsxv", lead, lanes, 64, lead > 1)
     well_formed(*elementwise.source_of(bound.element, form))
+    kept = element_of(None, program, (np.dtype("f8"), np.dtype("?"), np.dtype("i2")), np.dtype("?"), (0, 1))
+    assert kept is not None and kept.element.stored == (np.dtype("f4"), np.dtype("?"))
+    assert kept.element.key != bound.element.key
+    well_formed(*elementwise.source_of(kept.element, form._replace(kinds="vsxvvx")))
 
 
 def test_scalars_are_arguments() -> None:
@@ -134,7 +140,7 @@ def test_parts_of_pending_expressions() -> None:
     np.testing.assert_array_equal(part.operands[1], b[:2])
 
 
-@pytest.mark.parametrize("width", [1, 16, 64, 256])
+@pytest.mark.parametrize("width", [1, 16, 64, 256, 512])
 @pytest.mark.parametrize("full", [False, True])
 def test_sources_of_rows(width: int, full: bool) -> None:
     scaled = step(ASTYPE, [("leaf", 0), ("leaf", 1), ("const", 2.5)], "f4", masked=True)
@@ -193,6 +199,8 @@ def test_folds_that_wait() -> None:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels for arrays of every size."""
     monkeypatch.setattr(run, "LEAST", 0)
+    monkeypatch.setattr(held, "LEAST", {"host": 0, "cuda": 0})
+    monkeypatch.setattr(direct, "OFTEN", {True: 1, False: 1})
     monkeypatch.setattr(reductions, "LEAST", 0)
     monkeypatch.setattr(reduction, "WAIT_FROM", 0)
     monkeypatch.setattr(scans, "LEAST", 0)
@@ -260,13 +268,23 @@ def views(x: Any, which: int) -> Any:
 @pytest.mark.cuda
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("devices", [1, 3])
+@pytest.mark.parametrize("straight", [False, True])
 @given(
     programs(), st.sampled_from(REAL), st.sampled_from(REAL), st.integers(0, 7), st.integers(1, 40), st.integers(1, 700)
 )
 @GPU
 def test_fused_is_equal_to_the_steps(
-    devices: int, program: Any, one: Any, two: Any, which: int, m: int, n: int
+    monkeypatch: pytest.MonkeyPatch,
+    straight: bool,
+    devices: int,
+    program: Any,
+    one: Any,
+    two: Any,
+    which: int,
+    m: int,
+    n: int,
 ) -> None:
+    monkeypatch.setattr(direct, "MOST", 1 << 16 if straight else 0)
     found = []
     a, b = values(one, (m, n), 1), values(two, (m, n), 2)
     for eager in (False, True):
@@ -284,6 +302,42 @@ def test_fused_is_equal_to_the_steps(
     if found[0].dtype.kind == "f":
         same = np.isnan(found[0]) | (np.signbit(found[0]) == np.signbit(found[1]))
         assert same.all()
+
+
+@pytest.mark.cuda
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("shape", [(300, 257), (64, 1024), (5, 7, 33)])
+@pytest.mark.parametrize("dtypes", [("f4", "f4"), ("f8", "f4"), ("f2", "f8"), ("i4", "f4")])
+def test_what_is_held_is_written_in_the_same_pass(
+    monkeypatch: pytest.MonkeyPatch, shape: Any, dtypes: tuple[str, str]
+) -> None:
+    monkeypatch.setattr(held, "WORTH", {"host": 1, "cuda": 1})
+    monkeypatch.setattr(direct, "MOST", 0)
+    a, b = (values(np.dtype(t), shape, i) for i, t in enumerate(dtypes))
+    found = []
+    for devices, eager in ((1, False), (3, False), (1, True)):
+        with da.init(devices=devices, kind="cuda", eager=eager), np.errstate(all="ignore"):
+            x, y = da.asarray(a, layout=da.blocks(0)), da.asarray(b, layout=da.blocks(0))
+            first = x * 2 + y
+            mask = first > x
+            second = np.where(mask, first, 1.5) * y[:1]
+            last = (second.astype("f4") + first).T[1:]
+            values_of = [last.get()]
+            if not eager:
+                assert all(v._node.kept is not None for v in (first, mask, second))
+                lies = [[c.array.data.ptr for c in v._node.kept.chunks] for v in (first, second)]
+            values_of += [second.get(), mask.get(), first.get(), (first - second).get()]
+            if not eager:
+                assert [[c.array.data.ptr for c in v._own().version.chunks] for v in (first, second)] == lies
+            total = (second * 3).sum(axis=0).get()
+        found.append(values_of)
+        with np.errstate(all="ignore"):
+            wanted = (values_of[1] * 3).sum(axis=0)
+        np.testing.assert_allclose(total, wanted, rtol=1e-2, atol=1e-2)
+    for one in found[:2]:
+        for mine, theirs in zip(one, found[2], strict=True):
+            assert mine.dtype == theirs.dtype
+            np.testing.assert_array_equal(mine, theirs)
 
 
 @pytest.mark.cuda
@@ -373,6 +427,22 @@ def test_writes_in_place_keep_numpys_meaning() -> None:
 
 
 @pytest.mark.cuda
+def test_a_line_that_waits_for_the_compiler_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTARRAY_HINTS", "1")
+    monkeypatch.setattr("distarray.devices.kernels.NOTICED", 0.0)  # CuPy's cache on disk may have it
+    host = np.linspace(0, 1, 1 << 17)
+    with da.init(devices=2, kind="cuda"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        x = da.asarray(host, layout=da.blocks(0))
+        first = [hint for hint in caught if issubclass(hint.category, da.errors.PerformanceHint)]
+        for _ in range(3):
+            y = (((x - 0.25) * x - 0.75) * x - 0.5).evaluate()
+    assert not first
+    assert [(hint.category, hint.filename) for hint in caught] == [(da.errors.PerformanceHint, __file__)]
+    np.testing.assert_array_equal(y.get(), ((host - 0.25) * host - 0.75) * host - 0.5)
+
+
+@pytest.mark.cuda
 def test_a_reduction_stores_nothing_of_its_expression() -> None:
     with da.init(devices=1, kind="cuda"):
         x = da.asarray(np.ones((1024, 1024), "f4"))
@@ -405,7 +475,9 @@ ROWS = {
 @pytest.mark.cuda
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("shape", [(3000, 16384), (1200, 999), (40, 64), (7, 5), (5, 30, 257), (1100, 4096)])
+@pytest.mark.parametrize(
+    "shape", [(3000, 16384), (1200, 999), (300, 9001), (300, 8192), (40, 64), (7, 5), (5, 30, 257), (1100, 4096)]
+)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
 def test_rows_are_folded_and_used_in_one_pass(name: str, shape: Any, dtype: str) -> None:
     """With the bits of the steps, which are those of folds that were asked for by themselves."""

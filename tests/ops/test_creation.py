@@ -212,3 +212,14 @@ def test_no_device_holds_more_than_its_part(make: Callable[[int], Any]) -> None:
 ])  # fmt: skip
 def test_what_numpy_refuses(call: Callable[[Any], Any], four: Any) -> None:
     assert not both(lambda: call(np), lambda: call(creation))
+
+
+@pytest.mark.parametrize("k", [2**63, -(2**63), 2**70, -(2**70), 2**31])
+def test_diagonals_may_have_any_number(k):
+    a = np.arange(1.0, 13.0).reshape(3, 4)
+    with da.init(devices=3, kind="host", minimum_chunk=1):
+        x = da.asarray(a, layout=da.blocks(0))
+        assert not da.eye(3, 4, k).any()
+        assert np.array_equal(da.tri(3, 4, k).get(), np.full((3, 4), float(k > 0)))
+        assert np.array_equal(np.tril(x, k).get(), a if k > 0 else a * 0)
+        assert np.array_equal(np.triu(x, k).get(), a * 0 if k > 0 else a)

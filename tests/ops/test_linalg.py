@@ -307,6 +307,21 @@ def test_products_of_any_layouts_are_bounded_in_memory_and_traffic(first, second
             assert device.peak <= max(room, held[device.id] + room / 2)
 
 
+@pytest.mark.parametrize("p", [2, 4, 7])
+@pytest.mark.parametrize("times", [1, 2, 3, 6, 12])
+def test_sums_over_a_split_axis_are_bounded_also_when_they_are_folded(times, p):
+    """Partial sums, beside what they are folded to, where the summed axis is longer than the others."""
+    n = 120
+    a, b = np.random.default_rng(0).standard_normal((2, n, times * n))
+    room = 2.5 * (a.nbytes + b.nbytes + n * n * 8) / p
+    with da.init(devices=p, kind="host", memory_limit=int(room)) as context:
+        context.WHOLE = 0  # however small
+        z = da.asarray(a, layout=da.blocks(1)) @ da.asarray(b.T, layout=da.blocks(0))
+        folded = z.change_mode("replica")
+        np.testing.assert_allclose(folded.get(), a @ b.T, rtol=1e-10, atol=1e-10)
+        assert float(z.max()) == pytest.approx((a @ b.T).max())
+
+
 @pytest.mark.parametrize("dtype", ["float64", "int32", "complex64", "float16"])
 @pytest.mark.parametrize(("subscripts", "shapes"), [
     ("bij,bjk->bik", ((6, 9, 12), (6, 12, 5))), ("bij,jk->bik", ((6, 9, 12), (12, 40))), ("ijk,kjl->il", ((9, 6, 8), (8, 6, 7))),

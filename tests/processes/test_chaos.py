@@ -9,6 +9,7 @@ that those run under Open MPI with ULFM: ``DISTARRAY_OMPI_PYTHON`` names the Pyt
 from __future__ import annotations
 
 import collections
+import contextlib
 import importlib.util
 import json
 import os
@@ -76,9 +77,15 @@ def launch(kind: str, seed: int) -> tuple[str, bool, list[int]]:
     due = time.monotonic() + 5
     while (left := marked(mark)) and time.monotonic() < due:
         time.sleep(0.05)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
+    kill(left)
     return output, hung, left
+
+
+def kill(pids: list[int]) -> None:
+    """End processes, of which some may have ended by themselves since they were seen."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def marked(mark: str) -> list[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 
 from conformance.launching import MPIEXEC, is_open_mpi, outside
-from tests.processes.test_chaos import marked
+from tests.processes.test_chaos import kill, marked
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 3.0
@@ -102,8 +101,7 @@ def test_two_hosts_over_tcp_and_the_cable_cut(two_hosts: tuple[str, str], tmp_pa
             time.sleep(0.05)
         assert not left, "both programs end by themselves"
     finally:
-        for pid in marked(f"DISTARRAY_CHAOS={mark}"):  # the launcher's own parts wait for the cable
-            os.kill(pid, signal.SIGKILL)
+        kill(marked(f"DISTARRAY_CHAOS={mark}"))  # the launcher's own parts wait for the cable
         print(process.communicate()[0])
 
 

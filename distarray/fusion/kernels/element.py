@@ -16,7 +16,7 @@ from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import Conversion
 from distarray.fusion.kernels.formulas import TYPES, Formula, formula_of, literal_type
 
-__all__ = ["PACKS", "Bound", "Element", "element_of", "headers_of"]
+__all__ = ["PACKS", "Bound", "Element", "converted", "element_of", "headers_of"]
 
 
 def headers_of(dtypes: set[Any]) -> str:
@@ -43,6 +43,8 @@ class Element(NamedTuple):
         Where the program's scalars stand, and what the kernel takes them as.
     result : dtype
         Of the function.
+    stored : tuple of dtype
+        Of the steps whose values it hands out too, through references behind its scalars.
     source : str
         Its definition, with what it needs before it.
     key : str
@@ -58,6 +60,7 @@ class Element(NamedTuple):
     leaves: tuple[Any, ...]
     scalars: tuple[tuple[int, int, Any], ...]
     result: Any
+    stored: tuple[Any, ...]
     source: str
     key: str
     function: str
@@ -77,22 +80,24 @@ _PLAIN = 1 << 53
 """Numbers below this in size are what they are in double precision, and round once on their way to single."""
 
 
-def element_of(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any) -> Bound | None:
-    """The function of a program whose operands have the dtypes `leaves` and whose result is stored as `dtype`; None where
-    a step has no formula."""
-    parts: list[Any] = [program.result if program.result[0] != "const" else None, dtype, leaves]
+def element_of(
+    lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...] = ()
+) -> Bound | None:
+    """The function of a program whose operands have the dtypes `leaves` and whose result is stored as `dtype`; it hands out the
+    values of the steps `stored` too. None where a step has no formula."""
+    parts: list[Any] = [program.result if program.result[0] != "const" else None, dtype, leaves, stored]
     for step in program.steps:
         args = tuple([(k, literal_type(v)) if k == "const" else (k, v) for k, v in step.args])
         parts.append((step.ufunc, args, step.dtype, step.masked, step.kwargs.get("dtype")))
-    element = _ELEMENTS.get((lib, *parts), lambda: _written(lib, program, leaves, dtype))
+    element = _ELEMENTS.get((lib, *parts), lambda: _written(lib, program, leaves, dtype, stored))
     if element is None:
         return None
     steps = program.steps
-    values = [_converted(steps[i].args[j][1], t) for i, j, t in element.scalars]
+    values = [converted(steps[i].args[j][1], t) for i, j, t in element.scalars]
     return Bound(element, tuple(values))
 
 
-def _converted(value: Any, dtype: Any) -> Any:
+def converted(value: Any, dtype: Any) -> Any:
     """A scalar as the kernel takes it; the plainest kinds need no conversion but that of packing."""
     kind = dtype.kind
     if type(value) is float and kind == "f" and dtype.itemsize >= 4 and -_PLAIN < value < _PLAIN:
@@ -103,7 +108,7 @@ def _converted(value: Any, dtype: Any) -> Any:
     return scalar.item()
 
 
-def _written(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any) -> Element | None:
+def _written(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...]) -> Element | None:
     """Write the function; None where that can't be."""
     if dtype not in TYPES or any(t not in TYPES for t in leaves) or program.result[0] == "const":
         return None
@@ -115,8 +120,9 @@ def _written(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any) -> Ele
     value = f"l{place}" if kind == "leaf" else f"s{place}"
     names = [f"const {TYPES[t]} l{i}" for i, t in enumerate(leaves)]
     names += [f"const {TYPES[t]} c{i}" for i, (_, _, t) in enumerate(writer.scalars)]
+    names += [f"{TYPES[writer.types[step]]}& w{i}" for i, step in enumerate(stored)]
     result = TYPES[dtype]
-    body = "\n".join(writer.lines)
+    body = "\n".join([*writer.lines, *[f"w{i} = s{step};" for i, step in enumerate(stored)]])
     function = (
         f"__device__ __forceinline__ {result} element({', '.join(names)}) {{\n{body}\nreturn ({result}){value};\n}}\n"
     )
@@ -124,7 +130,8 @@ def _written(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any) -> Ele
     preambles = tuple(dict.fromkeys(writer.preambles))
     source = headers_of(used) + "\n".join(preambles) + PACKS + function
     key = blake2b(source.encode(), digest_size=16).hexdigest()
-    return Element(leaves, tuple(writer.scalars), dtype, source, key, function, preambles, frozenset(used))
+    kept = tuple([writer.types[step] for step in stored])
+    return Element(leaves, tuple(writer.scalars), dtype, kept, source, key, function, preambles, frozenset(used))
 
 
 class _Writer:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from distarray.devices.kernels import Kernel, Kernels, collapse, extent
+from distarray.devices.kernels import Kernel, Kernels, collapse, extent, steps_of
 from distarray.fusion.kernels.element import Bound, Element
 from distarray.fusion.kernels.formulas import TYPES
 
-__all__ = ["launch", "source_of"]
+__all__ = ["THREADS", "launch", "prepared", "source_of"]
 
-_THREADS = 256
+THREADS = 256
 _APART = 4
 """Elements a thread takes where it can't load vectors."""
 
@@ -31,7 +31,7 @@ class Form(NamedTuple):
     Attributes
     ----------
     kinds : str
-        For each operand and the target, how it runs along the last axis: ``v`` one behind the other, ``s`` one element for
+        For each operand and each target, how it runs along the last axis: ``v`` one behind the other, ``s`` one element for
         all, ``x`` with a stride of its own.
     lead : int
         Axes before the last.
@@ -52,129 +52,146 @@ class Form(NamedTuple):
 
 def source_of(element: Element, form: Form) -> tuple[str, str]:
     """A kernel's source, and the members of its argument."""
-    kinds, lead, lanes, across, wide = form
+    members, fields = _members(element, form)
+    names = _names(element)
+    types = [TYPES[t] for t in (*element.leaves, element.result, *element.stored)]
     count = len(element.leaves)
-    arrays = [*range(count), "o"]
-    types = [TYPES[t] for t in element.leaves]
-    out = TYPES[element.result]
-    members = [f"const {t}* p{i};" for i, t in enumerate(types)] + [f"{out}* po;"]
-    fields = "P" * (count + 1)
-    members.append("long long n, rows, across;")
-    fields += "qqq"
-    for k in range(1, lead):
-        members.append(f"long long size{k};")
-        fields += "q"
-    for a in arrays:
-        for k in range(lead):
-            members.append(f"long long t{a}_{k};")
-            fields += "q"
-    for a, kind in zip(arrays, kinds, strict=True):
-        if kind == "x":
-            members.append(f"long long x{a};")
-            fields += "q"
-    for i, (_, _, t) in enumerate(element.scalars):
-        members.append(f"{TYPES[t]} c{i};")
-        fields += t.char
-    index = "long long" if wide else "int"
-    lines = [f"struct Args {{ {' '.join(members)} }};", f"typedef {index} Index;"]
-    lines.append(f'extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{')
-    lines += [f"const {t}* q{i} = a.p{i};" for i, t in enumerate(types)] + [f"{out}* qo = a.po;"]
+    lines = [f"struct Args {{ {' '.join(members)} }};", f"typedef {'long long' if form.wide else 'int'} Index;"]
+    lines.append(f'extern "C" __global__ void __launch_bounds__({THREADS}) kernel(const __grid_constant__ Args a) {{')
+    lines += [f"const {t}* q{a} = a.p{a};" for a, t in zip(names[:count], types, strict=False)]
+    lines += [f"{t}* q{a} = a.p{a};" for a, t in zip(names[count:], types[count:], strict=True)]
     lines.append("const Index n = a.n;")
-    if lead:
-        lines.append("const Index band = blockIdx.x / (Index)a.across, tile = blockIdx.x - band * (Index)a.across;")
-        lines.append(f"Index row = band * {_THREADS // across} + threadIdx.x / {across};")
-        lines.append("if (row >= (Index)a.rows) return;")
-        for k in range(lead - 1, 0, -1):
-            lines.append(f"{{ const Index up = row / (Index)a.size{k}, here = row - up * (Index)a.size{k};")
-            lines += [f"q{b} += here * (Index)a.t{b}_{k};" for b in arrays]
-            lines.append("row = up; }")
-        lines += [f"q{b} += row * (Index)a.t{b}_0;" for b in arrays]
-        lines.append(f"const Index lane = threadIdx.x % {across};")
-    else:
-        lines.append("const Index tile = blockIdx.x, lane = threadIdx.x;")
-
-    def place(array: Any, kind: str, j: str) -> str:
-        return {"v": f"q{array}[{j}]", "s": f"q{array}[0]", "x": f"q{array}[({j}) * (Index)a.x{array}]"}[kind]
-
-    scalars = [f"a.c{i}" for i in range(len(element.scalars))]
-    if lanes > 1:
-        lines.append(f"Index j = (tile * {across} + lane) * {lanes};")
-        lines.append(f"if (j + {lanes} <= n) {{")
-        inputs = []
-        for i, (t, kind) in enumerate(zip(types, kinds, strict=False)):
-            if kind == "v":
-                lines.append(f"const Pack<{t}, {lanes}> v{i} = *(const Pack<{t}, {lanes}>*)(q{i} + j);")
-                inputs.append(f"v{i}.v[k]")
-            elif kind == "s":
-                lines.append(f"const {t} v{i} = q{i}[0];")
-                inputs.append(f"v{i}")
-            else:
-                lines.append(f"{t} v{i}[{lanes}];")
-                lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) v{i}[k] = {place(i, "x", "j + k")};')
-                inputs.append(f"v{i}[k]")
-        lines.append(f"Pack<{out}, {lanes}> r;")
-        lines.append(
-            f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) r.v[k] = element({", ".join(inputs + scalars)});'
-        )
-        if kinds[-1] == "v":
-            lines.append(f"*(Pack<{out}, {lanes}>*)(qo + j) = r;")
-        else:
-            lines.append(f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k) {place("o", "x", "j + k")} = r.v[k];')
-        each = [place(i, kind, "j") for i, kind in enumerate(kinds[:-1])]
-        lines.append(f"}} else for (; j < n; ++j) {place('o', kinds[-1], 'j')} = element({', '.join(each + scalars)});")
-    else:
-        lines.append(f"const Index first = tile * {across * _APART} + lane;")
-        lines.append(f"{out} r[{_APART}];")
-        for i, t in enumerate(types):
-            lines.append(f"{t} v{i}[{_APART}];")
-        lines.append(f'_Pragma("unroll") for (int k = 0; k < {_APART}; ++k) {{ const Index j = first + k * {across};')
-        lines.append("if (j < n) {")
-        lines += [f"v{i}[k] = {place(i, kind, 'j')};" for i, kind in enumerate(kinds[:-1])]
-        lines.append("} }")
-        inputs = [f"v{i}[k]" for i in range(count)]
-        lines.append(f'_Pragma("unroll") for (int k = 0; k < {_APART}; ++k) {{ const Index j = first + k * {across};')
-        lines.append(f"if (j < n) r[k] = element({', '.join(inputs + scalars)}); }}")
-        lines.append(f'_Pragma("unroll") for (int k = 0; k < {_APART}; ++k) {{ const Index j = first + k * {across};')
-        lines.append(f"if (j < n) {place('o', kinds[-1], 'j')} = r[k]; }}")
+    lines += _located(form, names)
+    lines += (_packed if form.lanes > 1 else _apart)(element, form, names, types)
     lines.append("}")
     return element.source + "\n".join(lines) + "\n", fields
 
 
-def launch(lib: Any, bound: Bound, operands: Any, out: Any) -> bool:
-    """Compute `out` from arrays that broadcast to its shape, on the current device; False, and nothing is done, where an
-    array's strides are no multiples of its elements."""
-    arrays = [*operands, out]
+def _names(element: Element) -> list[str]:
+    """Of the operands, the target, and the targets of the steps whose values are kept."""
+    return [*[str(i) for i in range(len(element.leaves))], "o", *[f"w{i}" for i in range(len(element.stored))]]
+
+
+def _members(element: Element, form: Form) -> tuple[list[str], str]:
+    """The members of a kernel's argument, in C and as the module ``struct`` writes them."""
+    names, count = _names(element), len(element.leaves)
+    types = [TYPES[t] for t in (*element.leaves, element.result, *element.stored)]
+    members = [f"const {t}* p{a};" for a, t in zip(names[:count], types, strict=False)]
+    members += [f"{t}* p{a};" for a, t in zip(names[count:], types[count:], strict=True)]
+    fields = "P" * len(names)
+    numbers = ["n", "rows", "across", *[f"size{k}" for k in range(1, form.lead)]]
+    numbers += [f"t{a}_{k}" for a in names for k in range(form.lead)]
+    numbers += [f"x{a}" for a, kind in zip(names, form.kinds, strict=True) if kind == "x"]
+    members.append(f"long long {', '.join(numbers)};")
+    fields += "q" * len(numbers)
+    for i, (_, _, t) in enumerate(element.scalars):
+        members.append(f"{TYPES[t]} c{i};")
+        fields += t.char
+    return members, fields
+
+
+def _located(form: Form, names: list[str]) -> list[str]:
+    """Lines that find a thread's row, and its place in it."""
+    if not form.lead:
+        return ["const Index tile = blockIdx.x, lane = threadIdx.x;"]
+    across = form.across
+    lines = ["const Index band = blockIdx.x / (Index)a.across, tile = blockIdx.x - band * (Index)a.across;"]
+    lines.append(f"Index row = band * {THREADS // across} + threadIdx.x / {across};")
+    lines.append("if (row >= (Index)a.rows) return;")
+    for k in range(form.lead - 1, 0, -1):
+        lines.append(f"{{ const Index up = row / (Index)a.size{k}, here = row - up * (Index)a.size{k};")
+        lines += [f"q{a} += here * (Index)a.t{a}_{k};" for a in names]
+        lines.append("row = up; }")
+    lines += [f"q{a} += row * (Index)a.t{a}_0;" for a in names]
+    return [*lines, f"const Index lane = threadIdx.x % {across};"]
+
+
+def _place(array: str, kind: str, j: str) -> str:
+    """An array's element at position `j` of a row."""
+    return {"v": f"q{array}[{j}]", "s": f"q{array}[0]", "x": f"q{array}[({j}) * (Index)a.x{array}]"}[kind]
+
+
+def _packed(element: Element, form: Form, names: list[str], types: list[str]) -> list[str]:
+    """Lines for a thread that takes `lanes` neighbours at a time."""
+    kinds, lanes, count = form.kinds, form.lanes, len(element.leaves)
+    each = f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k)'
+    scalars = [f"a.c{i}" for i in range(len(element.scalars))]
+    lines = [f"Index j = (tile * {form.across} + lane) * {lanes};", f"if (j + {lanes} <= n) {{"]
+    inputs = []
+    for a, t, kind in zip(names[:count], types, kinds, strict=False):
+        if kind == "v":
+            lines.append(f"const Pack<{t}, {lanes}> v{a} = *(const Pack<{t}, {lanes}>*)(q{a} + j);")
+            inputs.append(f"v{a}.v[k]")
+        elif kind == "s":
+            lines.append(f"const {t} v{a} = q{a}[0];")
+            inputs.append(f"v{a}")
+        else:
+            lines.append(f"{t} v{a}[{lanes}];")
+            lines.append(f"{each} v{a}[k] = {_place(a, 'x', 'j + k')};")
+            inputs.append(f"v{a}[k]")
+    lines += [f"Pack<{t}, {lanes}> r{a};" for a, t in zip(names[count:], types[count:], strict=True)]
+    kept = [f"r{a}.v[k]" for a in names[count + 1 :]]
+    lines.append(f"{each} ro.v[k] = element({', '.join(inputs + scalars + kept)});")
+    for a, t, kind in zip(names[count:], types[count:], kinds[count:], strict=True):
+        if kind == "v":
+            lines.append(f"*(Pack<{t}, {lanes}>*)(q{a} + j) = r{a};")
+        else:
+            lines.append(f"{each} {_place(a, 'x', 'j + k')} = r{a}.v[k];")
+    places = [_place(a, kind, "j") for a, kind in zip(names, kinds, strict=True)]
+    call = f"element({', '.join(places[:count] + scalars + places[count + 1 :])})"
+    return [*lines, f"}} else for (; j < n; ++j) {places[count]} = {call};"]
+
+
+def _apart(element: Element, form: Form, names: list[str], types: list[str]) -> list[str]:
+    """Lines for a thread that takes elements which lie apart, so that a warp's are neighbours."""
+    count = len(element.leaves)
+    scalars = [f"a.c{i}" for i in range(len(element.scalars))]
+    each = f'_Pragma("unroll") for (int k = 0; k < {_APART}; ++k) {{ const Index j = first + k * {form.across};'
+    places = [_place(a, kind, "j") for a, kind in zip(names, form.kinds, strict=True)]
+    lines = [f"const Index first = tile * {form.across * _APART} + lane;"]
+    lines += [f"{t} v{a}[{_APART}];" for a, t in zip(names, types, strict=True)]
+    lines += [each, "if (j < n) {"]
+    lines += [f"v{a}[k] = {place};" for a, place in zip(names[:count], places, strict=False)]
+    lines.append("} }")
+    inputs = [f"v{a}[k]" for a in names]
+    call = f"element({', '.join(inputs[:count] + scalars + inputs[count + 1 :])})"
+    lines += [each, f"if (j < n) {inputs[count]} = {call}; }}"]
+    lines += [each, "if (j < n) {"]
+    lines += [f"{place} = {value};" for place, value in zip(places[count:], inputs[count:], strict=True)]
+    return [*lines, "} }"]
+
+
+def launch(lib: Any, bound: Bound, operands: Any, out: Any, stores: Any = ()) -> bool:
+    """Compute `out`, and `stores` of its shape, from arrays that broadcast to it, on the current device; False, and nothing is
+    done, where an array's strides are no multiples of its elements."""
+    arrays = [*operands, out, *stores]
     pointers = [array.data.ptr for array in arrays]
     element = bound.element
     lies = [(a.shape, a.strides, p % 16) for a, p in zip(arrays, pointers, strict=True)]
-    ready = _READY.get((element.key, *lies), lambda: _prepared(lib, element, arrays))
+    ready = _READY.get((element.key, *lies), lambda: prepared(lib, element, arrays))
     if ready is None:
         return False
     kernel, blocks, values = ready
     if blocks:
-        kernel(blocks, _THREADS, *pointers, *values, *bound.scalars)
+        kernel(blocks, THREADS, *pointers, *values, *bound.scalars)
     return True
 
 
-def _prepared(lib: Any, element: Element, arrays: list[Any]) -> tuple[Kernel, int, list[int]] | None:
+def prepared(lib: Any, element: Element, arrays: list[Any]) -> tuple[Kernel, int, list[int]] | None:
     """The kernel for arrays that lie so, its blocks, and what it is passed besides addresses and scalars."""
-    if any(s % a.dtype.itemsize for a in arrays for s in a.strides):
-        return None
-    shape = arrays[-1].shape
-    strides = [_strides(array, shape) for array in arrays]
+    out = len(element.leaves)
+    shape = arrays[out].shape
+    strides = []
+    for array in arrays:
+        if (own := steps_of(array, shape)) is None:
+            return None
+        strides.append(own)
     sizes, steps = collapse(shape, strides)
     if not sizes:
         sizes, steps = [1], [[0] for _ in arrays]
-        steps[-1] = [1]
+        steps[out:] = [[1] for _ in arrays[out:]]
     kinds = "".join(["v" if s[-1] == 1 else "s" if s[-1] == 0 else "x" for s in steps])
     return _arranged(lib, element, arrays, kinds, sizes, steps)
-
-
-def _strides(array: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """An array's strides in elements, as it broadcasts to a shape."""
-    item = array.dtype.itemsize
-    own = [0 if n == 1 else s // item for n, s in zip(array.shape, array.strides, strict=True)]
-    return (*[0] * (len(shape) - len(own)), *own)
 
 
 def _arranged(
@@ -192,17 +209,17 @@ def _arranged(
         ):
             lanes = 1
             break
-    across = _THREADS
+    across = THREADS
     taken = lanes if lanes > 1 else _APART
     if lead:
         across = 1
-        while across < _THREADS and across * taken < n:
+        while across < THREADS and across * taken < n:
             across *= 2
     wide = rows * n >= 1 << 30 or any(extent(sizes, s) >= 1 << 31 for s in steps)
     form = Form(kinds, lead, lanes, across, wide)
     kernel = _KERNELS.get((element.key, form), lambda: Kernel(lib, *source_of(element, form)))
     tiles = -(-n // (across * taken))
-    bands = -(-rows // (_THREADS // across)) if lead else 1
+    bands = -(-rows // (THREADS // across)) if lead else 1
     values = [n, rows, tiles, *sizes[1:-1]]
     for step in steps:
         values += step[:-1]

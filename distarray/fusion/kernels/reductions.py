@@ -18,9 +18,14 @@ from distarray.fusion.kernels.folds import FOLDS, MOMENTS, Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
 from distarray.fusion.kernels.pending import WHOLE, PendingProgram, as_array
 
-__all__ = ["SHUFFLE", "arranged", "final_source", "reduce", "rows_form", "source_of", "spread", "sum_squares"]
+__all__ = [
+    "SHUFFLE", "arranged", "final_source", "reduce", "rows_form", "source_of", "spread", "sum_squares", "threads_of",
+]  # fmt: skip
 
 _THREADS = 256
+_WIDEST = 512
+"""Threads that share a long row: where a kernel keeps a row, it has twice the warps to wait for memory with."""
+
 _BLOCKS = 132 * 8
 """Blocks that keep a large GPU busy."""
 
@@ -104,7 +109,8 @@ def source_of(element: Element, fold: Fold, form: FoldForm) -> tuple[str, str]:
     """A kernel's source, and the members of its argument."""
     members, fields = _members(element)
     lines = [fold.source, f"struct Args {{ {' '.join(members)} }};"]
-    lines.append(f'extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{')
+    threads = threads_of(form.width)
+    lines.append(f'extern "C" __global__ void __launch_bounds__({threads}) kernel(const __grid_constant__ Args a) {{')
     lines += (_columns if form.columns else _rows)(element, form)
     lines.append("}")
     return element.source + SHUFFLE + "\n".join(lines) + "\n", fields
@@ -142,7 +148,8 @@ def _row_of_thread(element: Element, form: FoldForm) -> list[str]:
         lines.append("const long long part = blockIdx.x % a.parts, row = blockIdx.x / a.parts;")
         lines.append("const long long first = part * a.part, last = min(first + a.part, a.m);")
     else:
-        lines.append(f"const long long row = blockIdx.x * {_THREADS // form.width}ll + threadIdx.x / {form.width};")
+        across = threads_of(form.width) // form.width
+        lines.append(f"const long long row = blockIdx.x * {across}ll + threadIdx.x / {form.width};")
         lines.append("const long long first = 0, last = row < rows ? a.m : 0;")
     types = [TYPES[t] for t in element.leaves]
     if form.inner:
@@ -187,7 +194,7 @@ def _row_joined(form: FoldForm) -> list[str]:
         f'_Pragma("unroll") for (int d = {close // 2}; d > 0; d /= 2) total = join(total, shuffled(total, d, {close}));'
     ]
     if width > 32:
-        warps, groups = width // 32, _THREADS // 32
+        warps, groups = width // 32, threads_of(width) // 32
         lines.append(f"__shared__ __align__(16) unsigned char room[{groups} * sizeof(A)]; A* held = (A*)room;")
         lines.append("if (threadIdx.x % 32 == 0) held[threadIdx.x / 32] = total;")
         lines.append("__syncthreads();")
@@ -337,19 +344,26 @@ def arranged(shape: tuple[int, ...], strides: list[tuple[int, ...]], axes: tuple
     return _Shape(outer, m, inner, list(zip(so, sm, si, strict=True)))
 
 
-def rows_form(itemsize: int, rows: int, m: int) -> tuple[int, int, int]:
+def rows_form(itemsize: int, rows: int, m: int, widest: int = _WIDEST) -> tuple[int, int, int]:
     """How rows of `m` elements are folded, of which the widest operand's have `itemsize` bytes: the elements that a thread takes
-    at a time, the threads that share a row, and the parts that a row is cut in."""
+    at a time, the threads that share a row, at most `widest`, and the parts that a row is cut in."""
     lanes = _lanes(itemsize)
     width, parts = 1, 1
     while width < _THREADS and width * lanes * 2 < m:
         width *= 2
-    if width == _THREADS:
-        parts = max(1, min(-(-_BLOCKS // rows), -(-m // (width * lanes * _UNROLLED))))
+    if m >= widest * lanes * _UNROLLED:
+        width = widest
+    if width >= _THREADS:
+        parts = max(1, min(-(-_BLOCKS * _THREADS // (width * rows)), -(-m // (width * lanes * _UNROLLED))))
     return lanes, width, parts
 
 
-LEAST = 1 << 12
+def threads_of(width: int) -> int:
+    """Threads of a block in which so many share a row, or neighbouring columns."""
+    return max(_THREADS, width)
+
+
+LEAST = 1 << 10
 """Elements below which the library's own reductions serve: there a call costs more than the work. A bound of the shape
 alone, since the order of additions differs."""
 
@@ -416,6 +430,7 @@ class _Ready(NamedTuple):
 
     kernel: Kernel
     blocks: int
+    threads: int
     values: list[int]
     steps: list[int]
     room: int  # bytes of running values; 0 where one kernel is enough
@@ -443,11 +458,13 @@ def _fold(
         return False
     if ready.last is None:
         ready.kernel(
-            ready.blocks, _THREADS, *pointers, out.data.ptr, *ready.values, *given, *ready.steps, *bound.scalars
+            ready.blocks, ready.threads, *pointers, out.data.ptr, *ready.values, *given, *ready.steps, *bound.scalars
         )
         return True
     room = lib.empty(ready.room, np.uint8)
-    ready.kernel(ready.blocks, _THREADS, *pointers, room.data.ptr, *ready.values, *given, *ready.steps, *bound.scalars)
+    ready.kernel(
+        ready.blocks, ready.threads, *pointers, room.data.ptr, *ready.values, *given, *ready.steps, *bound.scalars
+    )
     ready.last(ready.last_blocks, _THREADS, room.data.ptr, out.data.ptr, *ready.last_values, *given)
     return True
 
@@ -469,7 +486,10 @@ def _prepared(
     columns = inner > 1 and any(s[2] == 1 for s in steps)
     if not columns and outer == 1:
         outer, inner, steps = inner, 1, [(i, r, 0) for _, r, i in steps]
-    cut = _cut(max([a.dtype.itemsize for a in operands] + [1]), columns, outer, m, inner)
+    widest = (
+        _THREADS if name.startswith("arg") else _WIDEST
+    )  # whose running values are large: more threads only take room
+    cut = _cut(max([a.dtype.itemsize for a in operands] + [1]), columns, outer, m, inner, widest)
     parts = cut.parts
     kinds = _kinds(operands, steps, columns)
     form = FoldForm(columns, kinds, cut.lanes, cut.width, parts > 1, inner > 1)
@@ -478,12 +498,14 @@ def _prepared(
     )
     values, lies = [outer, m, inner, cut.part, parts, cut.tiles], [s for step in steps for s in step]
     if parts == 1:
-        return _Ready(kernel, cut.blocks, values, lies, 0, None, 0, (0, 0, 0))
+        return _Ready(kernel, cut.blocks, threads_of(cut.width), values, lies, 0, None, 0, (0, 0, 0))
     last = _KERNELS.get(("final", folded), lambda: Kernel(lib, *final_source(folded)))
     across, rows = (inner, outer) if columns else (1, outer * inner)
     wide = 1 if across >= 32 else 32
     room, last_blocks = outer * inner * parts * folded.size, -(-rows * across * wide // _THREADS)
-    return _Ready(kernel, cut.blocks, values, lies, room, last, last_blocks, (rows, parts, across))
+    return _Ready(
+        kernel, cut.blocks, threads_of(cut.width), values, lies, room, last, last_blocks, (rows, parts, across)
+    )
 
 
 def _lanes(itemsize: int) -> int:
@@ -519,7 +541,7 @@ class _Cut(NamedTuple):
     blocks: int
 
 
-def _cut(itemsize: int, columns: bool, outer: int, m: int, inner: int) -> _Cut:
+def _cut(itemsize: int, columns: bool, outer: int, m: int, inner: int, widest: int) -> _Cut:
     """How rows or columns are shared by threads, and cut in parts where there are too few of them."""
     if columns:
         lanes, width = _lanes(itemsize), 1
@@ -531,8 +553,8 @@ def _cut(itemsize: int, columns: bool, outer: int, m: int, inner: int) -> _Cut:
         blocks = tiles * outer
     else:
         rows, tiles = outer * inner, 1
-        lanes, width, parts = rows_form(itemsize, rows, m)
-        blocks = -(-rows // (_THREADS // width))
+        lanes, width, parts = rows_form(itemsize, rows, m, widest)
+        blocks = -(-rows // (threads_of(width) // width))
     part = -(-m // parts)
     part = -(-part // lanes) * lanes
     parts = -(-m // part) if m else 1

@@ -15,13 +15,12 @@ from distarray.fusion.kernels.element import PACKS, Bound, Element, element_of, 
 from distarray.fusion.kernels.folds import Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
 from distarray.fusion.kernels.later import Later, LaterChunk
-from distarray.fusion.kernels.reductions import SHUFFLE, arranged, rows_form
+from distarray.fusion.kernels.reductions import SHUFFLE, arranged, rows_form, threads_of
 
 __all__ = ["fused_rows", "source_of"]
 
-_THREADS = 256
 _HELD = 16
-"""Packs of a row that a thread keeps, of all operands together."""
+"""Packs of a row that each of 256 threads keeps, of all operands together; half as many where more threads share a row."""
 
 _KERNELS = Kernels(256)
 _READY = Kernels(1024)
@@ -66,9 +65,9 @@ def source_of(elements: tuple[Element, ...], folds: tuple[Fold, ...], form: RowF
     lines = [
         *_definitions(elements, folds),
         f"struct Args {{ {' '.join(members)} }};",
-        f'extern "C" __global__ void __launch_bounds__({_THREADS}, 2) kernel(const __grid_constant__ Args a) {{',
+        f'extern "C" __global__ void __launch_bounds__({threads_of(width)}, 2) kernel(const __grid_constant__ Args a) {{',
         f"const int lane = threadIdx.x % {width}, mine = threadIdx.x / {width};",
-        f"const long long row = blockIdx.x * {_THREADS // width}ll + mine;",
+        f"const long long row = blockIdx.x * {threads_of(width) // width}ll + mine;",
         "const bool here = row < a.rows;",
         f"const int m = here ? (int){length} : 0;",
         *_loads(form),
@@ -161,7 +160,9 @@ def _folding(n: int, fold: Fold, value: str, form: RowForm) -> list[str]:
         f"t{n} = fold{n}::join(t{n}, shuffled(t{n}, d, {close}));",
     ]
     if width > 32:
-        lines.append(f"__shared__ fold{n}::A held{n}[{_THREADS // 32}], whole{n}[{_THREADS // width}];")
+        lines.append(
+            f"__shared__ fold{n}::A held{n}[{threads_of(width) // 32}], whole{n}[{threads_of(width) // width}];"
+        )
         lines.append(f"if (threadIdx.x % 32 == 0) held{n}[threadIdx.x / 32] = t{n};")
         lines.append("__syncthreads();")
         lines.append(f"if (lane == 0) {{ for (int k = 1; k < {width // 32}; ++k)")
@@ -258,16 +259,16 @@ def fused_rows(lib: Any, program: Any, operands: Any, out: Any) -> bool:
     ready = _READY.get(key, lambda: _prepared(lib, work, out))
     if ready is None:
         return False
-    kernel, blocks, values = ready
+    kernel, blocks, threads, values = ready
     scalars = [value for b in work.bound for value in b.scalars]
-    kernel(blocks, _THREADS, *pointers, *[later.out.data.ptr for later in work.folds], *values, *scalars)
+    kernel(blocks, threads, *pointers, *[later.out.data.ptr for later in work.folds], *values, *scalars)
     for later in work.folds:
         later.done()
     return True
 
 
-def _prepared(lib: Any, work: _Work, out: Any) -> tuple[Kernel, int, list[int]] | None:
-    """The kernel for arrays that lie so, its blocks, and what it is passed besides addresses and scalars."""
+def _prepared(lib: Any, work: _Work, out: Any) -> tuple[Kernel, int, int, list[int]] | None:
+    """The kernel for arrays that lie so, its blocks and their threads, and what it is passed besides addresses and scalars."""
     arrays, shape = [*work.leaves, out], out.shape
     strides = [steps_of(array, shape) for array in arrays]
     if None in strides:
@@ -297,7 +298,7 @@ def _prepared(lib: Any, work: _Work, out: Any) -> tuple[Kernel, int, list[int]] 
         kinds += "s" if step == 0 else "x" if step != 1 else "v" if aligned else "e"
         if step and array is not out:
             held += packs * max(1, lanes * item // 16)
-    if parts != 1 or held > _HELD or kinds[-1] == "s":
+    if parts != 1 or held * threads_of(width) > 256 * _HELD or kinds[-1] == "s":
         return None
     form = RowForm(
         tuple([a.dtype for a in work.leaves]),
@@ -314,4 +315,5 @@ def _prepared(lib: Any, work: _Work, out: Any) -> tuple[Kernel, int, list[int]] 
     values = [rows, m]
     for outer, step, _ in found.steps:
         values += [outer, step]
-    return kernel, -(-rows // (_THREADS // width)), values
+    threads = threads_of(width)
+    return kernel, -(-rows // (threads // width)), threads, values

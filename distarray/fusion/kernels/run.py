@@ -24,15 +24,16 @@ OFTEN = 3
 _ASKED = Kernels(4096)
 
 
-def fused(lib: Any, program: Any, operands: Any, out: Any) -> bool:
-    """Compute `out` in one kernel on the current device; False, and nothing is done, where the steps have to."""
+def fused(lib: Any, program: Any, operands: Any, out: Any, stored: tuple[int, ...] = (), stores: Any = ()) -> bool:
+    """Compute `out` in one kernel on the current device, and the values of the steps `stored` into `stores`; False, and nothing is
+    done, where the steps have to."""
     if program.result[0] == "const":
         return False
     if program.result[0] == "leaf":
         (source,) = operands
         if source.dtype == out.dtype and source.shape == out.shape and transposed_copy(lib, out, source):
             return True
-    bound = element_of(lib, program, tuple([a.dtype for a in operands]), out.dtype)
+    bound = element_of(lib, program, tuple([a.dtype for a in operands]), out.dtype, stored)
     if bound is None:
         return False
     if out.size < LEAST:
@@ -40,4 +41,4 @@ def fused(lib: Any, program: Any, operands: Any, out: Any) -> bool:
         if len(asked) < OFTEN - 1:
             asked.append(None)
             return False
-    return elementwise.launch(lib, bound, operands, out)
+    return elementwise.launch(lib, bound, operands, out, stores)

@@ -12,7 +12,7 @@ import numpy as np
 
 from distarray.devices.kernels import Kernel, Kernels
 
-__all__ = ["compress", "sources", "take_rows"]
+__all__ = ["compress", "sources", "take_rows", "takes_rows"]
 
 LEAST = 1 << 16
 """Elements below which the library serves as well."""
@@ -87,11 +87,11 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
 """
     rows = f"""
 typedef {word} T;
-struct Args {{ const T* p; const long long* index; T* q; long long n, width, stride, tiles; }};
+struct Args {{ const T* p; const long long* index; const long long* places; T* q; long long n, width, stride, tiles; }};
 extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
     const long long row = blockIdx.x / a.tiles, tile = blockIdx.x % a.tiles;
-    const T* p = a.p + a.index[row] * a.stride;
-    T* q = a.q + row * a.width;
+    const T* p = a.p + (a.index ? a.index[row] : row) * a.stride;
+    T* q = a.q + (a.places ? a.places[row] : row) * a.width;
     const long long first = tile * {_THREADS * 4} + threadIdx.x;
     T held[4];
     #pragma unroll
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     for (int k = 0; k < 4; ++k) if (first + k * {_THREADS} < a.width) q[first + k * {_THREADS}] = held[k];
 }}
 """
-    return {"count": (count, "PPq"), "write": (write, "PPPPq"), "rows": (rows, "PPPqqqq")}
+    return {"count": (count, "PPq"), "write": (write, "PPPPq"), "rows": (rows, "PPPPqqqq")}
 
 
 def _kernel(lib: Any, name: str, itemsize: int) -> Kernel:
@@ -124,24 +124,35 @@ def compress(lib: Any, array: Any, mask: Any, count: int) -> Any:
     return out
 
 
-def take_rows(lib: Any, array: Any, index: Any, out: Any) -> bool:
-    """``out = array[index]`` along the first axis for numbers in range (int64); False, and nothing is done, where rows are
-    too short, or do not lie in one piece."""
-    rows = array.shape[1:]
+def takes_rows(array: Any, out: Any) -> bool:
+    """Whether rows of an array, of `out` too, are long enough and lie in one piece: what `take_rows` serves."""
     width = array.dtype.itemsize
-    for n in rows:
+    for n in array.shape[1:]:
         width *= n
-    if width < 512 or not out.size or not out.flags.c_contiguous or index.dtype != np.int64:
+    return bool(width >= 512 and out.size and array.size and out.flags.c_contiguous and array[0].flags.c_contiguous)
+
+
+def take_rows(lib: Any, array: Any, index: Any, out: Any, places: Any = None) -> bool:
+    """``out[places] = array[index]`` along the first axis for numbers in range (int64), each None for all rows in order.
+
+    Returns
+    -------
+    bool
+        False, and nothing is done, where `takes_rows` says so.
+    """
+    given = [each for each in (index, places) if each is not None]
+    if not takes_rows(array, out) or any(e.dtype != np.int64 or not e.flags.c_contiguous for e in given):
         return False
-    if not array[0].flags.c_contiguous or not index.flags.c_contiguous:
-        return False
-    stride = array.strides[0]
+    count = given[0].size if given else array.shape[0]
+    width, stride = out.nbytes // out.shape[0], array.strides[0]
     word = 16
     while word > 1 and (width % word or stride % word or array.data.ptr % word or out.data.ptr % word):
         word //= 2
     width, stride = width // word, stride // word
     tiles = -(-width // (_THREADS * 4))
-    _kernel(lib, "rows", word)(
-        tiles * index.size, _THREADS, array.data.ptr, index.data.ptr, out.data.ptr, index.size, width, stride, tiles
-    )
+    pointers = [0 if each is None else each.data.ptr for each in (index, places)]
+    if count:
+        _kernel(lib, "rows", word)(
+            tiles * count, _THREADS, array.data.ptr, *pointers, out.data.ptr, count, width, stride, tiles
+        )
     return True

@@ -97,13 +97,13 @@ class Bench:
         a, b = (self.make((self.rows, self.columns), seed, "float32", self.Shard(0)) for seed in (1, 2))
         return self.timed(lambda: a + b, self.Shard(0), common.total(1, 2), self.rows * self.columns)
 
-    def sum_to_both(self, x: Any) -> Any:
+    def sum_to_all(self, x: Any) -> Any:
         return x.sum(0).redistribute(placements=[self.Replicate()])
 
     def sum0(self) -> dict[str, Any]:
         a = self.make((self.rows, self.columns), 1, "float32", self.Shard(0))
         expected = common.column_sums(self.rows, 1)
-        return self.timed(lambda: self.sum_to_both(a), self.Replicate(), expected, 2 * self.columns)
+        return self.timed(lambda: self.sum_to_all(a), self.Replicate(), expected, self.team.size * self.columns)
 
     def to_columns(self) -> dict[str, Any]:
         a, target = self.make((self.rows, self.columns), 1, "float32", self.Shard(0)), [self.Shard(1)]
@@ -129,7 +129,7 @@ class Bench:
         n = common.SMALL
         x = self.make((n, n), 1, "float32", self.Shard(0))
         expected = common.column_sums(n, 1)
-        return self.timed(lambda: self.sum_to_both(x), self.Replicate(), expected, 2 * n, time=common.small)
+        return self.timed(lambda: self.sum_to_all(x), self.Replicate(), expected, self.team.size * n, time=common.small)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""JAX's columns, eager and jit: arrays with a NamedSharding over the two GPUs of one process."""
+"""JAX's columns, eager and jit: arrays with a NamedSharding over the GPUs of one process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 
 
 class Bench:
-    def __init__(self, scale: int) -> None:
+    def __init__(self, scale: int, gpus: int) -> None:
         import jax
         import jax.numpy as jnp
         from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
         self.jax, self.jnp = jax, jnp
-        devices = np.array(jax.devices()[:2])
-        if len(devices) != 2:
+        devices = np.array(jax.devices()[:gpus])
+        if len(devices) != gpus:
             raise SystemExit(f"JAX sees {jax.devices()}")
         try:
             from jax.sharding import AxisType
@@ -33,6 +33,7 @@ class Bench:
         self.team = common.Team()
         self.eager, self.jit = common.Report("jax_eager", self.team), common.Report("jax_jit", self.team)
         self.rows, self.columns, self.side = common.sizes(scale)
+        self.gpus = gpus
         self.pending: Any = None
 
     def run(self) -> None:
@@ -100,7 +101,9 @@ class Bench:
 
     def sum0(self, jitted: bool) -> dict[str, Any]:
         a, summed = self.make((self.rows, self.columns), 1, "float32", self.by_rows), self.summed(jitted)
-        return self.timed(lambda: summed(a), self.everywhere, common.column_sums(self.rows, 1), 2 * self.columns)
+        return self.timed(
+            lambda: summed(a), self.everywhere, common.column_sums(self.rows, 1), self.gpus * self.columns
+        )
 
     def to_columns(self, jitted: bool) -> dict[str, Any]:
         a = self.make((self.rows, self.columns), 1, "float32", self.by_rows)
@@ -134,13 +137,15 @@ class Bench:
         x, summed = self.make((n, n), 1, "float32", self.by_rows), self.summed(jitted)
         # the CPU's collectives wait for each other when several are in flight
         time = partial(common.small, depth=1 if self.jax.devices()[0].platform == "cpu" else 300)
-        return self.timed(lambda: summed(x), self.everywhere, common.column_sums(n, 1), 2 * n, time=time)
+        return self.timed(lambda: summed(x), self.everywhere, common.column_sums(n, 1), self.gpus * n, time=time)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=int, default=1, help="divides the sizes")
-    Bench(parser.parse_args().scale).run()
+    parser.add_argument("--gpus", type=int, default=2)
+    options = parser.parse_args()
+    Bench(options.scale, options.gpus).run()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""distarray's column: two GPUs of one process, or one GPU in each process of a launcher. ``--kind host`` tries it on CPUs."""
+"""distarray's column: several GPUs of one process, or one GPU in each process of a launcher. ``--kind host`` tries it on CPUs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", choices=("cuda", "host"), default="cuda")
     parser.add_argument("--scale", type=int, default=1, help="divides the sizes")
-    parser.add_argument("--processes", type=int, choices=(1, 2), default=1)
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=1, help="1, or as many as GPUs")
     options = parser.parse_args()
-    context = da.init(kind=options.kind) if options.processes == 2 else da.init(devices=2, kind=options.kind)
-    if len(context.devices) != 2 or context.process_count != options.processes:
+    context = da.init(kind=options.kind, devices=options.gpus if options.processes == 1 else 1)
+    if len(context.devices) != options.gpus or context.process_count != options.processes:
         raise SystemExit(f"{context.process_count} processes and {len(context.devices)} devices came up")
-    team = common.Team.mpi() if options.processes == 2 else common.Team()
-    report = common.Report("distarray1" if options.processes == 1 else "distarray2", team)
+    team = common.Team.mpi() if options.processes > 1 else common.Team()
+    report = common.Report("distarray1" if options.processes == 1 else "distarrays", team)
     if options.kind == "cuda":
         import cupy
 
@@ -42,6 +43,7 @@ class Bench:
         self.context, self.team, self.report, self.lib = context, team, report, lib
         self.rows, self.columns, self.side = common.sizes(scale)
         self.bytes = (1 << 30) // scale
+        self.copies = len(context.devices)
 
     def run(self) -> None:
         report = self.report
@@ -58,7 +60,7 @@ class Bench:
             "small_add",
             lambda: self.tiny(lambda x: (x + x).evaluate(), "x + x", lambda i, j: 2 * common.values(1)(i, j)),
         )
-        report.row("small_sum", lambda: self.tiny(_sum_to_both, "sum", common.column_sums(common.SMALL, 1)))
+        report.row("small_sum", lambda: self.tiny(_sum_to_all, "sum", common.column_sums(common.SMALL, 1)))
         report.row("gemm16", lambda: self.gemm("float16", da.replicated()))
         report.row("gemm16_rows", lambda: self.gemm("float16", da.blocks(0)))
         report.row("gemm32", lambda: self.gemm("float32", da.replicated()))
@@ -107,7 +109,7 @@ class Bench:
 
     def sum0(self) -> dict[str, Any]:
         a = self.make((self.rows, self.columns), 1, "float32", da.blocks(0))
-        return self.timed(lambda: _sum_to_both(a), common.column_sums(self.rows, 1), 2 * self.columns)
+        return self.timed(lambda: _sum_to_all(a), common.column_sums(self.rows, 1), self.copies * self.columns)
 
     def to_columns(self) -> dict[str, Any]:
         a = self.make((self.rows, self.columns), 1, "float32", da.blocks(0))
@@ -127,7 +129,7 @@ class Bench:
         side = common.SMALL
         x = self.make((side, side), 1, "float32", da.blocks(0))
         out = work(x)
-        found = self.verify(out, expected, side * side if out.ndim == 2 else 2 * side)
+        found = self.verify(out, expected, side * side if out.ndim == 2 else self.copies * side)
         timed = common.small(self.team, lambda: work(x), self.sync)
         self.profile(lambda: work(x), name)
         return {**timed, **found}
@@ -154,7 +156,7 @@ class Bench:
         return {"ok": ok, "ms": found["ms"], "value": nbytes / found["ms"] / 1e6, "unit": "GB/s"}
 
     def pair(self) -> tuple[Any, Any, Any, Any]:
-        first, second = self.context.devices
+        first, second = self.context.devices[:2]
         source, target = (device.empty((self.bytes,), np.uint8) for device in (first, second))
         first.fill(source.array, 7)
         second.fill(target.array, 3)
@@ -205,7 +207,7 @@ class Bench:
         out, into = (device.empty((self.bytes,), np.uint8) for _ in range(2))
         device.fill(out.array, 7 + me)
         device.fill(into.array, 3)
-        peer = 1 - me
+        peer = me ^ 1 if (me ^ 1) < self.context.process_count else me - 1
         signature = Signature("bandwidth")
         return self.speed(
             lambda: communicator.exchange([Message(peer, out.array)], [Message(peer, into.array)], signature), self.bytes,
@@ -213,7 +215,7 @@ class Bench:
         )  # fmt: skip
 
 
-def _sum_to_both(x: Any) -> Any:
+def _sum_to_all(x: Any) -> Any:
     return x.sum(axis=0).change_mode("replica")
 
 

@@ -1,8 +1,11 @@
-"""Everything that needs two GPUs of one host, in one command of under nine minutes; a table last.
+"""Everything that needs several GPUs of one host, in one command of under nine minutes; a table last.
 
-    python3 benchmarks/two_gpus.py --out DIR [--budget 520] [--only STEP,...]
-    python3 benchmarks/two_gpus.py --dry-run             # made-up steps: the machinery alone
-    python3 benchmarks/two_gpus.py --kind host ...       # small sizes on CPUs: the programs alone
+    python3 benchmarks/many_gpus.py --gpus 4 --out DIR [--budget 520] [--only STEP,...]
+    python3 benchmarks/many_gpus.py --dry-run            # made-up steps: the machinery alone
+    python3 benchmarks/many_gpus.py --gpus 4 --kind host ...     # small sizes on CPUs: the programs alone
+
+Correctness on all GPUs in one process and in one a GPU, a lost rank among it; each work on 1, 2, 4, … GPUs, weak and strong;
+collectives beside NCCL called directly; and side by side with JAX, torch DTensor and cupyx.distributed.
 
 Each step is a process of its own with a limit; whatever it started is ended with it, and what it had reported until then
 counts. DIR gets ``all.log`` (every step's output; that of a running step in ``STEP.log``), ``results.json`` and
@@ -30,21 +33,37 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-PROGRAMS = Path(__file__).resolve().with_name("_two_gpu_programs")
-MARK = "TWO_GPUS_STEP"
+PROGRAMS = Path(__file__).resolve().with_name("_many_gpu_programs")
+MARK = "MANY_GPUS_STEP"
 KEPT = 1_500_000
 """Bytes of a step's output that go into all.log."""
 
 WORKS = {
-    "add": ("a + b", "ms", 0.79), "sum0": ("sum(axis=0) to both", "ms", 0.29), "columns": ("rows -> columns", "ms", 1.38),
-    "gemm32": ("GEMM f32, rows x replicas", "TF", 106.0), "gemm32_rows": ("GEMM f32, rows x rows", "TF", 106.0),
-    "gemm16": ("GEMM f16, rows x replicas", "TF", 1530.0), "gemm16_rows": ("GEMM f16, rows x rows", "TF", 1530.0),
-    "small_add": ("64 x 64 a + a", "us", 15.7), "small_sum": ("64 x 64 sum to both", "us", 30.0),
+    "add": ("a + b", "ms"), "sum0": ("sum(axis=0) to all", "ms"), "columns": ("rows -> columns", "ms"),
+    "gemm32": ("GEMM f32, rows x replicas", "TF"), "gemm32_rows": ("GEMM f32, rows x rows", "TF"),
+    "gemm16": ("GEMM f16, rows x replicas", "TF"), "gemm16_rows": ("GEMM f16, rows x rows", "TF"),
+    "small_add": ("64 x 64 a + a", "us"), "small_sum": ("64 x 64 sum to all", "us"),
 }  # fmt: skip
-"""Work -> its name, its unit, and the limit that was measured before."""
+"""Work -> its name and its unit."""
+
+
+def limit_of(work: str, gpus: int) -> float:
+    """What the memory, the links or the units of so many H200s allow, as they were measured."""
+    array = 32768 * 16384 * 4
+    return {
+        "add": 3 * array / gpus / 4.1e9, "sum0": array / gpus / 4.1e9 + 0.03,
+        "columns": array * (gpus - 1) / gpus**2 / 3.9e8, "gemm32": 53.0 * gpus, "gemm32_rows": 53.0 * gpus,
+        "gemm16": 765.0 * gpus, "gemm16_rows": 765.0 * gpus, "small_add": 7.9 * gpus, "small_sum": 30.0,
+    }[work]  # fmt: skip
+
+
+BARS = {
+    "a + b": 98, "(a*b+a)*0.5-b": 98, "stencil": 95, "Gray-Scott": 95, "GEMM f16, rows x all": 92, "GEMM f32, rows x all": 92,
+}  # fmt: skip
+"""Per cent of weak efficiency that a work is to reach."""
 COLUMNS = {
     "cupyx": "cupyx", "jax_eager": "JAX eager", "jax_jit": "JAX jit", "dtensor": "DTensor", "distarray1": "da 1 proc",
-    "distarray2": "da 2 procs",
+    "distarrays": "da n procs",
 }  # fmt: skip
 LIMITS = {
     "peer copy, one way": 395, "peer copy, both ways": 780, "reshard device 0 to 1, 1 GiB": 395,
@@ -70,10 +89,13 @@ class Step:
 
 def steps(options: argparse.Namespace) -> list[Step]:
     """In the order of their worth."""
-    python, host = sys.executable, options.kind == "host"
-    mpirun = [*shlex.split(options.mpirun), "-n", "2", python]
+    python, host, gpus = sys.executable, options.kind == "host", options.gpus
+
+    def mpirun(n: int = gpus) -> list[str]:
+        return [*shlex.split(options.mpirun), "-n", str(n), python]
+
     scale = ["--scale", "64"] if host else []
-    kind = ["--kind", options.kind]
+    kind, number = ["--kind", options.kind], ["--gpus", str(gpus)]
     nccl = str(ROOT / "tests/groups/nccl_program.py")
     plugins = ["-p", "no:benchmark", "-p", "no:cacheprovider", f"--kind={options.kind}"]
     waits = {"DISTARRAY_TIMEOUT": "40", "DISTARRAY_BOOTSTRAP_TIMEOUT": "40"}
@@ -85,37 +107,64 @@ def steps(options: argparse.Namespace) -> list[Step]:
         return {**waits, "DISTARRAY_PORT": str(free_port())}
 
     suite = [
-        python, "-m", "pytest", *plugins, "-n", "14", "-v", "--tb=short", "--timeout=100", "--timeout-method=thread",
-        "--devices=2,4,7", "conformance", "--ignore=conformance/test_ranks.py", "--ignore=conformance/test_mode_table.py",
-        "tests/ops", "tests/fusion", "tests/transfer", "tests/devices",
+        python, "-m", "pytest", *plugins, "-n", "2" if host else "14", "-v", "--tb=short", "--timeout=100",
+        "--timeout-method=thread", f"--devices={gpus},7", "conformance", "--ignore=conformance/test_ranks.py",
+        "--ignore=conformance/test_mode_table.py", "tests/ops", "tests/fusion", "tests/transfer", "tests/devices",
     ]  # fmt: skip
     suite_nccl = [
-        *mpirun, "-m", "pytest", *plugins, "-v", "--tb=short", "conformance", "--mpi", "--hypothesis-profile=mpi",
+        *mpirun(), "-m", "pytest", *plugins, "-v", "--tb=short", "conformance", "--mpi", "--hypothesis-profile=mpi",
         "--timeout=100", "--timeout-method=thread",
     ]  # fmt: skip
     init_all = [
         python, "-m", "pytest", *plugins, "-v", "--tb=short", "--timeout=50", "--timeout-method=thread",
         "tests/groups/test_nccl.py", "-k", "init_all or device",
     ]  # fmt: skip
-    on_cpus = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"} if host else {}
+    on_cpus = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={gpus}"} if host else {}
+    growing = [n for n in (2, 4, 8) if n < gpus] + [gpus]
+    lost = [*mpirun(), program("lost_rank"), *number, *kind] if host else [python, program("lost_rank"), *number]
     return [
         Step("machine", [python, "-c", MACHINE], 30),
-        Step("programs", [*mpirun, program("programs"), *kind], 90, waits),
-        Step("nccl_mpi", [*mpirun, nccl, "mpi"], 80, waits),
-        Step("distarray1", [python, program("distarray_bench"), "--processes", "1", *kind, *scale], 80),
-        Step("distarray2", [*mpirun, program("distarray_bench"), "--processes", "2", *kind, *scale], 80, waits),
-        Step("jax", [python, program("jax_bench"), *scale], 90, {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **on_cpus}),
-        Step("all_reduce", [*mpirun, program("all_reduce_bench"), *kind, *scale], 45, waits),
+        Step("programs", [*mpirun(), program("programs"), *kind], 90, waits),
+        Step("nccl_mpi", [*mpirun(), nccl, "mpi"], 80, waits),
+        Step("lost", lost, 60, waits),
+        Step("distarray1", [python, program("distarray_bench"), *number, *kind, *scale], 80),
+        Step(
+            "distarrays",
+            [*mpirun(), program("distarray_bench"), *number, "--processes", str(gpus), *kind, *scale],
+            80,
+            waits,
+        ),
+        Step("scaling1", [python, program("scaling_bench"), *number, *kind, *scale], 150),
+        *[
+            Step(
+                f"scaling{n}",
+                [*mpirun(n), program("scaling_bench"), *number, "--processes", str(n), *kind, *scale],
+                90,
+                waits,
+            )
+            for n in growing
+        ],
+        Step(
+            "jax",
+            [python, program("jax_bench"), *number, *scale],
+            90,
+            {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **on_cpus},
+        ),
+        Step(
+            "collectives",
+            [*mpirun(), program("collectives_bench"), *kind, *(["--most", "65536"] if host else [])],
+            90,
+            waits,
+        ),
         Step("suite", suite, 190),
         Step("suite_nccl", suite_nccl, 150, {"DISTARRAY_TIMEOUT": "20", "DISTARRAY_TEST_MPI_EXAMPLES": "4"}),
-        Step("cupyx", [python, program("cupyx_bench"), *scale], 75),
-        Step("dtensor", [*mpirun, program("dtensor_bench"), *kind, *scale], 70, {"MASTER_PORT": str(free_port())}),
-        Step("killed", [python, program("killed")], 45, waits),
-        Step("nccl_lost", [*mpirun, nccl, "lost"], 45, store()),
+        Step("cupyx", [python, program("cupyx_bench"), *number, *scale], 75),
+        Step("dtensor", [*mpirun(), program("dtensor_bench"), *kind, *scale], 70, {"MASTER_PORT": str(free_port())}),
+        Step("nccl_lost", [*mpirun(), nccl, "lost"], 45, store()),
         Step("init_all", init_all, 60),
-        Step("nccl_debug", [*mpirun, nccl, "debug"], 45, store()),
-        Step("nccl_shared", [*mpirun, nccl, "shared"], 30, store()),
-        Step("nccl_store", [*mpirun, nccl, "store"], 70, store()),
+        Step("nccl_debug", [*mpirun(), nccl, "debug"], 45, store()),
+        Step("nccl_shared", [*mpirun(), nccl, "shared"], 30, store()),
+        Step("nccl_store", [*mpirun(), nccl, "store"], 70, store()),
     ]
 
 
@@ -308,7 +357,7 @@ def right(found: dict[str, Any] | None) -> bool:
 
 def verdict(work: str, found: dict[str, dict[str, Any] | None]) -> str:
     problems = []
-    for name, label in (("distarray1", "1p"), ("distarray2", "2p")):
+    for name, label in (("distarray1", "1p"), ("distarrays", "np")):
         ours = found[name]
         if ours is None or "ms" not in ours:
             problems.append(f"{label} n/a")
@@ -328,12 +377,53 @@ def verdict(work: str, found: dict[str, dict[str, Any] | None]) -> str:
     return "; ".join(problems) or ("met" if right(found["cupyx"]) else "met (cupyx cannot)")
 
 
-def report(done: Sequence[Step], results: Sequence[dict[str, Any]], took: float) -> str:
-    """The whole table, under 9,000 characters."""
+def scaled(results: Sequence[dict[str, Any]]) -> list[str]:
+    """Times on growing numbers of GPUs and the efficiency of the most, in one process and in one a GPU."""
+    rows: dict[tuple[str, str], dict[tuple[int, int], dict[str, Any]]] = {}
+    for one in results:
+        if one["kind"] == "scaling" and "ms" in one:
+            both = (
+                ("weak", "strong") if one["parts"] == one["gpus"] else (one["form"],)
+            )  # on all GPUs they are one work
+            for form in both:
+                rows.setdefault((one["work"], form), {})[one["processes"], one["gpus"]] = one
+    columns = sorted({place for found in rows.values() for place in found}, key=lambda p: (p[0] > 1, p[1]))
+    if not columns:
+        return []
+    table = Table(
+        "work",
+        "form",
+        *[f"{n} in {p}" for p, n in columns],
+        "efficiency, 1 process",
+        "a process a GPU",
+        "bar",
+        "values",
+    )
+    for (work, form), found in rows.items():
+        alone = found.get((1, 1)) or rows.get((work, "weak"), {}).get((1, 1))
+        if form == "strong" and (1, 1) not in found:
+            continue
+        cells = [f"{found[place]['ms']:.3g}" if place in found else "-" for place in columns]
+        shares = []
+        for processes in (False, True):
+            most = max([p for p in found if (p[0] > 1) is processes and p[1] > 1], key=lambda p: p[1], default=None)
+            parts = 1 if most is None or form == "weak" else most[1]
+            share = 0.0 if most is None or alone is None else alone["ms"] / found[most]["ms"] / parts
+            shares.append(f"{share:.0%}" if share else "-")
+        same = len(
+            {f"{one['print']:.3g}" for one in found.values() if one["parts"] == max(o["parts"] for o in found.values())}
+        )
+        bar = f"{BARS[work]} %" if form == "weak" and work in BARS else ""
+        table.add(work, form, *cells, *shares, bar, "ok" if same == 1 else "WRONG")
+    return ["== scaling, ms: GPUs in processes", *table.lines()]
+
+
+def report(done: Sequence[Step], results: Sequence[dict[str, Any]], took: float, gpus: int) -> str:
+    """The whole table, under 16,000 characters."""
     by_place = {(r["column"], r["work"]): r for r in results if r["kind"] == "row"}
     table = Table("work", *COLUMNS.values(), "floor", "verdict")
     notes: dict[str, list[str]] = {}
-    for work, (title, unit, floor) in WORKS.items():
+    for work, (title, unit) in WORKS.items():
         found = {column: by_place.get((column, work)) for column in COLUMNS}
         cells = []
         for column, one in found.items():
@@ -346,16 +436,16 @@ def report(done: Sequence[Step], results: Sequence[dict[str, Any]], took: float)
                 cells.append(shown(one["ms"], unit) + ("" if one.get("ok") else " WRONG"))
                 if not one.get("ok"):
                     notes.setdefault(f"{COLUMNS[column]} WRONG: {one.get('note', '')}"[:170], []).append(work)
-        table.add(title, *cells, f"{floor:g} {unit}", verdict(work, found))
+        table.add(title, *cells, f"{limit_of(work, gpus):.3g} {unit}", verdict(work, found))
     facts = Table("bandwidth", "measured", "before", "values")
     for one in results:
         if one["kind"] == "fact":
             value = f"{one['value']:.0f} {one['unit']}" if "value" in one else f"n/a: {one.get('na', '')}"[:100]
             values = "" if "value" not in one else "ok" if one.get("ok") else "WRONG"
             facts.add(one["work"], value, f"{LIMITS.get(one['work'], 0)} GB/s", values)
-    reduce = Table("all_reduce", "ours us", "algbw", "busbw", "NCCL us", "algbw", "busbw", "ours/NCCL", "verdict")
+    reduce = Table("collective", "ours us", "algbw", "busbw", "NCCL us", "algbw", "busbw", "ours/NCCL", "verdict")
     for one in results:
-        if one["kind"] == "all_reduce":
+        if one["kind"] == "collective":
             reduce.add(one["work"], *reduced(one))
     lines = ["== steps"]
     for step in done:
@@ -363,10 +453,11 @@ def report(done: Sequence[Step], results: Sequence[dict[str, Any]], took: float)
             f"{step.name}: {step.state}, {step.seconds:.0f} s. {step.summary}"[: 600 if step.name == "machine" else 240]
         )
     failures = [f"  {step.name}: {name}"[:170] for step in done for name in step.failed]
-    tail = ["== bandwidth", *facts.lines(), "== all_reduce, 2 processes, float32 (GB/s)", *reduce.lines()]
+    tail = ["== bandwidth", *facts.lines(), f"== collectives, {gpus} processes, float32 (GB/s)", *reduce.lines()]
+    tail += scaled(results)
     tail += [f"== side by side, medians; arrays 32768 x 16384 float32, GEMM 16384; {took:.0f} s in all", *table.lines()]
     reasons = [f"n/a or wrong, {', '.join(works)}: {text}" for text, works in notes.items()]
-    room = 8800 - sum(len(line) + 1 for line in (*lines, *tail))
+    room = 15800 - sum(len(line) + 1 for line in (*lines, *tail))
     middle = []
     for line in ([f"== failed ({len(failures)})", *failures] if failures else []) + reasons:
         room -= len(line) + 1
@@ -378,18 +469,20 @@ def report(done: Sequence[Step], results: Sequence[dict[str, Any]], took: float)
 
 
 def reduced(one: dict[str, Any]) -> list[str]:
-    """The cells of a size: nccl-tests' columns for both ways. Two ranks: busbw is algbw."""
+    """The cells of a size: nccl-tests' columns for both ways."""
     if "us" not in one:
         return ["n/a", one.get("na", "")[:80], "", "", "", "", "", ""]
     cells, times = [], one["us"]
     for name in ("distarray", "NCCL"):
         us = times.get(name)
-        rate = f"{one['bytes'] / us / 1e3:.2f}" if us else "n/a"
-        cells += [f"{us:.1f}" if us else "n/a", rate, rate]
+        rates = (
+            [f"{one['bytes'] / us / 1e3:.2f}", f"{one['bytes'] * one['bus'] / us / 1e3:.2f}"] if us else ["n/a", "n/a"]
+        )
+        cells += [f"{us:.1f}" if us else "n/a", *rates]
     if not times.get("NCCL"):
         return [*cells, "n/a", "WRONG" if not one["ok"] else "n/a"]
     share = times["NCCL"] / times["distarray"]
-    said = "no bar" if one["work"] != "1 GiB" else "met" if share >= 0.95 else "below 95 %"
+    said = "no bar" if one["bytes"] < 1 << 20 else "met" if share >= 0.95 else "below 95 %"
     return [*cells, f"{share:.1%}", said if one["ok"] else "WRONG"]
 
 
@@ -400,8 +493,9 @@ def stop(number: int, frame: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--out", type=Path, default=Path(os.environ.get("OUT") or "two_gpus_out"), help="for logs and results"
+        "--out", type=Path, default=Path(os.environ.get("OUT") or "many_gpus_out"), help="for logs and results"
     )
+    parser.add_argument("--gpus", type=int, default=2, help="how many GPUs (default 2)")
     parser.add_argument("--budget", type=float, default=520, help="seconds for all steps together (default 520)")
     parser.add_argument("--only", default="", help="names of steps, with commas")
     parser.add_argument("--dry-run", action="store_true", help="run a made-up program instead of each step")
@@ -425,7 +519,7 @@ def main() -> None:
     results: list[dict[str, Any]] = []
 
     def save() -> str:
-        text = report(todo, results, time.monotonic() - start)
+        text = report(todo, results, time.monotonic() - start, options.gpus)
         (out / "table.txt").write_text(text + "\n")
         facts = {
             "steps": [{**vars(step), "command": shlex.join(step.command)[:600]} for step in todo],

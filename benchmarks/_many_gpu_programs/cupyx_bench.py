@@ -1,4 +1,4 @@
-"""The column of cupyx.distributed.array: two GPUs of one process."""
+"""The column of cupyx.distributed.array: the GPUs of one process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import common
 
 
 class Bench:
-    def __init__(self, scale: int) -> None:
+    def __init__(self, scale: int, gpus: int) -> None:
         import cupy
         from cupyx.distributed import array
 
@@ -19,6 +19,7 @@ class Bench:
         self.cupy, self.array = cupy, array
         self.team = common.Team()
         self.rows, self.columns, self.side = common.sizes(scale)
+        self.gpus = gpus
 
     def run(self) -> None:
         report = common.Report("cupyx", self.team)
@@ -33,15 +34,15 @@ class Bench:
             report.put(work, na="no device holds both blocks: refused")
 
     def sync(self) -> None:
-        for device in (0, 1):
+        for device in range(self.gpus):
             with self.cupy.cuda.Device(device):
                 self.cupy.cuda.runtime.deviceSynchronize()
 
-    def half(self, n: int) -> tuple[slice, slice]:
-        return slice(0, n // 2), slice(n // 2, n)
+    def cut(self, n: int) -> list[slice]:
+        return [slice(n * i // self.gpus, n * (i + 1) // self.gpus) for i in range(self.gpus)]
 
     def by_rows(self, n: int) -> dict[int, Any]:
-        return dict(enumerate(self.half(n)))
+        return dict(enumerate(self.cut(n)))
 
     def make(self, shape: tuple[int, int], seed: int, dtype: str, index_map: dict[int, Any]) -> Any:
         with self.cupy.cuda.Device(0):
@@ -73,14 +74,14 @@ class Bench:
 
     def sum0(self) -> dict[str, Any]:
         a = self.make((self.rows, self.columns), 1, "float32", self.by_rows(self.rows))
-        return self.timed(lambda: self.sum_to_both(a), common.column_sums(self.rows, 1), 2 * self.columns)
+        return self.timed(lambda: self.sum_to_all(a), common.column_sums(self.rows, 1), self.gpus * self.columns)
 
-    def sum_to_both(self, x: Any) -> Any:
+    def sum_to_all(self, x: Any) -> Any:
         return x.sum(axis=0).change_mode(self.array.REPLICA)
 
     def to_columns(self) -> dict[str, Any]:
         a = self.make((self.rows, self.columns), 1, "float32", self.by_rows(self.rows))
-        target = {d: (slice(None), part) for d, part in enumerate(self.half(self.columns))}
+        target = {d: (slice(None), part) for d, part in enumerate(self.cut(self.columns))}
 
         def call() -> Any:
             out = a.reshard(target)
@@ -92,7 +93,7 @@ class Bench:
     def gemm(self, dtype: str) -> dict[str, Any]:
         n = self.side
         a = self.make((n, n), 1, dtype, self.by_rows(n))
-        b = self.make((n, n), 2, dtype, {0: slice(None), 1: slice(None)})
+        b = self.make((n, n), 2, dtype, dict.fromkeys(range(self.gpus), slice(None)))
         return self.timed(lambda: a @ b, common.product(n, 1, 2), n * n, common.TOLERANCE[dtype])
 
     def small_add(self) -> dict[str, Any]:
@@ -108,16 +109,18 @@ class Bench:
     def small_sum(self) -> dict[str, Any]:
         n = common.SMALL
         x = self.make((n, n), 1, "float32", self.by_rows(n))
-        out = self.sum_to_both(x)
+        out = self.sum_to_all(x)
         self.sync()
-        found = common.verify(self.team, self.blocks(out), self.cupy.asnumpy, common.column_sums(n, 1), 2 * n)
-        return {**common.small(self.team, lambda: self.sum_to_both(x), self.sync, rounds=5), **found}
+        found = common.verify(self.team, self.blocks(out), self.cupy.asnumpy, common.column_sums(n, 1), self.gpus * n)
+        return {**common.small(self.team, lambda: self.sum_to_all(x), self.sync, rounds=5), **found}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=int, default=1, help="divides the sizes")
-    Bench(parser.parse_args().scale).run()
+    parser.add_argument("--gpus", type=int, default=2)
+    options = parser.parse_args()
+    Bench(options.scale, options.gpus).run()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the programs of ``two_gpus.py`` share: reporting, timing in one or two processes, and values that check themselves.
+"""What the programs of ``many_gpus.py`` share: reporting, timing in one process or several, and values that check themselves.
 
 A value depends on its indices only through their residues modulo a prime, so that the expected result of every work is a
 small table, and it is a multiple of 1/64 in a small range: sums of 32768 of them are exact in float32, in any order.

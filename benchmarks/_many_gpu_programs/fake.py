@@ -1,6 +1,6 @@
-"""Stands in for a step in ``two_gpus.py --dry-run``: prints what the step could print, with made-up numbers.
+"""Stands in for a step in ``many_gpus.py --dry-run``: prints what the step could print, with made-up numbers.
 
-``TWO_GPUS_HANG=step`` lets that step and a grandchild in a session of its own ignore signals and sleep, to see them ended.
+``MANY_GPUS_HANG=step`` lets that step and a grandchild in a session of its own ignore signals and sleep, to see them ended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 WORKS = "add sum0 columns gemm32 gemm32_rows gemm16 gemm16_rows small_add small_sum".split()
 COLUMNS = {
     "cupyx": ["cupyx"], "jax": ["jax_jit", "jax_eager"], "dtensor": ["dtensor"], "distarray1": ["distarray1"],
-    "distarray2": ["distarray2"],
+    "distarrays": ["distarrays"],
 }  # fmt: skip
 
 
@@ -40,27 +40,28 @@ def main() -> None:
             else:
                 ms = 90.0 if "32" in work else 0.05 if "small" in work else 2.0 + turn
                 put(kind="row", column=column, work=work, ms=ms * len(column) / 8, ok=column != "dtensor" or turn != 3)
-    if os.environ.get("TWO_GPUS_HANG") == name:
+    if os.environ.get("MANY_GPUS_HANG") == name:
         subprocess.Popen([sys.executable, __file__, "hang"], start_new_session=True)
         hang()
-    if name in ("distarray1", "distarray2"):
-        for work in ("peer copy, one way", "NCCL exchange, 1 GiB each way")[name == "distarray2" :][:1]:
+    if name in ("distarray1", "distarrays"):
+        for work in ("peer copy, one way", "NCCL exchange, 1 GiB each way")[name == "distarrays" :][:1]:
             put(kind="fact", column=name, work=work, value=390.2, unit="GB/s", ok=True, note="made up")
-    if name == "all_reduce":
+    if name == "collectives":
         for work, nbytes, us in (("4 KiB", 4096, 30.0), ("4 MiB", 1 << 22, 56.0), ("1 GiB", 1 << 30, 3300.0)):
             put(
-                kind="all_reduce",
+                kind="collective",
                 column=name,
-                work=work,
+                work=f"all_reduce {work}",
                 bytes=nbytes,
+                bus=1.0,
                 us={"distarray": us * 1.02, "NCCL": us},
                 ok=True,
             )
     if name == "programs":
         for turn in range(40):
             put(kind="program", column=name, work=f"program {turn}", ok=turn != 7, note="off by 3" if turn == 7 else "")
-    if name == "killed":
-        put(kind="program", column=name, work="killed rank", ok=True, note="after 6.0 s of 6: PeerLostError")
+    if name == "lost":
+        put(kind="program", column=name, work="lost rank, seen by 0", ok=True, note="after 6.0 s of 6: PeerLostError")
     if name.startswith("nccl_"):
         for rank in (0, 1):
             print(

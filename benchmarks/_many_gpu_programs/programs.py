@@ -1,4 +1,4 @@
-"""Array programs of two processes, a GPU each, against NumPy. ``--kind host`` runs them on CPUs.
+"""Array programs of several processes, a GPU each, against NumPy. ``--kind host`` runs them on CPUs.
 
 Every process compares the whole result, which it gets by ``np.asarray``.
 """
@@ -108,7 +108,7 @@ def main() -> None:
     kind = parser.parse_args().kind
     context = da.init(kind=kind)
     if context.process_count < 2:
-        raise SystemExit("start this under mpirun -n 2")
+        raise SystemExit("start this under mpirun, with at least two processes")
     team = common.Team.mpi()
     report = common.Report("programs", team)
     for name, (distributed, plain) in PROGRAMS.items():
