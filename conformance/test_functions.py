@@ -208,9 +208,9 @@ def bin_edges(draw: Draw) -> Case:
 
 def bincount(draw: Draw) -> Case:
     x = np.abs(line(draw, INTEGERS, extreme=False))
-    if pick(draw, False, False, True):
-        x = x - x.dtype.type(1)
-    least = pick(draw, 0, 3, 30)
+    if x.dtype.itemsize == 1 or x.dtype.kind == "i":  # of wider unsigned ones, 0 - 1 asks for gigabytes
+        x = x - x.dtype.type(pick(draw, 0, 0, 1))
+    least = pick(draw, 0, 3, 30, 70_000)
     if pick(draw, True, False):
         return [x, np.arange(x.size) / 8], lambda x, w: np.bincount(x, w, least)
     return [x], lambda x: np.bincount(x, minlength=least)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -72,11 +72,15 @@ def programs(draw: st.DrawFn, start: int) -> list[tuple[Any, ...]]:
 
 
 def played(
-    program: list[tuple[Any, ...]], values: list[Any], spare: list[Any] | None = None
+    program: list[tuple[Any, ...]],
+    values: list[Any],
+    spare: list[Any] | None = None,
+    scope: AbstractContextManager[Any] | None = None,
 ) -> tuple[list[Any], Counter[str]]:
-    """All values in the end, and the warnings with how often each came. `spare` takes what the program no longer names."""
+    """All values in the end, and the warnings with how often each came. `spare` takes what the program no longer names; in
+    `scope`, a ledger's, all that was recorded is computed before it closes."""
     values = list(values)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, scope or nullcontext():
         warnings.simplefilter("always")
         for step, (turn, *how) in enumerate(program):
             if turn == "binary":
@@ -111,6 +115,13 @@ def played(
     return found, Counter(str(each.message) for each in caught)
 
 
+def counted(program: list[tuple[Any, ...]], values: list[Any]) -> tuple[list[Any], Counter[str], da.Ledger]:
+    """`played` with a ledger open, which is returned too."""
+    stack = ExitStack()
+    log = stack.enter_context(da.ledger())
+    return *played(program, values, scope=stack), log
+
+
 def same_bits(a: Any, b: Any) -> None:
     assert a.dtype == b.dtype
     assert_same(a, b, local=True)
@@ -135,10 +146,10 @@ def test_deferred_equals_eager(data, n, worth, register):
 
         with np.errstate(under="ignore"):
             theirs, np_warned = played(program, [pair.ref.copy() for pair in both])
-            with tuned(worth, register), da.ledger() as log:
-                deferred, warned = played(program, ours())
-            with tuned(NEVER, register), da.ledger() as without:
-                again, _ = played(program, ours())
+            with tuned(worth, register):
+                deferred, warned, log = counted(program, ours())
+            with tuned(NEVER, register):
+                again, _, without = counted(program, ours())
             c.eager = True
             try:
                 eager, expected = played(program, ours())

@@ -148,7 +148,7 @@ def test_partitions(data: st.DataObject, n: int) -> None:
             lambda: np.zeros_like(np.partition(a, kth, axis)), lambda: np.zeros_like(np.partition(x, kth, axis))
         )
         both(lambda: np.argpartition(a, kth, axis) * 0, lambda: np.argpartition(x, kth, axis) * 0)
-        if not (fine and length):
+        if not (fine and a.size):  # of an empty array NumPy takes any `kth`
             return
         ref = np.sort(a, axis)
         at = 0 if axis is None else axis
@@ -284,7 +284,10 @@ def test_isin(data: st.DataObject, n: int) -> None:
     if {one.ref.dtype, other.ref.dtype} & {np.dtype("uint64")}:
         return  # NumPy's answer depends on how it finds it
     with context(n):
-        both(lambda: np.isin(one.ref, other.ref, invert=invert), lambda: np.isin(one.x, other.x, invert=invert))
+        # of integers and floats NumPy compares what it makes of both; two that become one pass for found without this
+        common = np.result_type(one.ref, other.ref)
+        a, b = one.ref.astype(common), other.ref.astype(common)
+        both(lambda: np.isin(a, b, invert=invert), lambda: np.isin(one.x, other.x, invert=invert))
 
 
 def test_integers_without_a_common_dtype() -> None:
@@ -364,7 +367,7 @@ SETS = {
     "intersect1d with indices": lambda a, b: np.intersect1d(a, b, return_indices=True),
     "union1d": np.union1d,
     "setdiff1d": np.setdiff1d,
-    "setdiff1d of distinct": lambda a, b: np.setdiff1d(a, b, assume_unique=True),
+    "setdiff1d of distinct": lambda a, b: np.setdiff1d(np.unique(a), np.unique(b), assume_unique=True),
     "setxor1d": np.setxor1d,
 }
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from distarray.devices import Alias, Chunk
 from distarray.geometry import ViewMap
@@ -24,7 +24,7 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Operand", "PartStorage", "Storage", "Version", "writable_chunks"]
+__all__ = ["Apart", "Operand", "PartStorage", "Storage", "Version", "writable_chunks"]
 
 
 class Version:
@@ -103,7 +103,7 @@ class Storage:
         expressions that read this storage are evaluated at once, and its chunks are never shared.
     """
 
-    __slots__ = ("context", "exposed", "token", "version")
+    __slots__ = ("__weakref__", "context", "exposed", "token", "version")
 
     def __init__(self, context: Context, version: Version, exposed: bool = False) -> None:
         self.context = context
@@ -145,6 +145,28 @@ class Storage:
             if chunk is not None and chunk.shared:
                 version.chunks[i] = duplicate(chunk)
         self.replace(version)
+
+
+class Apart:
+    """Whether a copy that stands for a view may be written to: once nobody holds the memory it was copied from, no write can be
+    missed there. It must have been writable itself.
+
+    Parameters
+    ----------
+    origin : Storage
+        What was copied.
+    writable : bool, Apart or None
+        Whether the array that was copied could be written to.
+    """
+
+    __slots__ = ("_before", "_origin")
+
+    def __init__(self, origin: Storage, writable: bool | Apart | None) -> None:
+        self._origin = ref(origin.root)
+        self._before = writable
+
+    def __bool__(self) -> bool:
+        return self._origin() is None and bool(self._before)
 
 
 class PartStorage(Storage):

@@ -200,6 +200,14 @@ def test_aligning_many_small_blocks_takes_time_in_proportion(monkeypatch: pytest
     assert pairs(4800) < 6 * pairs(1200)  # 16 times where every piece looks at all others
 
 
+def test_products_of_block_cyclic_operands_are_planned_in_time_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pairs(n: int) -> int:
+        x, y = da.zeros(n, layout=da.cyclic(0, 10)), da.zeros(n, layout=da.cyclic(0, 13))
+        return intersections(monkeypatch, lambda: np.vecdot(x, y))
+
+    assert pairs(9600) < 8 * pairs(2400)  # 16 times where every piece looks at all others
+
+
 def test_all_chunks_refuses_a_forked_child_as_everything_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
     x = da.ones(3)
     monkeypatch.setattr(x.device.context, "pid", -1)

@@ -24,6 +24,8 @@ COMMON = 1 << 16
 """Products of replicated operands with results of at most so many bytes are computed on every device …"""
 LIGHT = 1 << 26
 """… where they take at most so many multiplications; others are shared between the devices."""
+MANY = 16
+"""Of more chunks on a device than these, those that meet a region are looked up; fewer are all looked at."""
 PAIRS = 1 << 12
 """So many pairs of cells are looked at for devices that hold both; with more, one operand stays where it is."""
 
@@ -264,7 +266,7 @@ class Holders:
         if found is None:
             chunks, own = self.index_map.chunks, self.index_map.chunk_ids(device)
             size = region.size
-            if len(own) > 16:
+            if len(own) > MANY:
                 if device not in self._largest:
                     self._largest[device] = [max(sizes) for sizes in zip(*[chunks[i][1].shape for i in own])]
                 if any(n > most for n, most in zip(region.shape, self._largest[device])):
@@ -275,6 +277,14 @@ class Holders:
                 fits = (i for i in own if chunks[i][1].covers(region))
             found = self._known[device, region] = next(fits, -1)
         return found
+
+    def held(self, device: int, region: Region) -> int:
+        """How many elements of a region a device has; those in several chunks count for each."""
+        own = self.index_map.chunk_ids(device)
+        if len(own) > MANY:
+            return sum([part.size for i, part in self.index_map.query(region) if i in own])
+        parts = (self.index_map.chunks[i][1].intersect(region) for i in own)
+        return sum([part.size for part in parts if part is not None])
 
     def homes(self, device: int) -> Callable[[Region], int]:
         return lambda box: self.home(device, self.region(box))
@@ -348,9 +358,7 @@ def cost_of(
             if limit is not None and excess + moved > limit:
                 break
             if operand.home(device, region) < 0:
-                own = operand.index_map.regions(device)
-                parts = [part.size for r in own if (part := r.intersect(region)) is not None]
-                moved += max(region.size - sum(parts), 0) * itemsize
+                moved += max(region.size - operand.held(device, region), 0) * itemsize
     return excess + moved, moved, max(load.values())
 
 

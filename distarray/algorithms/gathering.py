@@ -46,8 +46,8 @@ class Portion(NamedTuple):
 class Order:
     """Positions, to be found by the boxes that hold them.
 
-    Where the boxes' ranges along the first indexed axis are disjoint, positions are dealt out to them in linear time;
-    otherwise they are sorted along that axis, and each box bisects.
+    Where the boxes' ranges along the first indexed axis are disjoint, and of one step, positions are dealt out to them in
+    linear time; otherwise they are sorted along that axis, and each box bisects.
     """
 
     def __init__(self, index: Index) -> None:
@@ -55,32 +55,43 @@ class Order:
 
     def select(self, boxes: Sequence[Region]) -> list[tuple[int, Any]]:
         """``(i, positions in ascending order)`` of the boxes that hold at least one position."""
-        ranges = sorted({(box[0].start, box[0].last) for box in boxes if box.size})
-        if all(one[1] < two[0] for one, two in zip(ranges, ranges[1:], strict=False)):
-            near = self._dealt(boxes, ranges)
-        else:
+        near = self._dealt(boxes)
+        if near is None:
             near = self._bisected(boxes)
         found = [(i, self._inside(boxes[i], candidates)) for i, candidates in near]
         return [(i, positions) for i, positions in found if positions.size]
 
-    def _dealt(self, boxes: Sequence[Region], ranges: Sequence[tuple[int, int]]) -> list[tuple[int, Any]]:
+    def _dealt(self, boxes: Sequence[Region]) -> list[tuple[int, Any]] | None:
+        """For each box the positions next to it; None where boxes lie in each other's way.
+
+        Ranges of one step do not: they are intervals, once numbers are ordered by their remainder first.
+        """
         first = self.index[0]
-        if len(ranges) == 1:
+        held = [(i, box[0]) for i, box in enumerate(boxes) if box.size]
+        if len({r for _, r in held}) < 2:
             everything = np.arange(first.size)
-            return [(i, everything) for i, box in enumerate(boxes) if box.size]
-        starts = np.array([start for start, _ in ranges], np.int64)
-        place: Any = np.searchsorted(starts, first, "right") - 1
-        if len(ranges) < 1 << 15:
+            return [(i, everything) for i, _ in held]
+        steps = {r.step for _, r in held if r.size > 1}
+        step = steps.pop() if len(steps) == 1 else 1
+        bound = max(max(r.last for _, r in held), int(first.max(initial=0))) + 1
+        if step * bound > np.iinfo(np.int64).max:
+            return None
+        intervals = {r: (r.start % step * bound + r.start, r.start % step * bound + r.last) for _, r in held}
+        ordered = sorted(intervals.items(), key=lambda item: item[1])
+        if any(one[1] >= two[0] for (_, one), (_, two) in zip(ordered, ordered[1:], strict=False)):
+            return None
+        starts = np.array([start for _, (start, _) in ordered], np.int64)
+        place: Any = np.searchsorted(starts, first if step == 1 else first % step * bound + first, "right") - 1
+        if len(ordered) < 1 << 15:
             place = place.astype(np.int16)  # short integers are sorted by their digits
         order = np.argsort(place, kind="stable")
-        cuts: Any = np.searchsorted(place[order], np.arange(len(ranges) + 1))
-        number = {r: k for k, r in enumerate(ranges)}
+        cuts: Any = np.searchsorted(place[order], np.arange(len(ordered) + 1))
+        number = {r: k for k, (r, _) in enumerate(ordered)}
         near = []
-        for i, box in enumerate(boxes):
-            if box.size:
-                k = number[box[0].start, box[0].last]
-                if cuts[k] < cuts[k + 1]:
-                    near.append((i, order[cuts[k] : cuts[k + 1]]))
+        for i, r in held:
+            k = number[r]
+            if cuts[k] < cuts[k + 1]:
+                near.append((i, order[cuts[k] : cuts[k + 1]]))
         return near
 
     def _bisected(self, boxes: Sequence[Region]) -> list[tuple[int, Any]]:

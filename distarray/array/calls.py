@@ -21,7 +21,7 @@ from distarray.array.writing import assign, check_outputs, check_writable, store
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
-from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, probe, record, warn_complex
+from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, is_loud, probe, record, warn_complex
 from distarray.fusion.write import write
 from distarray.modes import ModeOperand, preserved
 from distarray.storage import Version, operand
@@ -70,9 +70,11 @@ def apply(
         node = _masked(context, ufunc, operands, kwargs, shape, mask, target)
     if target is None:
         return DistributedArray._of_node(node)
-    if forced(node):
+    if forced(node) and not is_loud(
+        node.errors
+    ):  # a floating-point error comes when all is written, others before that
         demand(node)
-    return store(DistributedArray._of_node(node), target, operands)
+    return store(node, target, operands)
 
 
 def _argument(context: Context, item: Any) -> Any:
@@ -167,7 +169,9 @@ def _several(
     With a mask all elements are computed, in silence, and those where it is False keep what stands in ``out=``, or are 0.
     """
     with np.errstate(all="ignore") if mask is not None else nullcontext():
-        results = several(context, ufunc, args, shape, kwargs)
+        results, failed = several(context, ufunc, args, shape, kwargs)
+    if failed is not None and out is None:
+        raise failed
     targets = [None] * len(results) if out is None else out
     for target, result in zip(targets, results, strict=True):
         if target is not None and not np.can_cast(result.dtype, target.dtype, kwargs.get("casting", "same_kind")):
@@ -179,6 +183,8 @@ def _several(
             kept = np.zeros((), result.dtype)[()] if target is None else target
             chosen = np.where(mask, result.astype(kept.dtype), kept)
         final.append(chosen if target is None else store(chosen, target))
+    if failed is not None:
+        raise failed
     return tuple(final)
 
 
@@ -327,6 +333,9 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
                 )
     first = array._arg()
     argument = _plain(second)
+    if type(first) is Node and is_loud(dict(np.geterr())):  # what raises is written all the same
+        array._own()
+        first = array._arg()
     probe(ufunc, (first, argument), {"out": np.empty(0, array._dtype)})
     node = record(context, ufunc, (first, argument), {}, array._shape)
     if type(first) is Node:
@@ -347,8 +356,8 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
 
 def several(
     context: Context, ufunc: np.ufunc, args: Sequence[Any], shape: tuple[int, ...], kwargs: dict[str, Any]
-) -> list[DistributedArray]:
-    """A ufunc of several outputs, computed at the call on aligned chunks."""
+) -> tuple[list[DistributedArray], Exception | None]:
+    """A ufunc of several outputs, computed at the call on aligned chunks, to the end; and the floating-point error that it met."""
     operands = tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args])
     dtypes = [r.dtype for r in probe(ufunc, operands, kwargs)]
     arrays = [a for a in args if isinstance(a, DistributedArray)]
@@ -369,17 +378,32 @@ def several(
         local.append([None if c is None else c.array for c in version.chunks])
     with context.reporting():
         outputs = [allocate(context, layout, dtype, label=ufunc.__name__) for dtype in dtypes]
-    with WarningOnce(context, ufunc.__name__), context.guarding(ufunc.__name__):
-        for i, chunks in enumerate(zip(*outputs, strict=True)):
-            if chunks[0] is None:
-                continue
-            device = chunks[0].device
-            with device.active():
-                function = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
-                function(
-                    *[a[i] if isinstance(a, list) else a for a in local], out=tuple(c.array for c in chunks), **kwargs
-                )
-    return [
+    failed: Exception | None = None
+    try:
+        with WarningOnce(context, ufunc.__name__), context.guarding(ufunc.__name__):
+            _run_several(ufunc, local, outputs, kwargs)
+    except (FloatingPointError, RuntimeWarning) as error:
+        failed = error
+    found = [
         from_chunks(context, layout, chunks, dtype, detached=not shape)
         for chunks, dtype in zip(outputs, dtypes, strict=True)
     ]
+    return found, failed
+
+
+def _run_several(ufunc: np.ufunc, operands: Sequence[Any], outputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Call a ufunc on the operands' chunks; one that raises for what it met has written its outputs, and the others follow."""
+    failed: FloatingPointError | None = None
+    for i, chunks in enumerate(zip(*outputs, strict=True)):
+        if chunks[0] is None:
+            continue
+        device = chunks[0].device
+        with device.active():
+            function = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
+            given = [a[i] if isinstance(a, list) else a for a in operands]
+            try:
+                function(*given, out=tuple([c.array for c in chunks]), **kwargs)
+            except FloatingPointError as error:
+                failed = failed or error
+    if failed is not None:
+        raise failed

@@ -26,7 +26,7 @@ from distarray.fusion.expr import ASTYPE, Leaf, Node, forced, record
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.storage import Operand, Storage, Version, operand
+from distarray.storage import Apart, Operand, Storage, Version, operand
 from distarray.transfer.execute import allocate, gather_to_host, moved, resolve, resolved_operand
 from distarray.transfer.ledger import note_to_host
 
@@ -82,7 +82,7 @@ class DistributedArray(Declarations):
     _fresh: Any  # of a whole array that is in no storage yet: its one chunk here, or a NumPy scalar
     _kin: Layout | None  # how it lies where one chunk of this process shows all of it, if that is known
     _home: int  # and the number of that chunk
-    _writable: bool | None  # None: made read-only by the user
+    _writable: bool | Apart | None  # None: made read-only by the user
     _detached: bool
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -99,7 +99,7 @@ class DistributedArray(Declarations):
         node: Node | None,
         storage: Storage | None,
         view: ViewMap | None = None,
-        writable: bool | None = True,
+        writable: bool | Apart | None = True,
         detached: bool = False,
     ) -> DistributedArray:
         self = object.__new__(cls)
@@ -264,7 +264,10 @@ class DistributedArray(Declarations):
 
     @property
     def writable(self) -> bool:
-        """Whether the array may be written to; False for copies that stand where NumPy would have a view."""
+        """Whether the array may be written to.
+
+        A copy that stands where NumPy would have a view may be once nobody holds the array that it was made of.
+        """
         return bool(self._writable)
 
     def evaluate(self) -> DistributedArray:

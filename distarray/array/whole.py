@@ -577,6 +577,10 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
             return False
         elif given.ndim and type(array[inner]) is not _array:
             return False
+        if kind is not _array or not given.ndim:  # one value, which NumPy converts before it writes
+            given, met = x._context.quiet(np.asarray(given).astype, x._dtype)
+            if met:
+                return False
         _, met = x._context.quiet(setitem, array, inner, given)
     except Exception:  # of positions, shapes and numbers that do not fit, before the first element
         return False

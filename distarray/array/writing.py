@@ -12,10 +12,11 @@ import numpy as np
 from distarray.array.aliases import Shape
 from distarray.array.place import as_array, nested
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
-from distarray.array.state import DistributedArray, same_context
+from distarray.array.state import DistributedArray, astype_node, same_context
 from distarray.errors import ReadOnlyError
 from distarray.fusion.conditions import WarningOnce
-from distarray.fusion.expr import Leaf, small, warn_complex
+from distarray.fusion.demand import demand
+from distarray.fusion.expr import Leaf, Node, is_loud, small, warn_complex
 from distarray.fusion.write import write
 from distarray.geometry import ViewMap
 
@@ -68,18 +69,27 @@ def deliver(result: DistributedArray, out: Any) -> Any:
     return result
 
 
-def store(value: DistributedArray, target: Any, operands: Sequence[Any] = ()) -> Any:
+def store(value: DistributedArray | Node, target: Any, operands: Sequence[Any] = ()) -> Any:
     """Write a recorded result into an ``out=`` array of either kind, and return that array.
+
+    A floating-point error is raised when all is written, as by NumPy.
 
     `operands` are those of its call alone: where they are what is written to, as in ``np.add(x, 1, out=x)``, that may be
     overwritten as it is read.
     """
     if isinstance(target, np.ndarray):
-        target[...] = value.get()
+        if type(value) is Node and value.version is None and is_loud(value.errors):
+            placed = as_array(value.context, target)
+            try:
+                store(value, placed, operands)
+            finally:
+                target[...] = placed.get()
+        else:
+            target[...] = (DistributedArray._of_node(value) if type(value) is Node else value).get()  # type: ignore[union-attr]
         return target
     storage = target._own()
     private = sum(type(a) is Leaf and a.version is storage.version and a.view == target._view for a in operands)
-    write(storage, target._view, value._arg(), private=private)
+    write(storage, target._view, value if type(value) is Node else value._arg(), private=private)  # type: ignore[union-attr]
     return target
 
 
@@ -90,6 +100,20 @@ def overwrite(out: Any, value: DistributedArray) -> Any:
     else:
         out[...] = value.get()
     return out
+
+
+def _is_lossy(source: Any, target: Any) -> bool:
+    """Whether a conversion can meet a floating-point condition."""
+    return source.kind in "fcV" and target.kind != "b" and not np.can_cast(source, target, "safe")
+
+
+def _converted(value: DistributedArray, dtype: Any) -> DistributedArray:
+    """A 0-d array in another dtype, with what has to be said of it: nothing is written where that is an exception."""
+    if value._dtype.kind == "c" and dtype.kind not in "cb":  # warned of by the caller
+        value = value.real
+    node = astype_node(value, dtype)
+    demand(node)
+    return DistributedArray._of_node(node)
 
 
 def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
@@ -122,6 +146,8 @@ def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
             raise ValueError(f"could not broadcast input array from shape {array.shape} into shape {view.shape}")
         if array._dtype.kind == "c" and x._dtype.kind not in "cb":
             warn_complex()
+        if not array.ndim and _is_lossy(array._dtype, x._dtype):  # NumPy converts one value before it writes
+            array = _converted(array, x._dtype)
         source = array._arg()
     plain = None if view.is_identity and view.base == storage.version.layout.shape else view
     write(storage, plain, source, private=int(type(source) is Leaf and source.version is storage.version))

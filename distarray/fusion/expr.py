@@ -81,6 +81,17 @@ def real_part(array: Any, dtype: Any) -> Any:
     return array
 
 
+def converted_into(out: Any, source: Any, where: Any = True) -> None:
+    """Write converted values to their end, also where a floating-point condition raises: NumPy looks at a 0-d source before it
+    writes, and `out` may be memory that nothing stands in."""
+    try:
+        np.copyto(out, source, casting="unsafe", where=where)
+    except FloatingPointError:
+        with np.errstate(all="ignore"):
+            np.copyto(out, source, casting="unsafe", where=where)
+        raise
+
+
 class Conversion:
     """A conversion to another dtype, in the place of a ufunc."""
 
@@ -90,7 +101,7 @@ class Conversion:
         array = real_part(array, dtype)
         if out is None:
             return np.asarray(array).astype(dtype)
-        np.copyto(out, array, casting="unsafe", where=where)
+        converted_into(out, array, where)
         return out
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from distarray.fusion.expr import Conversion, call_site, is_loud, warn_at
+from distarray.fusion.expr import Conversion, call_site, converted_into, is_loud, warn_at
 from distarray.fusion.program import Instruction, Program
 
 __all__ = ["Notes", "call_numpy", "is_same"]
@@ -103,7 +103,7 @@ class Notes:
             state = np.errstate(call=self, **{kind: "call" if how == "warn" else how for kind, how in self.now.items()})
         try:
             with state:
-                np.copyto(out, source, casting="unsafe")
+                converted_into(out, source)
         except FloatingPointError as error:
             self.failed = self.failed or error
 

@@ -284,22 +284,33 @@ def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
     if not found.converge():
         raise Linear("SVD did not converge")
     columns = from_chunks(context, *found.columns, x.dtype)
-    s, order = _descending(columns)
+    order = _descending(np.linalg.vector_norm(columns, axis=1).get())
+    # The columns are orthogonal but for rounding errors of the largest: QR makes them orthonormal, whatever their size, and
+    # frees the sizes of small ones from what they have of large ones.
     if not vectors:
-        return None, s, None
-    # the columns are orthogonal but for rounding errors of the largest: QR makes them orthonormal, whatever their size
+        r = qr(np.take(columns, order, axis=0).mT, "r")
+        sizes = np.absolute(_diagonal(r))
+        return None, as_array(context, sizes[_descending(sizes)]), None
     q, r = qr(np.take(columns, order, axis=0).mT)
-    turns = np.diagonal(r)
+    turns = _diagonal(r)
+    del columns, r
     sizes = np.absolute(turns)
-    turns = np.where(sizes == 0, 1, turns / np.where(sizes == 0, 1, sizes)).astype(x.dtype)
-    return q * turns, s, np.conjugate(np.take(from_chunks(context, *found.right, x.dtype), order, axis=0))
+    again = _descending(sizes)
+    turns = np.where(sizes == 0, 1, turns / np.where(sizes == 0, 1, sizes)).astype(x.dtype)[again]
+    if not np.array_equal(again, np.arange(len(again))):
+        q = np.take(q, again, axis=1)
+    right = np.take(from_chunks(context, *found.right, x.dtype), order[again], axis=0)
+    return q * turns, as_array(context, sizes[again]), np.conjugate(right)
 
 
-def _descending(columns: DistributedArray) -> tuple[Any, Any]:
-    """The norms of rows in descending order, and the order, which is the same on all processes."""
-    sizes = np.linalg.vector_norm(columns, axis=1).get()
-    order = np.argsort(-sizes, stable=True)
-    return as_array(columns._context, sizes[order]), order
+def _diagonal(r: Any) -> Any:
+    """The diagonal of a triangle, for all processes."""
+    return r.diagonal().get()
+
+
+def _descending(sizes: Any) -> Any:
+    """The order of numbers that all processes have, the largest first."""
+    return np.argsort(-sizes, stable=True)
 
 
 def _tall_svd(x: DistributedArray, *, vectors: bool) -> tuple[Any, Any, Any]:

@@ -22,6 +22,7 @@ from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context, group_ids
 from distarray.devices import Chunk, Device
+from distarray.fusion.expr import warn_complex
 from distarray.geometry import Region
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -573,6 +574,8 @@ def linspace(
     kinds = [v.dtype if hasattr(v, "dtype") else v for v in (start, stop)]
     dt = np.result_type(*kinds, 0.0)
     target_dtype = check_dtype(dt if dtype is None else dtype)
+    if dt.kind == "c" and target_dtype.kind not in "cb":
+        warn_complex()
     if all(isinstance(v, PYTHON_SCALARS) for v in (start, stop)):
         start, stop = np.asarray(start)[()], np.asarray(stop)[()]
     delta = np.subtract(stop, start, dtype=dt)

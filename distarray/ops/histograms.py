@@ -8,22 +8,17 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.folds import run_tasks
-from distarray.algorithms.local import aligned, counted, everywhere, told
+from distarray.algorithms.counting import counted_integers
+from distarray.algorithms.local import aligned, counted
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
-from distarray.array.state import DistributedArray, from_chunks, same_context
-from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.array.state import DistributedArray, same_context
 from distarray.fusion.expr import call_site, warn_at
-from distarray.layout import Layout
-from distarray.modes import Mode
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.quantiles import percentile
@@ -480,6 +475,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> DistributedA
     Notes
     -----
     Communication: how many bins each device needs, and what aligns the weights. The counts stay in SUM mode until they are needed.
+    Where there are far more bins than elements, each device learns the counts of all, and has a part of the result.
 
     Memory on each device: its counts.
 
@@ -497,48 +493,18 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> DistributedA
     a: DistributedArray = as_array(context, x)
     w: Any = None if weights is None else as_array(context, weights)
     small = None if w is None else np.zeros([min(n, 1) for n in w.shape], w.dtype)
-    np.bincount(np.zeros([min(n, 1) for n in a.shape], a.dtype), None if a.size == 0 else small, minlength)
+    # NumPy checks what is given, without room for more than one bin
+    least = minlength if minlength is None else operator.index(minlength)
+    np.bincount(
+        np.zeros([min(n, 1) for n in a.shape], a.dtype), None if a.size == 0 else small, least and min(least, 1)
+    )
     if w is not None and w.shape != a.shape:
         raise ValueError("The weights and list don't have the same length.")
     dtype = np.dtype(np.float64 if w is not None and a.size else np.intp)
     with context.lock:
         source = a._operand("bincount")
         sources = [source.arrays] if w is None else [source.arrays, aligned(w, source.layout)]
-        return _counted_integers(context, source.layout, sources, operator.index(minlength), dtype)
-
-
-def _counted_integers(
-    context: Context, layout: Layout, sources: list[list[Any]], least: int, dtype: Any
-) -> DistributedArray:
-    """Each device's counts of its own elements, made before the devices know how long the longest are."""
-    mine: dict[int, Any] = {}
-
-    def count(device: Device) -> None:
-        with device.active():
-            total = device.lib.zeros(0, dtype)
-            for i, part in layout.index_map.owned(device.id):
-                if part.size:
-                    key = layout.chunks[i][1].locate(part).key
-                    more = device.lib.bincount(*(source[i][key].reshape(-1) for source in sources))
-                    total, more = (total, more) if total.size >= more.size else (more, total)
-                    total[: more.size] += more
-            mine[device.id] = total
-
-    devices = [device for device in context.local_devices if device.id in layout.devices]
-    tasks = [partial(count, device) for device in devices]
-    run_tasks(context, tasks, sum(a.nbytes for a in sources[0] if a is not None), "bincount", fallible=True)
-    sizes = {device: np.array([total.size]) for device, total in mine.items()}
-    length = max(least, int(told(context, sizes, dict.fromkeys(layout.devices, 1), np.dtype(np.int64)).max(initial=0)))
-    target = everywhere(context, (length,), layout.devices, Mode.SUM)
-    chunks: list[Chunk | None] = [None] * len(target.chunks)
-    with context.reporting():
-        for device in devices:
-            (place,) = target.index_map.chunk_ids(device.id)
-            chunk = device.full((length,), dtype, Mode.SUM.identity(dtype))
-            with device.active():
-                chunk.array[: mine[device.id].size] = mine[device.id]
-            chunks[place] = chunk
-    return from_chunks(context, target, chunks, dtype)
+        return counted_integers(context, source.layout, sources, least, dtype)
 
 
 @implements(np.digitize)

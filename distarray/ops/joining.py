@@ -23,7 +23,7 @@ from distarray.array.writing import check_writable
 from distarray.context import Context
 from distarray.current import current
 from distarray.devices import Chunk
-from distarray.fusion.expr import Leaf
+from distarray.fusion.expr import Leaf, warn_complex
 from distarray.fusion.write import write
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
@@ -198,6 +198,9 @@ def concatenate(
     for x in sources:
         if not np.can_cast(x.dtype, kind, casting or "same_kind"):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {x.dtype!r} to {kind!r} according to the rule {casting!r}")
+    for x in sources:
+        if x.dtype.kind == "c" and kind.kind not in "cb":
+            warn_complex()
     ends = [0, *accumulate(x.shape[axis] for x in sources)]
     head = (slice(None),) * axis
     pieces = [((*head, slice(low, low + x.shape[axis])), x) for low, x in zip(ends, sources, strict=False)]

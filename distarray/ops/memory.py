@@ -21,6 +21,7 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.creation import zeros
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
+from distarray.storage import Apart
 from distarray.transfer.execute import allocate
 
 __all__ = ["ELSEWHERE", "Flags"]
@@ -139,7 +140,7 @@ def set_writable(x: DistributedArray, value: bool) -> None:
     """
     if not value:
         x._writable = None if x._writable else x._writable
-    elif x._writable is False:
+    elif not x._writable and x._writable is not None:
         raise ValueError(
             "cannot set WRITEABLE flag to True of this array: it stands for a view of NumPy's, or is a broadcast one; use x.copy()"
         )
@@ -328,7 +329,7 @@ def _copied(x: DistributedArray, target: Any) -> DistributedArray:
             with chunk.device.active():
                 chunk.array.reshape(-1).view(x.dtype)[...] = array.reshape(-1)
     result = from_chunks(x._context, layout, chunks, target)
-    result._writable = False  # a write would be lost, where NumPy's reaches the array
+    result._writable = Apart(x._own(), x._writable)  # a write would be lost, where NumPy's reaches the array
     result._detached = x._detached
     return result
 

@@ -278,7 +278,10 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
         places = np.where(_host(index) < 0, _host(index) + x.size, _host(index))
         if places.size and (places.min() < 0 or places.max() >= x.size):
             raise IndexError(f"index out of bounds for an array of size {x.size}")
-        x[np.unravel_index(places, x.shape)] = values
+        if x.ndim:
+            x[np.unravel_index(places, x.shape)] = values
+        else:
+            x[None][places] = values
         return
     if x.ndim != index.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")

@@ -14,6 +14,7 @@ from distarray.array.functions import implements
 from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
 from distarray.ops.convert import asarray
+from distarray.storage import Apart
 from distarray.transfer.execute import allocate, copy_into
 
 __all__ = ["ravel", "reshape"]
@@ -37,7 +38,8 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
     -------
     DistributedArray
         A view where NumPy returns one and every chunk can be reshaped where it is. Where NumPy returns a view and the
-        layout allows none: a read-only copy, so that no write gets lost. Where NumPy copies: a copy.
+        layout allows none: a copy, read-only as long as anybody holds `a` or a view of it, so that no write gets lost. Where
+        NumPy copies: a copy.
 
     Raises
     ------
@@ -75,7 +77,7 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
         )
     result = _copied(x, new)
     if not copy:
-        result._writable = not x.size or not _is_view(x, new)
+        result._writable = not x.size or not _is_view(x, new) or Apart(x._own(), x._writable)
     return result
 
 
@@ -97,7 +99,7 @@ def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     Returns
     -------
     DistributedArray
-        A view, or a copy that is read-only where NumPy would have a view.
+        A view, or a copy: where NumPy would have a view, read-only as long as anybody holds `a` or a view of it.
 
     Raises
     ------

@@ -68,9 +68,9 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     n = len(found)
     arrays = [as_array(context, x) for x in found]
     dtype = np.result_type(*[x.dtype for x in arrays])
-    broadcast_shape(number.shape, *[x.shape for x in arrays])
+    shape = broadcast_shape(number.shape, *[x.shape for x in arrays])
     if mode == "raise":
-        if number.size and not (int(reductions.min(number)) >= 0 and int(reductions.max(number)) < n):
+        if 0 not in shape and not (int(reductions.min(number)) >= 0 and int(reductions.max(number)) < n):
             raise ValueError("invalid entry in choice array")
     elif mode == "wrap":
         number = np.mod(number.astype(np.intp), n)
@@ -78,7 +78,6 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
         number = np.clip(number, 0, n - 1)
     else:
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    shape = broadcast_shape(number.shape, *[x.shape for x in arrays])
     result = broadcast_to(arrays[-1].astype(dtype), shape)
     for i in range(n - 2, -1, -1):
         result = where(number == i, arrays[i].astype(dtype), result)

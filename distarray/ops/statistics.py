@@ -9,11 +9,11 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
-from distarray.array.state import DistributedArray, astype_node
+from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
 from distarray.fusion.expr import call_site, warn_at
 from distarray.ops import reductions
-from distarray.ops.convert import asarray
+from distarray.ops.convert import asarray, astype
 from distarray.ops.creation import zeros
 from distarray.ops.diagonals import diagonal
 from distarray.ops.joining import concatenate
@@ -104,7 +104,7 @@ def _kept(axis: Any, w: DistributedArray) -> Any:
 
 
 def _cast(x: DistributedArray, dtype: Any) -> DistributedArray:
-    return x if x.dtype == dtype else DistributedArray._of_node(astype_node(x, dtype))
+    return x if x.dtype == dtype else astype(x, dtype)
 
 
 @implements(np.cov)

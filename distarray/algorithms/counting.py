@@ -1,0 +1,147 @@
+"""Counts of integers: each device counts its own elements into bins that all agree on.
+
+Few bins stand on every device, in SUM mode, until they are added up. Where there are far more bins than elements, that would
+take a multiple of the memory of a result that is nearly empty: then each device says which bins it fills and how, and has a
+part of the result, as every array of that size.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from distarray.algorithms.folds import run_tasks
+from distarray.algorithms.local import everywhere, told
+from distarray.array.state import DistributedArray, from_chunks
+from distarray.context import Context
+from distarray.devices import Chunk, Device
+from distarray.geometry import blocks
+from distarray.layout import Layout
+from distarray.modes import Mode
+
+__all__ = ["counted_integers"]
+
+SPARSE = 4
+"""More bins than so many times the elements are filled in parts…"""
+
+FEW = 1 << 16
+"""…where they are more than these."""
+
+
+def counted_integers(
+    context: Context, layout: Layout, sources: Sequence[list[Any]], least: int, dtype: Any
+) -> DistributedArray:
+    """How often each integer from 0 on stands in an array of `layout`, or the sum of its weights; `least` bins or more.
+
+    `sources` are the chunks of the array, and of the weights where there are any.
+    """
+    tops: dict[int, Any] = {}
+    devices = [device for device in context.local_devices if device.id in layout.devices]
+    nbytes = sum(a.nbytes for a in sources[0] if a is not None)
+    tasks = [partial(_top, device, layout, sources[0], tops) for device in devices]
+    run_tasks(context, tasks, nbytes, "bincount", fallible=True)
+    found = told(context, tops, dict.fromkeys(layout.devices, 1), np.dtype(np.int64))
+    length = max(least, int(found.max(initial=0)))
+    if length > sys.maxsize // dtype.itemsize:
+        raise ValueError(
+            f"array is too big: {length} bins of {dtype}; the largest element, or minlength, asks for so many"
+        )
+    if length > max(SPARSE * layout.index_map.size, FEW):
+        return _sparse(context, layout, sources, length, dtype)
+    target = everywhere(context, (length,), layout.devices, Mode.SUM)
+    chunks: list[Chunk | None] = [None] * len(target.chunks)
+    tasks = [partial(_count, device, layout, target, sources, dtype, chunks) for device in devices]
+    run_tasks(context, tasks, nbytes, "bincount")
+    return from_chunks(context, target, chunks, dtype)
+
+
+def _owned(device: Device, layout: Layout, sources: Sequence[list[Any]]) -> list[list[Any]]:
+    """The elements that a device counts, each of the array's once: flat parts of each of the sources."""
+    found = []
+    for i, part in layout.index_map.owned(device.id):
+        if part.size:
+            key = layout.chunks[i][1].locate(part).key
+            found.append([source[i][key].reshape(-1) for source in sources])
+    return found
+
+
+def _top(device: Device, layout: Layout, array: list[Any], tops: dict[int, Any]) -> None:
+    """How many bins a device needs; negative elements raise as NumPy does."""
+    top = 0
+    with device.active():
+        for (part,) in _owned(device, layout, [array]):
+            low, high = device.to_host(device.lib.stack([part.min(), part.max()])).tolist()
+            if low < 0:
+                np.bincount([low])
+            top = max(top, high + 1)
+    tops[device.id] = np.array([top])
+
+
+def _count(
+    device: Device, layout: Layout, target: Layout, sources: Sequence[list[Any]], dtype: Any, chunks: list[Any]
+) -> None:
+    """Count into whole bins."""
+    (place,) = target.index_map.chunk_ids(device.id)
+    total = device.full(target.shape, dtype, Mode.SUM.identity(dtype))
+    with device.active():
+        for parts in _owned(device, layout, sources):
+            more = device.lib.bincount(*parts)
+            total.array[: more.size] += more
+    chunks[place] = total
+
+
+def _sparse(
+    context: Context, layout: Layout, sources: Sequence[list[Any]], length: int, dtype: Any
+) -> DistributedArray:
+    """Count into the bins that are not empty, tell all devices, and fill in parts of the result."""
+    devices = [device for device in context.local_devices if device.id in layout.devices]
+    mine: dict[int, tuple[Any, Any]] = {}
+    nbytes = sum(a.nbytes for source in sources for a in source if a is not None)
+    run_tasks(context, [partial(_bins, device, layout, sources, dtype, mine) for device in devices], nbytes, "bincount")
+    once = dict.fromkeys(layout.devices, 1)
+    sizes = told(context, {d: np.array([len(bins)]) for d, (bins, _) in mine.items()}, once, np.dtype(np.int64))
+    lengths = dict(zip(layout.devices, sizes.tolist(), strict=True))
+    bins = told(context, {d: found[0] for d, found in mine.items()}, lengths, np.dtype(np.int64))
+    counts = told(context, {d: found[1] for d, found in mine.items()}, lengths, dtype)
+    target = context.layout(blocks(0).resolve((length,), layout.devices))
+    chunks: list[Chunk | None] = []
+    with context.reporting():
+        for device_id, (part,) in target.chunks:
+            device = context.by_id[device_id]
+            if device.process != context.process:
+                chunks.append(None)
+                continue
+            here = (bins >= part.start) & (bins < part.stop)
+            places, which = np.unique(bins[here] - part.start, return_inverse=True)
+            sums = np.zeros(places.size, dtype)
+            np.add.at(sums, which, counts[here])
+            if device.kind == "host":  # memory that is only asked for costs nothing where nothing is counted
+                chunk = device.adopt(np.zeros(part.size, dtype), "bincount")
+            else:
+                chunk = device.full((part.size,), dtype, 0)
+            with device.active():
+                chunk.array[device.lib.asarray(places)] = device.lib.asarray(sums)
+            chunks.append(chunk)
+    return from_chunks(context, target, chunks, dtype)
+
+
+def _bins(
+    device: Device, layout: Layout, sources: Sequence[list[Any]], dtype: Any, mine: dict[int, tuple[Any, Any]]
+) -> None:
+    """The bins that a device fills, ascending, and what it adds to them."""
+    lib = device.lib
+    with device.active():
+        owned = _owned(device, layout, sources)
+        if not owned:
+            mine[device.id] = np.empty(0, np.int64), np.empty(0, dtype)
+            return
+        elements, *weights = (lib.concatenate(parts) for parts in zip(*owned, strict=True))
+        bins, places = lib.unique(elements, return_inverse=True)
+        mine[device.id] = (
+            bins.astype(np.int64),
+            lib.bincount(places.reshape(-1), *weights, minlength=bins.size).astype(dtype),
+        )

@@ -1,0 +1,66 @@
+"""Counts of integers, with few bins on every device and with many in parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import distarray as da
+from conformance.ranks import SHARES, on_ranks
+from distarray.algorithms import counting
+
+LAYOUTS = [da.blocks(0), da.cyclic(0), da.replicated(), {0: [slice(0, 6), slice(4, 9)], 2: slice(2, 11)}]
+
+
+@pytest.fixture(params=[1 << 16, 0], ids=["whole", "in parts"])
+def few(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "FEW", request.param)
+    if not request.param:
+        monkeypatch.setattr(counting, "SPARSE", 0)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("dtype", ["i8", "u1", "i2", "?"])
+def test_counts(layout: Any, dtype: str) -> None:
+    a = np.array([1, 0, 1, 90, 7, 7, 0, 1, 60, 61, 7]).astype(dtype)
+    w = np.linspace(-1, 2, 11)
+    with da.init(devices=3, kind="host"):
+        x = da.asarray(a, layout=layout)
+        for weights, least in ((None, 0), (None, 200), (w, 0), (da.asarray(w), 200)):
+            host = w if weights is not None else None
+            got = np.bincount(x, weights, least)
+            assert got.dtype == np.bincount(a, host, least).dtype
+            np.testing.assert_allclose(got.get(), np.bincount(a, host, least), rtol=1e-15)
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("shares", SHARES)
+def test_processes_count_together(shares: tuple[int, ...]) -> None:
+    def program() -> Any:
+        x = da.asarray(np.array([5, 0, 5, 41, 2, 2]), layout=da.blocks(0))
+        counts = np.bincount(x).get().tolist(), np.bincount(x, np.arange(6) / 4, 60).get().tolist()
+        with pytest.raises(ValueError, match="negative"):
+            np.bincount(x - 2)
+        with pytest.raises(ValueError, match="too big"):
+            np.bincount(x + (2**62 + 5))
+        return counts
+
+    x = np.array([5, 0, 5, 41, 2, 2])
+    expected = np.bincount(x).tolist(), np.bincount(x, np.arange(6) / 4, 60).tolist()
+    assert all(found == expected for found in on_ranks(shares, program))
+
+
+def test_bins_that_are_nearly_all_empty_take_the_memory_of_the_result() -> None:
+    n = 1 << 20
+    with da.init(devices=4, kind="host", memory_limit=n * 8 // 4 + 4096) as c:
+        counts = np.bincount(da.asarray(np.array([3, n - 1, 3]), layout=da.blocks(0)))
+        assert [region.size for _, region in counts.layout.chunks] == [n // 4] * 4
+        assert counts.mode is da.REPLICA
+        assert int(counts[3]) == 2
+        assert int(counts[n - 1]) == 1
+        assert c.devices
+        with pytest.raises(MemoryError, match="limit"):
+            np.bincount(da.asarray(np.array([3, 4 * n]), layout=da.blocks(0)))
