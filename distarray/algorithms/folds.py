@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distarray.algorithms.short_rows import sum_short_rows
 from distarray.array.functions import NOTHING
 from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
+from distarray.fusion.folded import PendingFold
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.pending import as_array
 from distarray.geometry import IndexMap, Range, Region
@@ -62,17 +64,26 @@ def item_dtype(ufunc: np.ufunc, dtype: Any, other: Any, given: Any) -> Any:
 
 
 def run_tasks(
-    context: Context, tasks: Sequence[Callable[[], None]], nbytes: int, name: str, *, fallible: bool = False
+    context: Context,
+    tasks: Sequence[Callable[[], None]],
+    nbytes: int,
+    name: str,
+    *,
+    fallible: bool = False,
+    behind: Callable[[], None] | None = None,
 ) -> None:
     """Run one task for each device. Floating-point warnings come once each, from the caller's line, as NumPy's do.
 
     `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
+    `behind` is called once the tasks have ended, before the warnings.
     """
     if context.kind != "host" and context.communicator is None:  # no conditions to report, nobody to agree with
         context.workers.run(tasks, nbytes)
         return
     with WarningOnce(context, name), context.guarding(name, fallible=fallible or None):
         context.workers.run(tasks, nbytes)
+        if behind is not None:
+            behind()
 
 
 def local_reduce(
@@ -87,9 +98,15 @@ def local_reduce(
 ) -> None:
     """``ufunc.reduce(array, axes, dtype=given, out=out, initial=initial, where=mask)`` with the axes kept or dropped as
     `out` has them. `array` is not empty along the axes. `initial` None starts from the first element."""
+    if type(array) is PendingFold:
+        array.fold(ufunc, given, out)
+        return
     keepdims = out.ndim == array.ndim
     if device.kind == "host" and ufunc not in UNFOLDED:
         axis: Any = axes[0] if len(axes) == 1 else axes
+        plain = ufunc is np.add and mask is None and initial is NOTHING and given in (None, array.dtype)
+        if plain and axis == array.ndim - 1 and sum_short_rows(array, out):
+            return
         where = True if mask is None else mask
         ufunc.reduce(array, axis=axis, dtype=given, out=out, keepdims=keepdims, initial=initial, where=where)
         return

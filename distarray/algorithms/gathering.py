@@ -23,6 +23,9 @@ from distarray.transfer.round import Round
 
 __all__ = ["Order", "Request", "fetch", "local_index", "project", "split_target"]
 
+TAKEN_BYTES = 1 << 17
+"""How much a host device takes before it puts it in its places."""
+
 Index = tuple[Any, ...]
 """One flat int64 array for each indexed axis, all of one length, values in range."""
 
@@ -317,6 +320,10 @@ def _fill(
                 and _taken(device, held, index[0], out.array, None if whole else places)
             ):
                 continue
+            if len(index) == 1 and device.lib is np and device.shares_memory(sender) and held.flags.c_contiguous:
+                into = out.array[(slice(None), *request.rest.locate(piece.part).slices)]
+                _placed(held, index[0], into, places)
+                continue
             packed = _packed(sender, held, index)
         if whole:
             device.copy(out.array, packed, sender)
@@ -329,6 +336,13 @@ def _fill(
             continue
         with device.active():
             out.array[(*upload(device, (places,)), *request.rest.locate(piece.part).slices)] = packed
+
+
+def _placed(held: Any, index: Any, out: Any, places: Any) -> None:
+    """``out[places] = held[index]`` on the host, some rows at a time: what is taken stays in cache until it is put."""
+    rows = max(1, TAKEN_BYTES // max(1, held[:1].nbytes))
+    for low in range(0, index.size, rows):
+        out[places[low : low + rows]] = np.take(held, index[low : low + rows], axis=0, mode="clip")
 
 
 def _taken(device: Device, held: Any, index: Any, out: Any, places: Any) -> bool:

@@ -8,26 +8,29 @@ number of True elements in each has to be agreed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distarray.algorithms.host_masks import compress, scatter
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import from_chunks
 from distarray.array.writing import ASSIGNED, check_writable
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion.expr import ASTYPE, Node
 from distarray.fusion.kernels import reductions, selections
 from distarray.fusion.write import write
 from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
-from distarray.storage import Operand
-from distarray.transfer.execute import allocate, gather_to_host, redistribute
+from distarray.storage import Operand, Storage, writable_chunks
+from distarray.transfer.execute import allocate, gather_to_host, redistribute, resolve
+from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
     from distarray.array.state import DistributedArray
@@ -268,30 +271,35 @@ def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
         grown = _grown(context, prepared.work.layout, trailing)
         arrays = _brought(context, x._operand("a boolean mask"), grown, "a boolean mask")
         chunks: list[Chunk | None] = []
+        tasks: dict[int, list[Callable[[], None]]] = {}
+        nbytes = 0
         with context.reporting():
             for (device_id, region), (members, _) in zip(layout.chunks, parts, strict=True):
                 device = context.by_id[device_id]
                 if device.process != context.process:
                     chunks.append(None)
                     continue
+                if device.kind == "host":
+                    chunk = device.empty(region.shape, x.dtype, "a boolean mask")
+                    chunks.append(chunk)
+                    at = 0
+                    for i in members:
+                        into = chunk.array[at : at + prepared.counts[i]]
+                        at += prepared.counts[i]
+                        nbytes += arrays[i].nbytes
+                        tasks.setdefault(device_id, []).append(partial(compress, arrays[i], prepared.masks[i], into))
+                    continue
                 with device.active():
                     selected = [_chosen(device, arrays[i], prepared.masks[i], prepared.counts[i]) for i in members]
                     joined = selected[0] if len(selected) == 1 else device.lib.concatenate(selected)
                     joined = device.lib.ascontiguousarray(joined)
                 chunks.append(device.adopt(joined.reshape(region.shape), "a boolean mask"))
+            context.workers.run([partial(in_turn, work) for work in tasks.values()], nbytes)
         return from_chunks(context, layout, chunks, x.dtype)
 
 
-def _by_position(mask: Any, count: int) -> bool:
-    """Whether indexing by the positions of a host mask's True elements is faster than by the mask itself, whose loop is
-    good at long runs alone."""
-    return bool(mask.ndim == 1 and 5 * count < 4 * mask.size)
-
-
 def _chosen(device: Device, array: Any, mask: Any, count: int) -> Any:
-    """``array[mask]`` on a device."""
-    if device.kind == "host":
-        return array[np.flatnonzero(mask) if _by_position(mask, count) else mask]
+    """``array[mask]`` on a GPU."""
     found = selections.compress(device.lib, array, mask, count)
     return array[mask] if found is None else found
 
@@ -336,6 +344,8 @@ def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True)
                     _refuse(given, total, trailing, only)
                 if prepared is None or 0 in (total, *trailing):
                     return
+                if _scattered(x, prepared, value):
+                    return
                 value = _spread(x, prepared, value)
             elif isinstance(value, np.ndarray):
                 value = place_like(x, value, range(x.ndim - value.ndim, x.ndim))
@@ -370,6 +380,60 @@ def mismatch(shape: tuple[int, ...], target: tuple[int, ...]) -> ValueError:
     )
 
 
+def _scattered(x: DistributedArray, prepared: _Prepared, value: Any) -> bool:
+    """Write one value for each True straight into the chunks, where the mask lies as they do, on host devices of one process.
+    False where nothing has been written: values that have to be converted go the other way."""
+    context = x._context
+    storage = x._own()
+    if context.kind != "host" or context.communicator is not None or prepared.work.replicated or not x.writable:
+        return False
+    if type(storage) is not Storage or storage.exposed or watching.get() is not None or value.dtype != x.dtype:
+        return False
+    resolve(context, storage.version, "assignment")
+    trailing = x.shape[len(prepared.work.layout.shape) :]
+    seen = context.layouts.visible(storage.version.layout, x._view_map())
+    if seen is None or seen.twins:
+        return False
+    places = {chunk: i for i, chunk in enumerate(seen.layout.chunks)}
+    grown = _grown(context, prepared.work.layout, trailing)
+    if any(chunk not in places for chunk in grown.chunks):
+        return False
+    held = [places[chunk] for chunk in grown.chunks]
+    layout, parts = _result_layout(context, prepared, trailing)
+    shape = (prepared.total, *trailing)
+    if isinstance(value, np.ndarray):
+        whole = np.broadcast_to(value, shape)
+        arrays = [whole[region.slices] for _, region in layout.chunks]
+    else:
+        if value._own().exposed:
+            return False
+        source = value._viewed(value._view_map().broadcast_to(shape))._operand("assignment")
+        arrays = _brought(context, source, layout, "assignment")
+    before = [chunk.array for chunk in storage.version.chunks if chunk is not None]
+    arrays, masks = ([_apart(array, before) for array in each] for each in (arrays, prepared.masks))
+    with context.reporting():
+        version = writable_chunks(storage, [seen.sources[i] for i in held])
+        tasks: dict[int, list[Callable[[], None]]] = {}
+        nbytes = 0
+        for (device_id, _), (members, _), values in zip(layout.chunks, parts, arrays, strict=True):
+            start = 0
+            for i in members:
+                chunk, count = version.chunks[seen.sources[held[i]]], prepared.counts[i]
+                assert chunk is not None
+                target = seen.show(held[i], chunk.array, chunk.device.xp)
+                part = values[start : start + count]
+                start += count
+                nbytes += target.nbytes
+                tasks.setdefault(device_id, []).append(partial(scatter, target, masks[i], count, part))
+        context.workers.run([partial(in_turn, work) for work in tasks.values()], nbytes)
+    return True
+
+
+def _apart(array: Any, written: Sequence[Any]) -> Any:
+    """An array, or a copy where it shares memory with what is about to be written."""
+    return array.copy() if any(np.may_share_memory(array, each) for each in written) else array
+
+
 def _spread(x: DistributedArray, prepared: _Prepared, value: Any) -> DistributedArray:
     """One value for each True, put where the mask is True in an array shaped as `x`; anything elsewhere."""
     context = x._context
@@ -394,7 +458,7 @@ def _spread(x: DistributedArray, prepared: _Prepared, value: Any) -> Distributed
                 part = values[start : start + count]
                 start += count
                 if device.kind == "host":  # what stands elsewhere is never read
-                    chunk.array[np.flatnonzero(mask) if _by_position(mask, count) else mask] = part
+                    scatter(chunk.array, mask, count, part)
                     continue
                 device.fill(chunk.array, 0)
                 with device.active():

@@ -35,6 +35,7 @@ from distarray.devices import Device, in_turn
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record, warn_complex
+from distarray.fusion.folded import PendingFold, unfolded
 from distarray.fusion.kernels.later import Later, LaterChunk, Readers
 from distarray.fusion.kernels.pending import WHOLE, PendingProgram, in_order
 from distarray.fusion.kernels.reductions import spread, sum_squares
@@ -243,6 +244,8 @@ def _operand(call: Reduction, a: DistributedArray, where: Any) -> Operand:
     name = call.ufunc.__name__
     if a._node is not None and call.mode is not None and where is True:
         recorded = unstored(a._context, a._node)
+        if recorded is None and call.initial is NOTHING and len(call.axes) == a.ndim:
+            recorded = unfolded(a._context, a._node, call.ufunc, call.dtype)
         if recorded is not None:
             return recorded
     found = a._operand(name, partial_ok=True)
@@ -408,9 +411,10 @@ def _fold(
             if held is not None:
                 at = index_map.chunks[i][1].locate(part).slices
                 tasks[device_id].append(partial(_fold_initial, held.device, call, held.array, at, mode))
-    run_tasks(
-        context, [partial(in_turn, work) for work in tasks.values()], nbytes, "reduce", fallible=call.ufunc is np.power
-    )
+    pending = next((array for array in found.arrays if type(array) is PendingFold), None)
+    work = [partial(in_turn, mine) for mine in tasks.values()]
+    behind = None if pending is None else pending.notes.finish
+    run_tasks(context, work, nbytes, "reduce", fallible=call.ufunc is np.power, behind=behind)
     return from_chunks(context, layout, chunks, call.dtype)
 
 
@@ -489,7 +493,14 @@ def _fold_rows(device: Device, call: Reduction, operands: list[tuple[Any, Any]],
     """Reduce whole chunks that were made together, in few calls and to the bits of one after the other; False where they are
     not such."""
     first, mask = operands[0]
-    if len(operands) < 2 or out.size != 1 or mask is not None or call.squares or call.mode is None:
+    if (
+        type(first) is PendingFold
+        or len(operands) < 2
+        or out.size != 1
+        or mask is not None
+        or call.squares
+        or call.mode is None
+    ):
         return False
     fold = call.mode.fold
     if fold is None or fold is not call.ufunc or not (first.dtype == out.dtype == (call.given or out.dtype)):

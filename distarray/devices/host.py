@@ -28,7 +28,10 @@ MANY = 4
 """Fewer chunks than this are made one by one, each with memory of its own that can be reused as soon as it ends."""
 
 COLUMNS = 16
-"""How many columns of a transposed matrix are copied at a time: two lines of the cache for each row."""
+"""The least columns of a transposed matrix that are copied at a time: two lines of the cache for each row."""
+
+PATCH = 1 << 16
+"""Elements of a transposed matrix of few rows that are copied at a time."""
 
 _ALWAYS_ACTIVE: AbstractContextManager[None] = nullcontext()
 
@@ -164,7 +167,12 @@ class HostDevice(Device):
         self._match(dst_array, src_array, src_device)
         if src_device.kind != self.kind:
             src_array = src_device.to_host(src_array)
-        if dst_array.ndim == 2 and dst_array.nbytes >= LEAST and abs(src_array.strides[0]) < abs(src_array.strides[1]):
+        if (
+            dst_array.ndim == 2
+            and dst_array.nbytes >= LEAST
+            and min(dst_array.shape) > 1
+            and abs(src_array.strides[0]) < abs(src_array.strides[1])
+        ):
             _transpose(dst_array, src_array)
         else:
             np.copyto(dst_array, src_array)
@@ -182,5 +190,6 @@ class HostDevice(Device):
 def _transpose(dst: npt.NDArray[Any], src: npt.NDArray[Any]) -> None:
     """Copy a matrix that lies the other way round, some columns at a time: NumPy's own order reads a line of the cache
     for each element."""
-    for low in range(0, dst.shape[1], COLUMNS):
-        dst[:, low : low + COLUMNS] = src[:, low : low + COLUMNS]
+    columns = max(COLUMNS, PATCH // dst.shape[0])
+    for low in range(0, dst.shape[1], columns):
+        dst[:, low : low + columns] = src[:, low : low + columns]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +20,16 @@ from distarray.fusion.expr import ASTYPE, real_part
 from distarray.fusion.notes import Notes, call_numpy, is_same
 from distarray.fusion.program import Instruction, Program
 
-__all__ = ["CUT_FREE", "REGISTER_BYTES", "Schedule", "run_blocks", "schedule", "worth_blocks"]
+__all__ = ["CUT_FREE", "REGISTER_BYTES", "Schedule", "fold_blocks", "run_blocks", "schedule", "worth_blocks"]
 
 REGISTER_BYTES = 1 << 18
 """Of a register. Its blocks are 2¹⁵ float64: smaller ones lose to the interpreter lock where two threads work."""
 
 KEPT = 12
 """The most registers that a thread keeps: 3 MiB."""
+
+SHORT = 64
+"""Elements of the longest rows that are repeated to the length of a block."""
 
 CUT_FREE = frozenset(
     """add subtract multiply divide true_divide negative positive absolute fabs sqrt square reciprocal floor ceil trunc rint
@@ -151,25 +155,32 @@ def _flat(arrays: Sequence[Any]) -> list[Any] | None:
     return [array.reshape(-1) if array.ndim else array for array in arrays]
 
 
-def _cut(out: Any, most: int) -> Iterator[tuple[slice, ...]]:
-    """Blocks of at most `most` elements, cut along the axes of the largest strides."""
-    key = [slice(None)] * out.ndim
-    order = sorted([a for a in range(out.ndim) if out.shape[a] > 1], key=lambda a: -abs(out.strides[a]))
-    size = out.size
+def _cut(shape: Sequence[int], strides: Sequence[int], most: int) -> Iterator[tuple[slice, ...]]:
+    """Blocks of at most `most` elements, cut along the axes of the largest strides. Given no array: a generator that is not
+    run to its end would keep it."""
+    order = sorted([a for a in range(len(shape)) if shape[a] > 1], key=lambda a: -abs(strides[a]))
+    return _cut_along(order, shape, [slice(None)] * len(shape), prod(shape), most)
 
-    def cut(depth: int, size: int) -> Iterator[tuple[slice, ...]]:
-        if size <= most or depth == len(order):
+
+def _cut_along(
+    order: Sequence[int], shape: Sequence[int], key: list[slice], size: int, most: int
+) -> Iterator[tuple[slice, ...]]:
+    """Blocks of the part of `size` elements that `key` leaves. No closure that calls itself: such a cycle keeps what it
+    refers to until the collector comes."""
+    if size <= most or not order:
+        yield tuple(key)
+        return
+    axis = order[0]
+    n = shape[axis]
+    line = size // n
+    rows = max(1, most // line)
+    for low in range(0, n, rows):
+        key[axis] = slice(low, min(low + rows, n))
+        if rows == 1:
+            yield from _cut_along(order[1:], shape, key, line, most)
+        else:
             yield tuple(key)
-            return
-        axis = order[depth]
-        line = size // out.shape[axis]
-        rows = max(1, most // line)
-        for low in range(0, out.shape[axis], rows):
-            key[axis] = slice(low, min(low + rows, out.shape[axis]))
-            yield from cut(depth + 1, line * min(rows, out.shape[axis] - low)) if rows == 1 else (tuple(key),)
-        key[axis] = slice(None)
-
-    return cut(0, size)
+    key[axis] = slice(None)
 
 
 def _part(array: Any, key: tuple[slice, ...], moving: Sequence[int]) -> Any:
@@ -235,6 +246,25 @@ def run_blocks(
         _REGISTERS.give(taken)
 
 
+def fold_blocks(
+    plan: Schedule, operands: Sequence[Any], sizes: Sequence[int], dtype: Any, notes: Notes
+) -> Iterator[Any]:
+    """The values of a program over operands in one axis, in blocks of these sizes, each in memory that the next overwrites.
+    What the steps meet is noted; the caller, between blocks, has its own floating-point state."""
+    taken = _REGISTERS.take(plan.needed + 1)
+    try:
+        work = _Pass(plan, operands, None, False, notes, taken, ())
+        low = 0
+        for size in sizes:
+            block = np.ndarray(size, dtype, taken[-1])
+            with notes.listening(plan.program):
+                work.block((slice(low, low + size),), block)
+            yield block
+            low += size
+    finally:
+        _REGISTERS.give(taken)
+
+
 class _Pass:
     """One program over one cell."""
 
@@ -249,43 +279,80 @@ class _Pass:
         stores: Sequence[Any],
     ) -> None:
         self.plan, self.strict, self.notes, self.registers = plan, strict, notes, registers
+        self.first = plan.leaves + len(plan.constants)
         arrays = [out, *operands, *stores]
-        self.out, *arrays = _flat(arrays) or arrays
+        self.rows: dict[int, Any] = {}
+        self.line = 1
+        if out is not None:
+            arrays = _flat(arrays) or self._flat_rows(arrays) or arrays
+        self.out, *arrays = arrays
         self.operands, stores = arrays[: len(operands)], arrays[len(operands) :]
         self.stores = dict(zip(plan.stored, stores, strict=True))
-        self.direct = out.dtype == plan.program.steps[-1].dtype and len(plan.program.steps) - 1 not in self.stores
-        self.first = plan.leaves + len(plan.constants)
+        last = plan.program.steps[-1]
+        self.direct = out is None or (out.dtype == last.dtype and len(plan.program.steps) - 1 not in self.stores)
         self.values: list[Any] = [None] * (self.first + len(plan.program.steps))
         self.values[plan.leaves : self.first] = plan.constants
 
-    def run(self) -> None:
-        plan, out, values = self.plan, self.out, self.values
-        steps = plan.program.steps
-        most = max(1, REGISTER_BYTES // plan.itemsize)
-        moving: dict[int, list[int]] = {}
+        self.moving: dict[int, list[int]] = {}
         for k, array in enumerate(self.operands):
             axes = [a for a in range(array.ndim) if array.shape[a] > 1]
-            if axes:
-                moving[k] = axes
+            if axes or k in self.rows:
+                self.moving[k] = axes
             else:
-                values[k] = array
-        varying = self._hoisted(moving)
-        stores = [(self.first + i, array) for i, array in self.stores.items() if i in varying]
-        shape = None
-        for key in _cut(out, most):
-            block = out[key]
-            for k, axes in moving.items():
-                values[k] = _part(self.operands[k], key, axes)
-            for place, array in stores:
-                values[place] = array[key]
-            if self.direct:
-                values[self.first + len(steps) - 1] = block
-            if block.shape != shape:
-                shape = block.shape
-                self._furnish(varying)
-            self._block(varying)
-            if not self.direct:
-                self.notes.cast(block, real_part(values[-1], block.dtype))
+                self.values[k] = array
+        self.varying: list[int] | None = None
+        self.shape: tuple[int, ...] | None = None
+
+    def run(self) -> None:
+        most = max(1, REGISTER_BYTES // self.plan.itemsize)
+        if self.rows:
+            most -= most % self.line
+            for k, row in self.rows.items():
+                self.operands[k] = np.tile(row, min(most, self.out.size) // self.line)
+        for key in _cut(self.out.shape, self.out.strides, most):
+            self.block(key, self.out[key])
+
+    def block(self, key: tuple[slice, ...], block: Any) -> None:
+        """Compute what lies at `key` of the result into `block`."""
+        values, first = self.values, self.first
+        varying = self.varying
+        if varying is None:
+            varying = self.varying = self._hoisted(self.moving)
+        for k, axes in self.moving.items():
+            array = self.operands[k]
+            values[k] = array[: block.size] if k in self.rows else _part(array, key, axes)
+        for i, array in self.stores.items():
+            if i in varying:
+                values[first + i] = array[key]
+        if self.direct:
+            values[-1] = block
+        if block.shape != self.shape:
+            self.shape = block.shape
+            self._furnish(varying)
+        self._block(varying)
+        if not self.direct:
+            self.notes.cast(block, real_part(values[-1], block.dtype))
+
+    def _flat_rows(self, arrays: Sequence[Any]) -> list[Any] | None:
+        """The arrays in one axis, where all lie in C order but for short rows that are broadcast: those are repeated to the length
+        of a block, once, since NumPy calls its loop for each row. Rows that meet no other array in a step are left as they are."""
+        out = arrays[0]
+        line = out.shape[-1] if out.ndim > 1 else 0
+        if not 1 < line <= SHORT or 2 * line * self.plan.itemsize > REGISTER_BYTES or self.strict:
+            return None
+        rows = {k: array for k, array in enumerate(arrays[1:]) if array.size == line and array.shape[-1] == line}
+        leaves = self.plan.leaves
+        for picks in self.plan.picks:
+            if not rows.keys().isdisjoint(picks) and all(
+                p in rows or (p < leaves and not arrays[1 + p].ndim) or leaves <= p < self.first for p in picks
+            ):
+                return None
+        flat = _flat([array for k, array in enumerate(arrays, -1) if k not in rows])
+        if not rows or flat is None:
+            return None
+        self.rows, self.line = {k: row.reshape(-1) for k, row in rows.items()}, line
+        rest = iter(flat)
+        return [self.rows[k] if k in rows else next(rest) for k in range(-1, len(arrays) - 1)]
 
     def _hoisted(self, moving: dict[int, list[int]]) -> list[int]:
         """The steps that differ from block to block. The others are computed, once."""

@@ -148,7 +148,7 @@ class Node:
     kept : Kept or None
         This process's part of the value, where another expression has computed it: see `fusion.held`.
     spent : int
-        The calls that this process has spent on it as a part of other expressions.
+        What this process has spent on it as a part of other expressions, in bytes an element: see `fusion.held`.
     warned : tuple of str
         The floating-point conditions that have been warned of: a call warns once, however often it is computed.
     """

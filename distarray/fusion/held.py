@@ -6,7 +6,8 @@ were absent, so that which values live, a matter of reference counts, never deci
 of the local computation where the plan's layout is the one it lies in. A write never changes what a recording has read,
 and so a kept value stays right for as long as its recording does.
 
-Keeping costs a write and a read of memory. Cheap calls are computed again until they have cost as much; then they are kept.
+Keeping costs a write and a read of memory, by the bytes of the value. Cheap calls are computed again until they have cost as
+much; then they are kept. A mask of a byte an element, made of floating-point steps, is worth keeping at once.
 Under a memory limit no value is kept that does not fit, and what is kept goes first.
 """
 
@@ -26,11 +27,12 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Kept", "Shortened", "Stored", "keep", "shortened", "stored", "value_of"]
+__all__ = ["Kept", "Shortened", "Stored", "is_held", "keep", "shortened", "stored", "value_of"]
 
 WORTH = {"host": 8, "cuda": 512}
-"""A value is kept once so many exact element-wise calls have been spent on it: about what storing and reading it costs. A GPU does
-some hundreds of them in the time that memory takes, and what a kernel computes again it mostly reads anyway."""
+"""A value is kept once so many exact element-wise calls have been spent on it, on a host elements of its own size: about what
+storing and reading it costs. A GPU does some hundreds of them in the time that memory takes, and what a kernel computes again it
+mostly reads anyway."""
 
 LEAST = {"host": 0, "cuda": 1 << 16}
 """Elements from which values are kept: on a GPU less work than that costs no more than a launch, with or without it."""
@@ -121,6 +123,22 @@ class _Alone:
 _ALONE = _references(Instruction(None, (), {}, None, {}, ("", 0, {}), False, False, _Alone()))
 
 
+def is_held(program: Program) -> list[bool]:
+    """For each step of a program but its last, whether more refers to it than the program."""
+    steps = program.steps
+    uses = _uses(steps)
+    return [_references(step) - _ALONE > used for step, used in zip(steps[:-1], uses, strict=False)]
+
+
+def _uses(steps: Sequence[Instruction]) -> list[int]:
+    uses = [0] * len(steps)
+    for step in steps:
+        for kind, value in step.args:
+            if kind == "step":
+                uses[value] += 1
+    return uses
+
+
 def stored(context: Context, program: Program, layout: Layout, lent: Container[int], *, root: bool) -> list[Stored]:
     """The steps whose values are to be kept, with memory for them.
 
@@ -134,26 +152,25 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
     steps = program.steps
     if not layout.shape or (len(steps) < 2 and not root) or math.prod(layout.shape) < LEAST[context.kind]:
         return []
-    worth = WORTH[context.kind]
-    uses = [0] * len(steps)
-    for step in steps:
-        for kind, value in step.args:
-            if kind == "step":
-                uses[value] += 1
+    worth, weighed = WORTH[context.kind], context.kind == "host"
+    uses = _uses(steps)
     spent: list[int] = []
     found = []
     for i, step in enumerate(steps):
-        cost = 1 if step.ufunc.__name__ in CUT_FREE else INEXACT
+        itemsize, cost = step.dtype.itemsize, 0
         for kind, value in step.args:
             if kind == "step":
                 cost += spent[value]
+                itemsize = max(itemsize, steps[value].dtype.itemsize)
+        cost += (itemsize if weighed else 1) * (1 if step.ufunc.__name__ in CUT_FREE else INEXACT)
         spent.append(cost)
         if _references(step) - _ALONE <= uses[i] or step.loud or (i == len(steps) - 1 and not root):
             continue
         node = step.node
         before = node.spent
         node.spent = before + cost
-        if node.spent < worth or node.shape != layout.shape or (not before and id(node) in lent):
+        least = worth * step.dtype.itemsize if weighed else worth
+        if node.spent < least or node.shape != layout.shape or (not before and id(node) in lent):
             continue
         chunks = _room(context, layout, step.dtype)
         if chunks is not None:

@@ -134,6 +134,14 @@ def test_copy_between_strided_views(host):
     np.testing.assert_array_equal(target.array, expected)
 
 
+@pytest.mark.parametrize("shape", [(1, 40_000), (40_000, 1), (5, 20_000), (20_000, 5), (3, 30_001), (300, 301)])
+def test_copy_of_a_matrix_that_lies_the_other_way_round(host, shape):
+    source = np.arange(float(np.prod(shape))).reshape(shape[::-1]).T
+    target = host.empty(shape, "f8")
+    host.copy(target.array, source, host)
+    np.testing.assert_array_equal(target.array, source)
+
+
 def test_copy_refuses_what_does_not_match(host):
     target = host.empty((4,), "f8").array
     with pytest.raises(DeviceError, match="equal shape and dtype"):

@@ -1,10 +1,13 @@
 """One pass in blocks is equal, to the bit, to the steps one after the other; its memory is bounded."""
 
+import gc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import distarray as da
 from distarray.fusion import blocks
 from distarray.fusion.evaluate import _run
 from distarray.fusion.expr import ASTYPE
@@ -120,3 +123,32 @@ def test_a_chain_needs_as_many_registers_as_values_live():
     late = steps[-1]._replace(args=(("step", 29), ("step", 0)))
     program = Program((*steps[:-1], late), ("step", 30), np.dtype("f8"), (9,), "add")
     assert blocks.schedule(program, 1, np.dtype("f8")).needed == 2
+
+
+CHAINS = {
+    "contiguous": lambda x, z: x * x + 1,
+    "strided": lambda x, z: z.real * z.real + z.imag,
+    "broadcast": lambda x, z: x * x[0] + x[:, :1],
+    "masked": lambda x, z: np.where(x > 0.5, x, -x),
+    "cast": lambda x, z: (x * 3 + 1).astype(np.int32),
+    "shifted": lambda x, z: x[:-2] * 2 + x[2:],
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS.values(), ids=list(CHAINS))
+def test_memory_of_a_result_is_used_again_without_the_garbage_collector(chain):
+    """Nothing in a pass refers to itself: a cycle would keep the result's memory, and each new result pay page faults."""
+    with da.init(devices=2, kind="host", minimum_chunk=1):
+        x = da.asarray(np.random.default_rng(0).random((512, 512)))
+        z = x + 1j * x
+        z.evaluate()
+        pool = x._context.local_devices[0].pool
+        gc.disable()
+        try:
+            for _ in range(2):
+                chain(x, z).evaluate()
+            hits, idle = pool.hits, pool.idle
+            chain(x, z).evaluate()
+        finally:
+            gc.enable()
+        assert pool.hits >= hits + 2 and pool.idle == idle

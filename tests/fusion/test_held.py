@@ -62,6 +62,19 @@ def test_cheap_values_are_kept_once_they_have_cost_enough(four):
         np.testing.assert_array_equal(y.get(), np.linspace(0, 1, N) * 2 + i)
 
 
+def test_a_mask_is_kept_at_once(four):
+    """A byte an element costs less to keep than floating-point steps cost to repeat."""
+    x = da.asarray(np.linspace(0, 1, N))
+    alive = x * x + x < 1
+    before = in_use(four)
+    y = np.where(alive, x * x, x).evaluate()
+    assert in_use(four) == before + y.nbytes + N
+    kept = [id(chunk) for chunk in alive._node.kept.chunks]
+    count = (alive + 0).evaluate()
+    assert in_use(four) == before + y.nbytes + N + count.nbytes
+    assert [id(chunk) for chunk in alive.evaluate()._storage.version.chunks] == kept
+
+
 def test_what_is_kept_goes_first_under_a_limit():
     with da.init(devices=1, kind="host", memory_limit=5 * 8 * N) as context:
         (device,) = context.devices

@@ -1,0 +1,161 @@
+"""Expressions on host devices that a reduction reads block by block, not stored: ``(a * b).sum()`` reads its operands once.
+
+The bits are NumPy's for the stored chunk. Its sums of floating-point values are pairwise: halves of multiples of eight, down to
+128 elements; so blocks are cut where that tree is, and their sums are added as it says. Integers, and truth, fold in any order.
+
+The second time that an expression is asked for it is evaluated and kept, so that nothing is computed a third time; one whose
+steps the program holds, or that costs much, is evaluated at once.
+
+References
+----------
+Higham, N. J. (1993), "The accuracy of floating point summation", SIAM J. Sci. Comput. 14(4): pairwise summation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distarray.fusion import blocks
+from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
+from distarray.fusion.demand import operands_of
+from distarray.fusion.expr import Node
+from distarray.fusion.held import INEXACT, WORTH, is_held
+from distarray.fusion.meeting import meeting_place
+from distarray.fusion.notes import Notes
+from distarray.fusion.program import Program
+from distarray.storage import Operand
+from distarray.transfer.ledger import watching
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["PendingFold", "unfolded"]
+
+_EXACT: dict[Any, str] = {np.add: "biu", np.maximum: "iu", np.minimum: "iu", np.logical_or: "b", np.logical_and: "b"}
+"""Folds whose order no bit shows, by the kinds of elements."""
+
+
+class PendingFold:
+    """A program over one chunk, to be folded as it is computed. `operands` lie in C order, or have one element."""
+
+    __slots__ = ("dtype", "notes", "operands", "program", "shape")
+
+    def __init__(
+        self, program: Program, operands: Sequence[Any], shape: tuple[int, ...], dtype: Any, notes: Notes
+    ) -> None:
+        self.program = program
+        self.operands = operands
+        self.shape = shape
+        self.dtype = dtype
+        self.notes = notes
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that a pass reads."""
+        return sum([array.nbytes for array in self.operands])
+
+    def fold(self, ufunc: np.ufunc, dtype: Any, out: Any) -> None:
+        """``out[...] = ufunc.reduce(value, axis=None, dtype=dtype)``. Conditions of the steps are noted; those of the fold come
+        as the caller asked for."""
+        mine = Notes()
+        size = self.size
+        most = max(1, blocks.REGISTER_BYTES // max(step.dtype.itemsize for step in self.program.steps))
+        if self.dtype.kind == "f":
+            sizes: list[int] = []
+            _leaves(size, max(most, 128), sizes)
+        else:
+            sizes = [min(most, size - low) for low in range(0, size, most)]
+        plan = blocks.schedule(self.program, len(self.operands), self.dtype)
+        operands = [array.reshape(-1) if array.size > 1 or size == 1 else array.reshape(()) for array in self.operands]
+        parts = []
+        for block in blocks.fold_blocks(plan, operands, sizes, self.dtype, mine):
+            parts.append(ufunc.reduce(block, axis=None, dtype=dtype))
+        if self.dtype.kind == "f":
+            found, _ = _added(ufunc, size, max(most, 128), parts, 0)
+        else:
+            found = ufunc.reduce(np.array(parts, out.dtype), dtype=dtype)
+        out[...] = found
+        self.notes.seen.update(mine.seen)
+
+
+def _half(size: int) -> int:
+    """Where NumPy's pairwise sum cuts so many elements, more than 128, in two."""
+    half = size // 2
+    return half - half % 8
+
+
+def _leaves(size: int, most: int, sizes: list[int]) -> None:
+    """Append the lengths of the blocks, none longer than `most`, at which the tree of a sum stops here."""
+    if size <= most:
+        sizes.append(size)
+        return
+    half = _half(size)
+    _leaves(half, most, sizes)
+    _leaves(size - half, most, sizes)
+
+
+def _added(ufunc: np.ufunc, size: int, most: int, parts: Sequence[Any], first: int) -> tuple[Any, int]:
+    """The sum of the blocks from `first` on that make up so many elements, and the next block."""
+    if size <= most:
+        return parts[first], first + 1
+    half = _half(size)
+    left, first = _added(ufunc, half, most, parts, first)
+    right, first = _added(ufunc, size - half, most, parts, first)
+    return ufunc.reduce(np.array([left, right])), first
+
+
+def _folds(ufunc: np.ufunc, held: Any, dtype: Any) -> bool:
+    if ufunc is np.add and held.kind == "f":
+        return held.itemsize in (4, 8) and held.isnative and dtype == held
+    return held.kind in _EXACT.get(ufunc, "") and (dtype == held or (ufunc is np.add and dtype.kind in "iu"))
+
+
+def unfolded(context: Context, node: Node, ufunc: np.ufunc, dtype: Any) -> Operand | None:
+    """The chunks of a recorded expression as ones to be folded whole, or None where it has to be evaluated."""
+    if context.kind != "host" or context.communicator is not None or context.eager or watching.get() is not None:
+        return None
+    if node.version is not None or node.kept is not None or node.read or not node.shape:
+        return None
+    if node.dtype.itemsize * prod(node.shape) < context.workers.inline_bytes or not _folds(ufunc, node.dtype, dtype):
+        return None
+    program, leaves = compile_expression(node)
+    steps = program.steps
+    if sum([1 if step.ufunc.__name__ in blocks.CUT_FREE else INEXACT for step in steps]) > WORTH["host"]:
+        return None
+    if any(step.loud for step in steps) or any(is_held(program)):
+        return None
+    settled = resolve_leaves(context, program, leaves)
+    place, _, stores = meeting_place(context, node.shape, [(leaf.version.layout, leaf.view) for leaf in settled], None)
+    if place is not None or any(stores):
+        return None
+    al = alignment_of(context, program, settled, None)
+    if (
+        al.fetches
+        or not al.layout.index_map.is_disjoint
+        or any(len(c) > 1 or c[0].key is not None for c in al.cells if c)
+    ):
+        return None
+    notes = Notes()
+    arrays: list[Any] = []
+    for (_, region), cells in zip(al.layout.chunks, al.cells, strict=True):
+        if not region.size or not cells:
+            arrays.append(None)
+            continue
+        operands = operands_of(settled, al, (), cells[0])
+        if any(a.size > 1 and (a.shape != region.shape or not a.flags.c_contiguous) for a in operands):
+            return None
+        arrays.append(PendingFold(program, operands, region.shape, node.dtype, notes))
+    node.read = True
+    return Operand(al.layout, arrays, node.dtype)
