@@ -339,7 +339,11 @@ class _Generalized(ufunc):
 
 def generalized(numpys: np.ufunc) -> Callable[[F], F]:
     """Give a function the attributes of NumPy's generalised ufunc, so that ``matmul.signature`` is there."""
-    return lambda implementation: cast("F", _Generalized(numpys, implementation))
+
+    def give(implementation: F) -> F:
+        return cast("F", _Generalized(numpys, implementation))
+
+    return give
 
 
 def frompyfunc(func: Any, /, nin: int, nout: int, **kwargs: Any) -> ufunc:

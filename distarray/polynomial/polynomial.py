@@ -326,7 +326,8 @@ def polyvander(x: ArrayLike, deg: int) -> DistributedArray:
     powers = [points * 0 + 1]
     for _ in range(degree):
         powers.append(powers[-1] * points)
-    return stack(powers, axis=-1)
+    found: DistributedArray = stack(powers, axis=-1)
+    return found
 
 
 @described_as(polyvander)

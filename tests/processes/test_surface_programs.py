@@ -97,7 +97,7 @@ def test_the_host_fallback_runs_on_every_process(n):
     """
     done = run(n, code)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["right"] * n
+    assert done.stdout.count("right") == n  # lines of several processes may run together
 
 
 @pytest.mark.parametrize("n", [2, 3])
@@ -124,4 +124,4 @@ def test_dates_and_structures_cross_processes(n):
     """
     done = run(n, code)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["right"] * n
+    assert done.stdout.count("right") == n  # lines of several processes may run together
