@@ -16,13 +16,15 @@ from distarray.errors import *
 from distarray.geometry import IndexMap, Range, Region, blocks, cyclic, grid, make_2d_index_map, replicated
 from distarray.groups.join import group, init_all, init_process_group
 from distarray.layout import Layout
-from distarray.linalg import polynomials, products
+from distarray.linalg import dots, polynomials, products
+from distarray.linalg.dots import *
 from distarray.linalg.einsum import einsum, einsum_path
 from distarray.linalg.polynomials import *
 from distarray.linalg.products import *
 from distarray.modes import MAX, MIN, PROD, REPLICA, SUM, Mode
 from distarray.ops import (
     applying,
+    binning,
     bits,
     choosing,
     chunks,
@@ -43,6 +45,7 @@ from distarray.ops import (
     joining,
     manipulation,
     metadata,
+    moments,
     nans,
     numbers,
     numpy_names,
@@ -53,6 +56,7 @@ from distarray.ops import (
     quantiles,
     reductions,
     refused,
+    repeating,
     reshaping,
     saving,
     scans,
@@ -73,6 +77,7 @@ from distarray.ops import (
 )
 from distarray.ops import scimath as emath
 from distarray.ops.applying import *
+from distarray.ops.binning import *
 from distarray.ops.bits import *
 from distarray.ops.choosing import *
 from distarray.ops.chunks import *
@@ -96,6 +101,7 @@ from distarray.ops.histograms import *
 from distarray.ops.index_arrays import *
 from distarray.ops.joining import *
 from distarray.ops.manipulation import *
+from distarray.ops.moments import *
 from distarray.ops.nans import *
 from distarray.ops.numbers import *
 from distarray.ops.numpy_names import *
@@ -104,6 +110,7 @@ from distarray.ops.placing import *
 from distarray.ops.processes import *
 from distarray.ops.quantiles import *
 from distarray.ops.reductions import *
+from distarray.ops.repeating import *
 from distarray.ops.reshaping import *
 from distarray.ops.saving import *
 from distarray.ops.scans import *
@@ -128,9 +135,9 @@ except PackageNotFoundError:  # used from a source tree that was not installed
     __version__ = "0.0.0"
 
 _CHAPTERS = (
-    applying, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences,
-    editing, elementwise, flat, flipping, grids, histograms, index_arrays, joining, manipulation, nans, numbers,
-    numpy_names, padding, placing, polynomials, processes, products, quantiles, reductions, reshaping, saving, scans,
+    applying, binning, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences,
+    dots, editing, elementwise, flat, flipping, grids, histograms, index_arrays, joining, manipulation, moments, nans, numbers,
+    numpy_names, padding, placing, polynomials, processes, products, quantiles, reductions, repeating, reshaping, saving, scans,
     searching, selecting, sequences, sets, signal, sorting, sources, splitting, statistics, taking, triangles, vectorizing,
     windows,
 )  # fmt: skip

@@ -89,7 +89,7 @@ class Group:
 
 
 class _Reporting:
-    """Around local work: a failure there reaches the other processes. One object, since every call passes several."""
+    """A block around local work, whose failure reaches the other processes. One object serves all calls, which enter several."""
 
     __slots__ = ("communicator",)
 
@@ -436,7 +436,7 @@ def _least_chunk(given: int | None, kind: str) -> int:
             given = 0
         if given < 1:
             raise DeviceError(f"DISTARRAY_MINIMUM_CHUNK={text!r} is no count of elements: set it to one, such as 65536")
-    return as_int(given, "minimum_chunk", 1, "pass a count of elements; 1 spreads every array")
+    return as_int(given, "minimum_chunk", 1, "pass a count of elements; 1 spreads all but the smallest arrays")
 
 
 def join(
@@ -513,7 +513,7 @@ def _warnings_raise() -> bool:
     return False
 
 
-def group_ids(context: Context, device: Any) -> tuple[int, ...]:
+def group_ids(context: Context, device: Group | int | Sequence[int] | None) -> tuple[int, ...]:
     """The device ids that a ``device=`` argument names: None, a Group, an int or a sequence of ints."""
     if device is None:
         return context.group.ids

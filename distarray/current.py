@@ -43,8 +43,9 @@ def init(
         Evaluate every element-wise operation at its call instead of recording it. Default: ``DISTARRAY_EAGER``.
     minimum_chunk : int, optional
         Where no layout is named, arrays are cut only into parts of at least so many elements. Smaller arrays stay whole:
-        each process holds one copy, and computes on it as NumPy does, without messages. 1 spreads every array. Default:
-        ``DISTARRAY_MINIMUM_CHUNK``, else 65,536 on the host and 262,144 on GPUs.
+        each process holds one copy, and computes on it as NumPy does, without messages. 1 spreads every array of more
+        than 2,048 bytes, and copies others to every device. Default: ``DISTARRAY_MINIMUM_CHUNK``, else 65,536 on the
+        host and 262,144 on GPUs.
 
     Returns
     -------

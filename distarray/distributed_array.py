@@ -10,12 +10,12 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from distarray.array import whole
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike, ShapeLike
+from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, Fields, File, Out, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.fallback import falls_back, on_host
 from distarray.array.functions import FUNCTIONS, NOTHING
@@ -28,7 +28,7 @@ from distarray.array.state import DistributedArray, copy_array, detach
 from distarray.array.writing import assign
 from distarray.context import current_context
 from distarray.errors import UnsupportedError, absent
-from distarray.linalg import products
+from distarray.linalg import dots
 from distarray.ops import (
     choosing,
     complex_numbers,
@@ -36,12 +36,13 @@ from distarray.ops import (
     data_types,
     diagonals,
     indexing,
-    joining,
     manipulation,
     memory,
+    moments,
     placing,
     printing,
     reductions,
+    repeating,
     reshaping,
     saving,
     scans,
@@ -103,7 +104,7 @@ class Methods(DistributedArray):
         value = self.get()
         return value if dtype is None else value.astype(dtype, copy=False)
 
-    def to_numpy(self, dtype: Any = None) -> Any:
+    def to_numpy(self, dtype: DTypeLike = None) -> Any:
         """The global value as a new ``numpy.ndarray``: what plotting libraries look for.
 
         Parameters
@@ -175,7 +176,7 @@ class Methods(DistributedArray):
             and isinstance(value, DistributedArray)
             and value._storage is self._storage is not None
         ):
-            _refuse_shuffle(sys._getframe(1))  # shuffles swap by one number
+            _refuse_shuffle(sys._getframe(1))  # shuffles exchange rows by keys of one number
         if self._context.hints is not None:
             touched(self, key, "written")
         if whole.assign(self, key, value):
@@ -224,16 +225,16 @@ class Methods(DistributedArray):
         return flats.Flat(self)
 
     @flat.setter
-    def flat(self, value: Any) -> None:
+    def flat(self, value: ArrayLike) -> None:
         flats.set_flat(self, value)
 
     @described_as(choosing.fill)
-    def fill(self, value: Any) -> None:
+    def fill(self, value: ArrayLike) -> None:
         """Write one value into every element."""
         choosing.fill(self, value)
 
     @described_as(taking.take)
-    def take(self, indices: ArrayLike, /, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+    def take(self, indices: ArrayLike, /, axis: int | None = None, out: Out = None, mode: str = "raise") -> Any:
         """Elements along an axis, or of the flattened array; see :func:`distarray.take`."""
         return taking.take(self, indices, axis, out, mode)
 
@@ -251,19 +252,19 @@ class Methods(DistributedArray):
         placing.put(self, indices, values, mode)
 
     @described_as(taking.compress)
-    def compress(self, condition: ArrayLike, /, axis: int | None = None, out: Any = None) -> Any:
+    def compress(self, condition: ArrayLike, /, axis: int | None = None, out: Out = None) -> Any:
         """The slices along an axis where a condition holds; see :func:`distarray.compress`."""
         return taking.compress(condition, self, axis, out)
 
     @described_as(selecting.choose)
-    def choose(self, choices: Any, /, out: Any = None, mode: str = "raise") -> Any:
+    def choose(self, choices: Arrays, /, out: Out = None, mode: str = "raise") -> Any:
         """Elements of the arrays whose numbers this array holds; see :func:`distarray.choose`."""
         return selecting.choose(self, choices, out, mode)
 
-    @described_as(joining.repeat)
+    @described_as(repeating.repeat)
     def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray:
         """Each element repeated along an axis, or of the flattened array; see :func:`distarray.repeat`."""
-        return joining.repeat(self, repeats, axis)
+        return repeating.repeat(self, repeats, axis)
 
     @described_as(searching.nonzero)
     def nonzero(self) -> tuple[DistributedArray, ...]:
@@ -275,7 +276,7 @@ class Methods(DistributedArray):
         self,
         axis: int = -1,
         kind: str | None = None,
-        order: Any = None,
+        order: Fields = None,
         *,
         stable: bool | None = None,
         descending: bool = False,
@@ -288,7 +289,7 @@ class Methods(DistributedArray):
         self,
         axis: int | None = -1,
         kind: str | None = None,
-        order: Any = None,
+        order: Fields = None,
         *,
         stable: bool | None = None,
         descending: bool = False,
@@ -297,19 +298,24 @@ class Methods(DistributedArray):
         return sorting.argsort(self, axis, kind, order, stable=stable, descending=descending)
 
     @described_as(sorting.partition_in_place)
-    def partition(self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+    def partition(self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Fields = None) -> None:
         """Put the elements at `kth` in their places, in place; see :func:`distarray.partition`."""
         sorting.partition_in_place(self, kth, axis, kind, order)
 
     @described_as(sorting.argpartition)
     def argpartition(
-        self, kth: ArrayLike, /, axis: int | None = -1, kind: str = "introselect", order: Any = None
+        self,
+        kth: ArrayLike,
+        /,
+        axis: int | None = -1,
+        kind: str = "introselect",
+        order: Fields = None,
     ) -> DistributedArray:
         """Positions that partition the array along an axis; see :func:`distarray.argpartition`."""
         return sorting.argpartition(self, kth, axis, kind, order)
 
     @described_as(sorting.searchsorted)
-    def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: Any = None) -> DistributedArray:
+    def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None) -> DistributedArray:
         """Where values belong in the array, which is sorted; see :func:`distarray.searchsorted`."""
         return sorting.searchsorted(self, v, side, sorter)
 
@@ -387,11 +393,11 @@ class Methods(DistributedArray):
         return self.get().tobytes(order)  # type: ignore[no-any-return]
 
     @described_as(saving.tofile)
-    def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
+    def tofile(self, fid: File, sep: str = "", format: str = "%s") -> None:
         """Write the elements to a file, every device its own; see :func:`distarray.tofile`."""
         saving.tofile(self, fid, sep, format)
 
-    def dump(self, file: Any) -> None:
+    def dump(self, file: File) -> None:
         """Pickle the array to a file.
 
         Parameters
@@ -492,7 +498,7 @@ class Methods(DistributedArray):
         subok: bool = True,
         copy: bool = True,
         *,
-        device: Any = None,
+        device: DeviceLike = None,
     ) -> DistributedArray:
         """The array converted to another dtype; recorded, not evaluated. See :func:`distarray.astype`.
 
@@ -505,14 +511,14 @@ class Methods(DistributedArray):
         return result if device is None else convert.asarray(result, device=device)
 
     @described_as(convert.to_device)
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+    def to_device(self, device: DeviceLike | str, /, *, stream: Any = None) -> Any:
         """The array on other devices of its context; on ``"cpu"`` as a NumPy array."""
         return convert.to_device(self, device, stream=stream)
 
     # --- memory -------------------------------------------------------------------------------------------------------
 
     @described_as(memory.view)
-    def view(self, dtype: Any = None, type: Any = None) -> DistributedArray:
+    def view(self, dtype: DTypeLike = None, type: type[Any] | None = None) -> DistributedArray:
         """Another view of the array, with another dtype one of the same bytes.
 
         Where the size of an element differs, and the array is a view of a reshaped one, it is a read-only copy.
@@ -530,7 +536,7 @@ class Methods(DistributedArray):
         return memory.Flags(self)
 
     @described_as(memory.set_flags)
-    def setflags(self, write: Any = None, align: Any = None, uic: Any = None) -> None:
+    def setflags(self, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
         """Set whether the array may be written to. A copy that stands for a view of NumPy's stays read-only."""
         memory.set_flags(self, write, align, uic)
 
@@ -552,7 +558,7 @@ class Methods(DistributedArray):
         return self._shape
 
     @shape.setter
-    def shape(self, shape: Any) -> None:
+    def shape(self, shape: ShapeLike) -> None:
         reshaping.set_shape(self, shape)
 
     @described_as(memory.resize)
@@ -627,7 +633,7 @@ class Methods(DistributedArray):
         """
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             return manipulation.transpose(self, axes[0])
-        return manipulation.transpose(self, axes or None)
+        return manipulation.transpose(self, cast("Sequence[int] | None", axes or None))
 
     @described_as(manipulation.swapaxes)
     def swapaxes(self, axis1: int, axis2: int, /) -> DistributedArray:
@@ -647,7 +653,7 @@ class Methods(DistributedArray):
         return complex_numbers.real(self)
 
     @real.setter
-    def real(self, value: Any) -> None:
+    def real(self, value: ArrayLike) -> None:
         complex_numbers.set_part(self, "real", value)
 
     @property
@@ -656,18 +662,18 @@ class Methods(DistributedArray):
         return complex_numbers.imag(self)
 
     @imag.setter
-    def imag(self, value: Any) -> None:
+    def imag(self, value: ArrayLike) -> None:
         if self._dtype.kind != "c":
             raise TypeError("array does not have imaginary part to set")
         complex_numbers.set_part(self, "imag", value)
 
     @described_as(complex_numbers.conj)
-    def conj(self, out: Any = None) -> Any:
+    def conj(self, out: Out = None) -> Any:
         """The complex conjugate; recorded for complex arrays, the array itself for others."""
         return complex_numbers.conj(self, out)
 
     @described_as(complex_numbers.conj)
-    def conjugate(self, out: Any = None) -> Any:
+    def conjugate(self, out: Out = None) -> Any:
         """The complex conjugate; recorded for complex arrays, the array itself for others."""
         return complex_numbers.conj(self, out)
 
@@ -676,7 +682,7 @@ class Methods(DistributedArray):
         self,
         min: ArrayLike | None = None,
         max: ArrayLike | None = None,
-        out: Any = None,
+        out: Out = None,
         *,
         where: ArrayLike = True,
         casting: str = "same_kind",
@@ -688,13 +694,13 @@ class Methods(DistributedArray):
         return choosing.clip(self, min, max, out, where=where, casting=casting, dtype=dtype)
 
     @described_as(choosing.round)
-    def round(self, decimals: int = 0, out: Any = None) -> Any:
+    def round(self, decimals: int = 0, out: Out = None) -> Any:
         """Elements rounded to a number of decimals, halves to even."""
         return choosing.round(self, decimals, out)
 
     # --- products and reductions --------------------------------------------------------------------------------------
 
-    def dot(self, other: ArrayLike, /, out: Any = None) -> Any:
+    def dot(self, other: ArrayLike, /, out: Out = None) -> Any:
         """Dot product over the last axis and the last but one (or only) of `other`; see :func:`distarray.dot`.
 
         Parameters
@@ -717,7 +723,7 @@ class Methods(DistributedArray):
         -----
         Communication: as for :func:`distarray.dot`.
         """
-        return products.dot(self, other, out)
+        return dots.dot(self, other, out)
 
     @described_as(diagonals.diagonal)
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
@@ -725,7 +731,7 @@ class Methods(DistributedArray):
         return diagonals.diagonal(self, offset, axis1, axis2)
 
     @described_as(diagonals.trace)
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None, out: Out = None) -> Any:
         """Sums of diagonals; see :func:`distarray.trace`."""
         return diagonals.trace(self, offset, axis1, axis2, dtype, out)
 
@@ -734,9 +740,9 @@ class Methods(DistributedArray):
         self,
         axis: Axis = None,
         dtype: DTypeLike = None,
-        out: Any = None,
+        out: Out = None,
         keepdims: bool = NOTHING,
-        initial: Any = NOTHING,
+        initial: ArrayLike | None = NOTHING,
         where: ArrayLike = NOTHING,
     ) -> Any:
         """Sum of the elements along axes; see :func:`distarray.sum`."""
@@ -747,9 +753,9 @@ class Methods(DistributedArray):
         self,
         axis: Axis = None,
         dtype: DTypeLike = None,
-        out: Any = None,
+        out: Out = None,
         keepdims: bool = NOTHING,
-        initial: Any = NOTHING,
+        initial: ArrayLike | None = NOTHING,
         where: ArrayLike = NOTHING,
     ) -> Any:
         """Product of the elements along axes; see :func:`distarray.prod`."""
@@ -759,9 +765,9 @@ class Methods(DistributedArray):
     def max(
         self,
         axis: Axis = None,
-        out: Any = None,
+        out: Out = None,
         keepdims: bool = NOTHING,
-        initial: Any = NOTHING,
+        initial: ArrayLike | None = NOTHING,
         where: ArrayLike = NOTHING,
     ) -> Any:
         """Largest element along axes; see :func:`distarray.max`."""
@@ -771,86 +777,86 @@ class Methods(DistributedArray):
     def min(
         self,
         axis: Axis = None,
-        out: Any = None,
+        out: Out = None,
         keepdims: bool = NOTHING,
-        initial: Any = NOTHING,
+        initial: ArrayLike | None = NOTHING,
         where: ArrayLike = NOTHING,
     ) -> Any:
         """Smallest element along axes; see :func:`distarray.min`."""
         return reductions.min(self, axis, out, keepdims, initial, where)
 
     @described_as(reductions.any)
-    def any(self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING) -> Any:
+    def any(self, axis: Axis = None, out: Out = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING) -> Any:
         """Whether any element along axes is not zero; see :func:`distarray.any`."""
         return reductions.any(self, axis, out, keepdims, where=where)
 
     @described_as(reductions.all)
-    def all(self, axis: Axis = None, out: Any = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING) -> Any:
+    def all(self, axis: Axis = None, out: Out = None, keepdims: bool = NOTHING, *, where: ArrayLike = NOTHING) -> Any:
         """Whether all elements along axes are not zero; see :func:`distarray.all`."""
         return reductions.all(self, axis, out, keepdims, where=where)
 
-    @described_as(reductions.mean)
+    @described_as(moments.mean)
     def mean(
         self,
         axis: Axis = None,
         dtype: DTypeLike = None,
-        out: Any = None,
+        out: Out = None,
         keepdims: bool = NOTHING,
         *,
         where: ArrayLike = NOTHING,
     ) -> Any:
         """Mean of the elements along axes; see :func:`distarray.mean`."""
-        return reductions.mean(self, axis, dtype, out, keepdims, where=where)
+        return moments.mean(self, axis, dtype, out, keepdims, where=where)
 
-    @described_as(reductions.var)
+    @described_as(moments.var)
     def var(
         self,
         axis: Axis = None,
         dtype: DTypeLike = None,
-        out: Any = None,
+        out: Out = None,
         ddof: float = 0,
         keepdims: bool = NOTHING,
         *,
         where: ArrayLike = NOTHING,
-        mean: Any = NOTHING,
+        mean: ArrayLike = NOTHING,
         correction: float = NOTHING,
     ) -> Any:
         """Variance of the elements along axes; see :func:`distarray.var`."""
-        return reductions.var(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+        return moments.var(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
-    @described_as(reductions.std)
+    @described_as(moments.std)
     def std(
         self,
         axis: Axis = None,
         dtype: DTypeLike = None,
-        out: Any = None,
+        out: Out = None,
         ddof: float = 0,
         keepdims: bool = NOTHING,
         *,
         where: ArrayLike = NOTHING,
-        mean: Any = NOTHING,
+        mean: ArrayLike = NOTHING,
         correction: float = NOTHING,
     ) -> Any:
         """Standard deviation of the elements along axes; see :func:`distarray.std`."""
-        return reductions.std(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+        return moments.std(self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
     @described_as(searching.argmax)
-    def argmax(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
+    def argmax(self, axis: int | None = None, out: Out = None, *, keepdims: bool = NOTHING) -> Any:
         """Position of the largest element along an axis; see :func:`distarray.argmax`."""
         return searching.argmax(self, axis, out, keepdims=keepdims)
 
     @described_as(searching.argmin)
-    def argmin(self, axis: int | None = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
+    def argmin(self, axis: int | None = None, out: Out = None, *, keepdims: bool = NOTHING) -> Any:
         """Position of the smallest element along an axis; see :func:`distarray.argmin`."""
         return searching.argmin(self, axis, out, keepdims=keepdims)
 
     @described_as(scans.cumsum)
-    def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any:
+    def cumsum(self, axis: int | None = None, dtype: DTypeLike = None, out: Out = None) -> Any:
         """Sums of all elements up to each one along an axis; see :func:`distarray.cumsum`."""
         return scans.cumsum(self, axis, dtype, out)
 
     @described_as(scans.cumprod)
-    def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Any = None) -> Any:
+    def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Out = None) -> Any:
         """Products of all elements up to each one along an axis; see :func:`distarray.cumprod`."""
         return scans.cumprod(self, axis, dtype, out)
 

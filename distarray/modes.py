@@ -104,7 +104,7 @@ class Mode(enum.StrEnum):
         """Whether equal copies are already valid partial values, so that relabelling a ``REPLICA`` moves nothing."""
         return self not in _COUNTED
 
-    def identity(self, dtype: Any) -> np.generic:
+    def identity(self, dtype: np.dtype[Any]) -> np.generic:
         """Return the value that leaves every other unchanged in the fold.
 
         Bit for bit, for -0.0, infinities, subnormal numbers and NaN (but its payload) too, except in a complex
@@ -135,7 +135,7 @@ class Mode(enum.StrEnum):
         self._needs_fold("identity")
         return _identity(self, np.dtype(dtype))
 
-    def unheld(self, dtype: Any) -> np.generic:
+    def unheld(self, dtype: np.dtype[Any]) -> np.generic:
         """Return the value of an element that no device holds: the identity, but 0.0 in a SUM of floating-point numbers.
 
         Parameters
@@ -156,7 +156,7 @@ class Mode(enum.StrEnum):
         identity = self.identity(dtype)
         return type(identity)(0) if self is Mode.SUM else identity
 
-    def exact_identity(self, dtype: Any) -> bool:
+    def exact_identity(self, dtype: np.dtype[Any]) -> bool:
         """Whether folding `identity` into any value whatever returns that value, bit for bit.
 
         False only for a complex ``PROD``, which has no exact identity at all: the imaginary part of

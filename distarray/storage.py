@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet, ref
 
+import numpy as np
+
 from distarray.devices import Alias, Chunk
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
@@ -36,7 +38,7 @@ class Version:
 
     __slots__ = ("__weakref__", "chunks", "dtype", "layout", "parts", "readers", "token")
 
-    def __init__(self, layout: Layout, chunks: list[Chunk | None], dtype: Any) -> None:
+    def __init__(self, layout: Layout, chunks: list[Chunk | None], dtype: np.dtype[Any]) -> None:
         self.layout = layout
         self.chunks = chunks
         self.dtype = dtype
@@ -61,7 +63,7 @@ class _PartVersion(Version):
 
     __slots__ = ("held", "origin")
 
-    def __init__(self, origin: Version, layout: Layout, show: Callable[[Any], Any], dtype: Any) -> None:
+    def __init__(self, origin: Version, layout: Layout, show: Callable[[Any], Any], dtype: np.dtype[Any]) -> None:
         super().__init__(layout, [None if c is None else Alias(c, show(c.array)) for c in origin.chunks], dtype)
         self.origin = origin
         self.held = list(origin.chunks)
@@ -184,7 +186,9 @@ class PartStorage(Storage):
 
     __slots__ = ("_dtype", "_last", "_layout", "parent", "steps")
 
-    def __init__(self, parent: Storage, steps: tuple[Callable[[Any], Any], ...], layout: Layout, dtype: Any) -> None:
+    def __init__(
+        self, parent: Storage, steps: tuple[Callable[[Any], Any], ...], layout: Layout, dtype: np.dtype[Any]
+    ) -> None:
         self.context = parent.context
         self.parent = parent
         self.steps = steps
@@ -225,7 +229,7 @@ class PartStorage(Storage):
         self.parent.expose()
 
     def unshare(self) -> None:
-        """Nothing else holds these chunks."""
+        """Do nothing: no other version holds chunks of a part."""
 
 
 def writable_chunks(storage: Storage, chunk_ids: Iterable[int]) -> Version:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.testing
 
-from distarray.comm.base import Communicator, Message, Signature
+from distarray.comm.base import Communicator, Message, Signature, chosen_survivors
 from distarray.comm.deadlines import seconds
 from distarray.comm.record import Bytes, Call, Recorder, byte_views, collective_deadline
 from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError
@@ -163,12 +163,7 @@ class InProcessCommunicator(Communicator):
         self._group.leave(self.rank, f"aborted the communicator ({self._aborted})")
 
     def shrink(self, survivors: Sequence[int]) -> InProcessCommunicator:
-        chosen = tuple(sorted(set(survivors)))
-        if self.rank not in chosen or not 0 <= chosen[0] <= chosen[-1] < self.size:
-            raise PeerLostError(
-                f"rank {self.rank} of {self.size} called shrink with survivors {list(survivors)}; the survivors, and only "
-                "they, call it, with the same list."
-            )
+        chosen = chosen_survivors(self, survivors)
         turn = self._shrinks[chosen] = self._shrinks.get(chosen, -1) + 1
         with self._group.lock:
             numbers = {old: new for new, old in enumerate(chosen)}

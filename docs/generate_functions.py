@@ -14,9 +14,10 @@ from pathlib import Path
 import distarray as da
 from distarray.fft import frequencies, transforms
 from distarray.groups import join
-from distarray.linalg import decompositions, eigen, einsum, norms, polynomials, products, solving
+from distarray.linalg import decompositions, dots, eigen, einsum, least_squares, norms, polynomials, products, solving
 from distarray.ops import (
     applying,
+    binning,
     bits,
     choosing,
     chunks,
@@ -38,6 +39,7 @@ from distarray.ops import (
     index_arrays,
     joining,
     manipulation,
+    moments,
     nans,
     numbers,
     numpy_names,
@@ -46,6 +48,7 @@ from distarray.ops import (
     quantiles,
     reductions,
     refused,
+    repeating,
     reshaping,
     saving,
     scans,
@@ -70,18 +73,18 @@ CHAPTERS = {
     "Conversion and layout": [convert, explain],
     "Creation": [creation, sequences, coordinates, grids, windows],
     "Element-wise": [elementwise, vectorizing, choosing, complex_numbers, comparing, numbers],
-    "Reductions and scans": [reductions, scans, differences],
+    "Reductions and scans": [reductions, moments, scans, differences],
     "Without NaN": [nans],
-    "Statistics": [statistics, quantiles, histograms],
+    "Statistics": [statistics, quantiles, histograms, binning],
     "Neighbours along an axis": [signal],
     "Polynomials": [polynomials],
     "Power series (`distarray.polynomial.polynomial`)": [power_series],
     "Complex where needed (`distarray.emath`)": [scimath],
     "Sorting, searching and sets": [sorting, searching, sets],
-    "Products and norms": [products, einsum, diagonals, norms],
-    "Linear algebra": [decompositions, solving, eigen],
+    "Products and norms": [products, dots, einsum, diagonals, norms],
+    "Linear algebra": [decompositions, solving, least_squares, eigen],
     "Fourier transforms (`distarray.fft`)": [transforms, frequencies],
-    "Shape and joining": [manipulation, flipping, reshaping, joining, splitting, padding],
+    "Shape and joining": [manipulation, flipping, reshaping, joining, repeating, splitting, padding],
     "Editing and choosing": [editing, selecting, bits],
     "Diagonals and triangles": [triangles],
     "Lines and windows": [applying],

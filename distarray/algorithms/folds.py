@@ -54,7 +54,7 @@ def ufunc_of(device: Device, ufunc: np.ufunc) -> Any:
     return gpu_ufuncs.function_of(device.lib, ufunc)
 
 
-def item_dtype(ufunc: np.ufunc, dtype: Any, other: Any, given: Any) -> Any:
+def item_dtype(ufunc: np.ufunc, dtype: np.dtype[Any], other: np.dtype[Any], given: np.dtype[Any] | None) -> Any:
     """The dtype to which a fold whose running value has `dtype` converts the next elements, of dtype `other`."""
     kwargs: Any = {} if given is None else {"signature": (np.dtype(given), None, None)}
     try:
@@ -155,7 +155,7 @@ def _reduce_by_slices(
     out[...] = value.reshape(out.shape)
 
 
-def _step(lib: Any, call: Any, value: Any, item: Any, flag: Any, dtype: Any) -> Any:
+def _step(lib: Any, call: Any, value: Any, item: Any, flag: Any, dtype: np.dtype[Any]) -> Any:
     if flag is None:
         return call(value, item).astype(dtype)
     if lib is not np:
@@ -227,7 +227,7 @@ def carry(
     name: str,
     parts: Sequence[tuple[Region, list[Segment]]],
     shape: tuple[int, ...],
-    dtype: Any,
+    dtype: np.dtype[Any],
     step: Callable[[Device, Segment, Any, Any], None],
     *,
     fallible: bool = False,

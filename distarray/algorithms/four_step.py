@@ -78,7 +78,7 @@ def factor(n: int, devices: int, at_least: int = 1) -> int | None:
     return None
 
 
-def complex_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: Any) -> Held:
+def complex_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: np.dtype[Any]) -> Held:
     """The sums of x[j] exp(sign 2 pi i j k / n), times `scale`."""
     shape = held.operand.shape
     full = (*shape[: call.axis], n, *shape[call.axis + 1 :])
@@ -92,7 +92,7 @@ def complex_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, d
     wide = _unrolled(call, held, rows, columns)
     wide = _across(call, wide, "fft" if sign < 0 else "ifft", rows, columns, sign, scale, dtype)
     wide = wide.moved(call.context, call.cut(wide.operand.shape, call.axis), call.name)
-    wide = _along(call, wide, sign, dtype)
+    wide = _along(call, wide, call.axis + 1, sign, dtype)
     return _strided(call, wide, full, rows)
 
 
@@ -131,7 +131,7 @@ def _unrolled(call: SplitCall, held: Held, rows: int, columns: int) -> Held:
 
 
 def _across(
-    call: SplitCall, wide: Held, kind: str, rows: int, columns: int, sign: int, scale: float, dtype: Any
+    call: SplitCall, wide: Held, kind: str, rows: int, columns: int, sign: int, scale: float, dtype: np.dtype[Any]
 ) -> Held:
     """Transform down the columns, which are whole, and multiply by the roots of unity that lead to the rows."""
     found, axis = wide.operand, call.axis
@@ -158,7 +158,7 @@ def _down(
     region: Region,
     sign: int,
     scale: float,
-    dtype: Any,
+    dtype: np.dtype[Any],
     results: dict[int, Chunk],
 ) -> None:
     run = region[call.axis + 1]
@@ -193,8 +193,8 @@ def _turn(
         part *= turns.reshape(run.size, *(1,) * after)
 
 
-def _along(call: SplitCall, wide: Held, sign: int, dtype: Any) -> Held:
-    """Transform along the rows, which are whole, unscaled."""
+def _along(call: SplitCall, wide: Held, axis: int, sign: int, dtype: np.dtype[Any]) -> Held:
+    """Transform along an axis that is whole, unscaled."""
     found = wide.operand
     results: dict[int, Chunk] = {}
 
@@ -204,11 +204,8 @@ def _along(call: SplitCall, wide: Held, sign: int, dtype: Any) -> Held:
             return
         library = local_library(device)
         with device.active():
-            if sign < 0:
-                work = library.fft(array, axis=call.axis + 1)
-            else:
-                work = library.ifft(array, axis=call.axis + 1, norm="forward")
-            work = device.lib.ascontiguousarray(work.astype(dtype, copy=False))
+            transform, norm = (library.fft, "backward") if sign < 0 else (library.ifft, "forward")
+            work = device.lib.ascontiguousarray(transform(array, axis=axis, norm=norm).astype(dtype, copy=False))
         results[device.id] = device.adopt(work, call.name)
 
     tasks = [
@@ -251,7 +248,7 @@ def rearranged(call: SplitCall, held: Held, target: Layout) -> Held:
     return Held.of(target, redistribute(call.context, found, target, operation=call.name), found.dtype)
 
 
-def _from_cyclic(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: Any) -> Held:
+def _from_cyclic(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: np.dtype[Any]) -> Held:
     """The same sums from a cyclic layout: along what each device has first, then across. The result is in blocks."""
     found, axis = held.operand, call.axis
     rows = len(call.devices)
@@ -262,7 +259,7 @@ def _from_cyclic(call: SplitCall, held: Held, n: int, sign: int, scale: float, d
         None if array is None else array.reshape(region.shape)
         for array, (_, region) in zip(found.arrays, layout.chunks, strict=True)
     ]
-    wide = _along(call, Held(Operand(layout, arrays, found.dtype)), sign, dtype)
+    wide = _along(call, Held(Operand(layout, arrays, found.dtype)), call.axis + 1, sign, dtype)
     tasks = []
     for (device_id, region), array in zip(layout.chunks, wide.operand.arrays, strict=True):
         if array is not None:
@@ -272,29 +269,7 @@ def _from_cyclic(call: SplitCall, held: Held, n: int, sign: int, scale: float, d
             tasks.append((device_id, task))
     run_by_device(call.context, tasks, math.prod(shape) * dtype.itemsize)
     wide = wide.moved(call.context, call.cut(shape, axis + 1), call.name)
-    results: dict[int, Chunk] = {}
-
-    def across(device: Device, array: Any) -> None:
-        if not array.size:
-            results[device.id] = device.empty(array.shape, dtype, call.name)
-            return
-        library = local_library(device)
-        with device.active():
-            kind, norm = (library.fft, "backward") if sign < 0 else (library.ifft, "forward")
-            work = device.lib.ascontiguousarray(kind(array, axis=axis, norm=norm).astype(dtype, copy=False))
-        results[device.id] = device.adopt(work, call.name)
-
-    found = wide.operand
-    run_by_device(
-        call.context,
-        [
-            (device_id, partial(across, call.context.by_id[device_id], array))
-            for (device_id, _), array in zip(found.layout.chunks, found.arrays, strict=True)
-            if array is not None
-        ],
-        math.prod(shape) * dtype.itemsize,
-    )
-    wide = Held.of(found.layout, [results.get(device_id) for device_id, _ in found.layout.chunks], dtype)
+    wide = _along(call, wide, axis, sign, dtype)
     wide = wide.moved(call.context, call.cut(shape, axis), call.name)
     full = (*shape[:axis], n, *shape[axis + 2 :])
     natural = call.natural(full)
@@ -312,13 +287,13 @@ def _turned(
         _turn(call, device, work, rows, run, n, sign, scale)
 
 
-def real_sums(call: SplitCall, held: Held, n: int, rows: int, scale: float, dtype: Any) -> Held:
+def real_sums(call: SplitCall, held: Held, n: int, rows: int, scale: float, dtype: np.dtype[Any]) -> Held:
     """The first half of the sums for real data: half of the rows are computed, the others are their mirror images."""
     axis, columns = call.axis, n // rows
     wide = _unrolled(call, held, rows, columns)
     wide = _across(call, wide, "rfft", rows, columns, -1, scale, dtype)
     wide = wide.moved(call.context, call.cut(wide.operand.shape, axis), call.name)
-    wide = _along(call, wide, -1, dtype)
+    wide = _along(call, wide, call.axis + 1, -1, dtype)
     found = wide.operand
     half = n // 2
     full = (*found.shape[:axis], half + 1, *found.shape[axis + 2 :])

@@ -25,7 +25,7 @@ class Held(NamedTuple):
     chunks: Sequence[Chunk | None] | None = None
 
     @classmethod
-    def of(cls, layout: Layout, chunks: Sequence[Chunk | None], dtype: Any) -> Self:
+    def of(cls, layout: Layout, chunks: Sequence[Chunk | None], dtype: np.dtype[Any]) -> Self:
         return cls(Operand(layout, [None if c is None else c.array for c in chunks], dtype), chunks)
 
     def moved(self, context: Context, target: Layout, name: str) -> Self:

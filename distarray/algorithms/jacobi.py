@@ -139,7 +139,7 @@ class Jacobi:
             if not np.isfinite(worst) or not np.isfinite(largest):
                 return False
             self._largest = largest
-            if worst <= self._limit() or before / 2 < worst <= 100 * self._limit():  # no better than rounding errors
+            if worst <= self._limit() or before / 2 < worst <= 100 * self._limit():  # what is left are rounding errors
                 return True
             before = worst
         return False
@@ -181,7 +181,7 @@ class Jacobi:
                 turn = lib.conjugate(lib.linalg.svd(triangle)[2])
             else:
                 turn = lib.linalg.eigh(inner)[1][:, ::-1].T
-        # a step of Newton's: LAPACK's vectors are orthogonal but for several units, which would add up
+        # one step of Newton's iteration: what LAPACK's vectors lack of being orthogonal would add up
         turn = 1.5 * turn - 0.5 * lib.matmul(lib.matmul(turn, lib.conjugate(turn).T), turn)
         cut = len(blocks[0][1])
         for parts in (blocks, right):

@@ -57,7 +57,7 @@ def whole_along(context: Context, layout: Layout, axes: Sequence[int]) -> Layout
     return context.layout(blocks(max(others, key=lambda a: (lengths[a], -a))).resolve(lengths, layout.devices))
 
 
-def told(context: Context, local: dict[int, Any], lengths: dict[int, int], dtype: Any) -> Any:
+def told(context: Context, local: dict[int, Any], lengths: dict[int, int], dtype: np.dtype[Any]) -> Any:
     """What devices have to say, small arrays of agreed lengths, one behind the other: a host array that all processes have.
 
     `local` has the arrays of this process's devices, `lengths` those of all of them, in order.
@@ -83,7 +83,7 @@ def told(context: Context, local: dict[int, Any], lengths: dict[int, int], dtype
 
 
 def mapped(
-    context: Context, sources: Sequence[list[Any]], target: Layout, dtype: Any, call: Call, name: str
+    context: Context, sources: Sequence[list[Any]], target: Layout, dtype: np.dtype[Any], call: Call, name: str
 ) -> DistributedArray:
     """The array in `target` each of whose chunks is ``call(lib, *items)`` of what the sources have under its number: chunks'
     arrays, and what else the call needs to know."""
@@ -100,7 +100,13 @@ def _bytes(sources: Sequence[list[Any]]) -> int:
 
 
 def _map_here(
-    device: Device, target: Layout, sources: Sequence[list[Any]], dtype: Any, call: Call, name: str, chunks: list[Any]
+    device: Device,
+    target: Layout,
+    sources: Sequence[list[Any]],
+    dtype: np.dtype[Any],
+    call: Call,
+    name: str,
+    chunks: list[Any],
 ) -> None:
     for i in target.index_map.chunk_ids(device.id):
         shape = target.chunks[i][1].shape
@@ -119,7 +125,7 @@ def counted(
     sources: Sequence[list[Any]],
     layout: Layout,
     shape: Sequence[int],
-    dtype: Any,
+    dtype: np.dtype[Any],
     call: Call,
     name: str,
 ) -> DistributedArray:
@@ -143,7 +149,7 @@ def _count_here(
     layout: Layout,
     target: Layout,
     sources: Sequence[list[Any]],
-    dtype: Any,
+    dtype: np.dtype[Any],
     call: Call,
     chunks: list[Any],
 ) -> None:

@@ -89,7 +89,7 @@ def _delivered(
     wanted: Layout,
     layout: Layout,
     arrays: Sequence[Any],
-    dtype: Any,
+    dtype: np.dtype[Any],
     name: str,
     answer: Callable[[Device, Any], Any],
 ) -> Sorted:
@@ -128,7 +128,7 @@ def _routed(
     blocks = [within.arrays[i] for i in order]
     asked = _asked(context, layout, arrays, within.dtype, name)
     parts = [part for part, _, _ in asked]
-    side = len(parts) if question == "left" else -1  # of a run's first element, equals stay before it, or go to the run
+    side = len(parts) if question == "left" else -1  # elements equal to a run's first go before the run, or into it
     splitters = _first_elements(context, within.dtype, runs, blocks, side)
     exchange = spread(
         context, parts, [(within.dtype, ())], _keys_of, [device for device, _ in runs], splitters,
@@ -138,7 +138,7 @@ def _routed(
     dtype = _BOOL if question == "member" else INDEX
     results: list[Any] = [
         None if array is None or array.size else array.astype(dtype) for array in arrays
-    ]  # the others follow
+    ]  # those of arrays with elements are filled in below
     for (part, own, permutation), found in zip(asked, exchange.back(replies, dtype, name), strict=True):
         if permutation is None:
             continue

@@ -65,7 +65,13 @@ class Panels:
     """
 
     def __init__(
-        self, context: Context, shape: tuple[int, int], dtype: Any, devices: Sequence[int], width: int, label: str
+        self,
+        context: Context,
+        shape: tuple[int, int],
+        dtype: np.dtype[Any],
+        devices: Sequence[int],
+        width: int,
+        label: str,
     ) -> None:
         self.context = context
         self.rows, self.columns = shape
@@ -100,7 +106,13 @@ class Panels:
 
     @classmethod
     def identity(
-        cls, context: Context, shape: tuple[int, int], dtype: Any, devices: Sequence[int], width: int, label: str
+        cls,
+        context: Context,
+        shape: tuple[int, int],
+        dtype: np.dtype[Any],
+        devices: Sequence[int],
+        width: int,
+        label: str,
     ) -> Panels:
         """The first columns of the identity."""
         panels = cls(context, shape, dtype, devices, width, label)
@@ -179,7 +191,13 @@ def transposed(context: Context, operand: Operand) -> Operand:
 
 
 def send(
-    context: Context, array: Any, shape: tuple[int, ...], dtype: Any, source: int, targets: Iterable[int], label: str
+    context: Context,
+    array: Any,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    source: int,
+    targets: Iterable[int],
+    label: str,
 ) -> dict[int, Any]:
     """An array of device `source` on each of the targets: device of this process → its copy, or the array itself."""
     full = [Region.full(shape)]

@@ -56,7 +56,7 @@ class Line(NamedTuple):
         """The result's shape."""
         return (*shape[: self.axis], self.length, *shape[self.axis + 1 :])
 
-    def dtype(self, dtype: Any) -> np.dtype[Any]:
+    def dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """The result's dtype, in the precision of an operand's."""
         wide = np.result_type(dtype, np.float64 if dtype.kind in "biu" else np.float32)
         real = np.empty(0, wide).real.dtype
@@ -105,7 +105,9 @@ def transform(context: Context, found: Operand, stages: Sequence[Sequence[Line]]
             else:
                 held = held.moved(context, _gathered(context, found, home.devices), name)
     found = held.operand
-    if _holders(found.layout) == 1 < _holders(home):  # it was too small to be cut for the transform, not for its layout
+    if (
+        _holders(found.layout) == 1 < _holders(home)
+    ):  # a small operand was gathered for the transform, and goes back to its layout
         same = found.shape == home.shape and home.index_map.is_disjoint
         axis = stages[-1][-1].axis
         held = held.moved(
@@ -143,7 +145,7 @@ def _pencils(context: Context, found: Operand, lines: Sequence[Line], devices: S
     axes = {line.axis for line in lines}
     free = [axis for axis in range(len(shape)) if axis not in axes]
     counts = _cuts(shape, free, len(devices))
-    if math.prod(counts) < len(devices) and len(axes) > 1:  # one of the lines waits for the next move
+    if math.prod(counts) < len(devices) and len(axes) > 1:  # one of the axes is left for the next move
         longest = max(axes, key=lambda axis: (shape[axis], -axis))
         counts = _cuts(shape, [longest, *free], len(devices))
     used = math.prod(counts)
@@ -189,7 +191,7 @@ def _transform_chunk(
     device: Device,
     array: Any,
     lines: Sequence[Line],
-    dtype: Any,
+    dtype: np.dtype[Any],
     region: Region,
     results: dict[tuple[int, Region], Chunk],
     name: str,

@@ -15,6 +15,7 @@ import numpy as np
 
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, needed
 from distarray.algorithms.rounds import FEW_ROWS, is_bearable, plan
+from distarray.array.aliases import Out
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
@@ -40,7 +41,7 @@ ALONE = 1 << 12
 """A product of fewer pairs of elements is the work of one thread, whatever limit BLAS has."""
 
 
-def operands(*items: Any, out: Any = None) -> tuple[Context, list[Any]]:
+def operands(*items: Any, out: Out = None) -> tuple[Context, list[Any]]:
     """The context, and the operands as arrays: distributed ones as they are, all others still on the host (or a GPU).
 
     Raises
@@ -81,7 +82,7 @@ def contract(
     problem: Problem,
     a: Any,
     b: Any,
-    dtype: Any,
+    dtype: np.dtype[Any],
     *,
     conjugate: bool = False,
     detached: bool = False,
@@ -141,7 +142,7 @@ def contract(
 
 
 def _placed(
-    context: Context, source: Any, problem: Problem, held: Layout, first: bool, dtype: Any, name: str
+    context: Context, source: Any, problem: Problem, held: Layout, first: bool, dtype: np.dtype[Any], name: str
 ) -> Operand:
     """A host operand where the other one, which stays, needs it; where that is too much for the devices, in even blocks."""
     layout = context.layout(needed(problem, held, first, dtype.itemsize))
@@ -164,7 +165,7 @@ def _multiply(
     sources: tuple[Operand, Operand],
     brought: Sequence[Sequence[Chunk | None]],
     chunks: Sequence[Chunk | None],
-    dtype: Any,
+    dtype: np.dtype[Any],
     conjugate: bool,
 ) -> None:
     """One device's products. Partial sums for one chunk are added to it, in order."""
@@ -216,7 +217,12 @@ def _taken(piece: Factor, source: Operand, brought: Sequence[Chunk | None]) -> A
 
 
 def _matrix(
-    lib: Any, array: Any, labels: tuple[int, ...], ends: tuple[int, int, int], dtype: Any, start: int | None = None
+    lib: Any,
+    array: Any,
+    labels: tuple[int, ...],
+    ends: tuple[int, int, int],
+    dtype: np.dtype[Any],
+    start: int | None = None,
 ) -> Any:
     """An operand's part as a stack of matrices: batch axes (length 1 where it lacks the label), rows, columns.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from distarray.algorithms.folds import (
     run_tasks,
     ufunc_of,
 )
+from distarray.array.aliases import Axis, DTypeLike
 from distarray.array.dtypes import loop_dtype
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
@@ -131,17 +132,17 @@ def place_operand(context: Context, obj: Any) -> DistributedArray:
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
 
 
-def small(shape: Sequence[int], dtype: Any) -> Any:
+def small(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
     """An array with at most one element, to ask NumPy what it would do with one of `shape`."""
     return np.ones([n and 1 for n in shape], dtype)
 
 
-def computed_in(ufunc: np.ufunc, dtype: Any, out: Any) -> Any:
+def computed_in(ufunc: np.ufunc, dtype: np.dtype[Any], out: np.dtype[Any]) -> Any:
     """The dtype of a reduction of `dtype` into an ``out=`` of dtype `out`."""
     return ufunc.resolve_dtypes((out, dtype, None), casting="unsafe", reduction=True)[2]
 
 
-def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
+def normalized(axis: Axis, ndim: int) -> tuple[int, ...]:
     """The axes that an accepted ``axis=`` names, ascending."""
     if axis is None:
         return tuple(range(ndim))
@@ -149,14 +150,14 @@ def normalized(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted([operator.index(i) % ndim for i in listed])) if ndim else ()
 
 
-def as_taken(ufunc: np.ufunc, a: DistributedArray, dtype: Any) -> DistributedArray:
+def as_taken(ufunc: np.ufunc, a: DistributedArray, dtype: DTypeLike) -> DistributedArray:
     """The array that a fold with this ``dtype=`` takes: of complex values their real parts, which is warned of here, once,
     and not by every chunk."""
     if a.dtype.kind != "c" or dtype is None:
         return a
     try:
-        taken = item_dtype(ufunc, np.dtype(dtype), a.dtype, dtype)
-    except TypeError:  # refused by the call
+        taken = item_dtype(ufunc, np.dtype(dtype), a.dtype, cast("Any", dtype))
+    except TypeError:  # the call itself will refuse this dtype
         return a
     if taken.kind not in "iuf":
         return a

@@ -284,7 +284,7 @@ class Exchange:
             out.append(None if array is None else array[self._cuts[i, j] : self._cuts[i, j + 1]])
         return out
 
-    def move(self, arrays: Sequence[Any], dtype: Any, tail: tuple[int, ...], operation: str) -> None:
+    def move(self, arrays: Sequence[Any], dtype: np.dtype[Any], tail: tuple[int, ...], operation: str) -> None:
         """Move one array of every part."""
         source, order = intervals(self.context, self._pieces, tail)
         target, numbers = intervals(self.context, in_intervals(self.sizes, self.targets), tail)
@@ -298,7 +298,7 @@ class Exchange:
                 chunk = device.empty((0, *tail), dtype)
             self.arrays[i].append(chunk)
 
-    def back(self, answers: Sequence[Any], dtype: Any, operation: str) -> list[Any]:
+    def back(self, answers: Sequence[Any], dtype: np.dtype[Any], operation: str) -> list[Any]:
         """What the targets answer to each row, an array for each part in its own order of rows.
 
         Communication: the answers go the way back that the rows came.
@@ -353,7 +353,7 @@ def spread(
                 cuts = _cuts_of_sorted(device.lib, keys_of(device.lib, arrays), part.size, number, splitters)
             else:
                 cuts = _cuts_of_unsorted(device.lib, arrays[0], part.size, number, splitters)
-        # of what is not as sorted as the caller says, the cuts may go back: nothing is promised then, but no failure
+        # cuts may go back where rows are not sorted as the caller says: results are undefined then, but nothing fails
         rows[number] = np.diff(np.maximum.accumulate([0, *cuts, part.size]))
 
     local = [(i, part) for i, part in enumerate(parts) if part.chunks is not None]

@@ -46,7 +46,7 @@ class Candidates:
         Those of local devices.
     """
 
-    def __init__(self, context: Context, devices: Sequence[int], dtype: Any, parts: Parts) -> None:
+    def __init__(self, context: Context, devices: Sequence[int], dtype: np.dtype[Any], parts: Parts) -> None:
         self.context = context
         self.devices = tuple(devices)
         self.dtype = dtype
@@ -163,7 +163,9 @@ def selected(found: Candidates, ranks: Sequence[int]) -> dict[int, Any]:
     if found.total <= FEW:
         return {rank: sample[rank] for rank in ranks}
     near = _neighbours(ranks, found.total)
-    chosen = near if len(near) <= GROUPS else [near[len(near) // 2]]  # of many, the middle one parts the others
+    chosen = (
+        near if len(near) <= GROUPS else [near[len(near) // 2]]
+    )  # the middle group parts the candidates, where groups are many
     results: dict[int, Any] = {}
     outside: set[int] = set(ranks).difference(*chosen)
     low, high = sample[0], sample[0]
@@ -175,7 +177,7 @@ def selected(found: Candidates, ranks: Sequence[int]) -> dict[int, Any]:
             high = sample[min(int(group[-1] * scale) + spread, len(sample) - 1)] if spread else low
             below, inside = found.cut(low, high)
             if inside.total < found.total or low == high:
-                break  # else a few values that are often there: one alone lies between the pivots next
+                break  # else few values repeat: the next pivots hold only one of them
         within = [rank for rank in group if below <= rank < below + inside.total]
         outside.update(set(group).difference(within))
         if low == high:

@@ -7,7 +7,7 @@ element's number among the distinct ones, which is how an inverse gets the layou
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -220,31 +220,16 @@ def _kept(
 ) -> Distinct:  # fmt: skip
     """Each device's own findings, where each holds everything."""
 
-    def made(number: int, dtype: Any, rest: tuple[int, ...]) -> Sorted:
-        whole = Region.full((size, *rest))
-        layout = context.layout(IndexMap((size, *rest), {d: [whole] for d in devices}))
-        chunks: list[Chunk | None] = []
-        with context.reporting():
-            for device_id, own in zip(devices, found, strict=True):
-                device = context.by_id[device_id]
-                if own is None:
-                    chunks.append(None)
-                    continue
-                with device.active():
-                    chunks.append(device.adopt(device.lib.ascontiguousarray(own[number]), name))
-        return Sorted(layout, chunks, dtype)
+    def placed(tail: tuple[int, ...]) -> tuple[Layout, Sequence[int]]:
+        whole = Region.full((size, *tail))
+        return context.layout(IndexMap(whole.shape, {d: [whole] for d in devices})), range(len(devices))
 
     inverse = None
     if wanted.inverse:
         inverse = _inverse(
             context, source, devices, [None if own is None else own.inverse for own in found], bool(tail), name
         )
-    return Distinct(
-        made(0, source.dtype, tail),
-        made(1, INDEX, ()) if wanted.indices else None,
-        inverse,
-        made(2, INDEX, ()) if wanted.counts else None,
-    )
+    return _assembled(context, source.dtype, tail, devices, found, placed, inverse, wanted, name)
 
 
 def _united(
@@ -258,12 +243,25 @@ def _united(
     totals = agreed(context, devices, [None if own is None else [own.values.shape[0]] for own in united], 1)[:, 0]
     places = in_intervals([int(n) for n in totals], devices)
 
-    def made(number: int, dtype: Any, rest: tuple[int, ...]) -> Sorted:
-        layout, order = intervals(context, places, rest)
+    inverse = None
+    if wanted.inverse:
+        inverse = _numbered(context, source, devices, found, exchange, united, places, bool(tail), name)
+    placed = partial(intervals, context, places)
+    return _assembled(context, source.dtype, tail, devices, united, placed, inverse, wanted, name)
+
+
+def _assembled(
+    context: Context, dtype: np.dtype[Any], tail: tuple[int, ...], devices: Sequence[int], found: Sequence[_Own | None],
+    placed: Callable[[tuple[int, ...]], tuple[Layout, Sequence[int]]], inverse: Sorted | None, wanted: Wanted, name: str,
+) -> Distinct:  # fmt: skip
+    """The result, made of what devices found; `placed` tells the layout of a column, and whose array each chunk is."""
+
+    def column(number: int, dtype: np.dtype[Any], tail: tuple[int, ...]) -> Sorted:
+        layout, order = placed(tail)
         chunks: list[Chunk | None] = []
         with context.reporting():
             for i in order:
-                own, device = united[i], context.by_id[devices[i]]
+                own, device = found[i], context.by_id[devices[i]]
                 if own is None:
                     chunks.append(None)
                     continue
@@ -271,14 +269,11 @@ def _united(
                     chunks.append(device.adopt(device.lib.ascontiguousarray(own[number]), name))
         return Sorted(layout, chunks, dtype)
 
-    inverse = None
-    if wanted.inverse:
-        inverse = _numbered(context, source, devices, found, exchange, united, places, bool(tail), name)
     return Distinct(
-        made(0, source.dtype, tail),
-        made(1, INDEX, ()) if wanted.indices else None,
+        column(0, dtype, tail),
+        column(1, INDEX, ()) if wanted.indices else None,
         inverse,
-        made(2, INDEX, ()) if wanted.counts else None,
+        column(2, INDEX, ()) if wanted.counts else None,
     )
 
 
@@ -341,7 +336,7 @@ def _whole_group(splitter: Splitter, dtype: Any, rows: bool, wanted: Wanted) -> 
     key = splitter.key[: len(splitter.key) - wanted.indices]
     lost = dtype.kind == "c" and not rows and key[0] > 0  # a complex NaN: its class, and what parts it has
     if not wanted.equal_nan and (lost or any(part != part for part in key)):
-        return splitter  # equal to no other
+        return splitter  # a NaN is equal to no other element here
     if lost:
         key = (1, -np.inf, -np.inf)
     return splitter._replace(key=(*key, *[-1] * wanted.indices), part=-1)

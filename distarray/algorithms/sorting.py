@@ -289,7 +289,7 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
 
     def prepare(device: Device, arrays: Sequence[Any], start: int, held: list[Chunk | None]) -> None:
         with device.active():
-            if plain:  # cut first, and sort once, afterwards
+            if plain:  # plain values are cut first, and sorted once, where they arrive
                 chunk = device.empty(arrays[0].shape, first.dtype, name)
                 device.copy(chunk.array, arrays[0], device)
                 held.append(chunk)
@@ -337,7 +337,9 @@ def _heads_only(count: int) -> Any:
     return lambda lib, arrays: _key_columns(lib, arrays[:count])
 
 
-def _finished(context: Context, exchange: Exchange, heads: int, positions: bool, dtype: Any, name: str) -> Sorted:
+def _finished(
+    context: Context, exchange: Exchange, heads: int, positions: bool, dtype: np.dtype[Any], name: str
+) -> Sorted:
     """Every target sorts what it received."""
     plain = not positions and dtype.kind in "biuf"
     done: list[Chunk | None] = [None] * len(exchange.targets)

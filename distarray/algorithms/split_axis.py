@@ -25,7 +25,7 @@ from distarray.transfer.execute import copy_into
 __all__ = ["along_split_axis"]
 
 
-def along_split_axis(call: SplitCall, held: Held, kind: str, n: int, norm: str, dtype: Any) -> Held:
+def along_split_axis(call: SplitCall, held: Held, kind: str, n: int, norm: str, dtype: np.dtype[Any]) -> Held:
     """Transform along one axis, whatever cuts it.
 
     Parameters
@@ -68,7 +68,7 @@ def _scale(kind: str, n: int, norm: str) -> float:
     return 1 / n if (norm == "forward") == (kind in ("fft", "rfft")) else 1.0
 
 
-def _complex(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: Any) -> Held:
+def _complex(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: np.dtype[Any]) -> Held:
     """The sums of x[j] exp(sign 2 pi i j k / n), times `scale`, for any n."""
     if factor(n, len(call.devices)) is None:
         return _convolved(call, held, n, sign, scale, dtype)
@@ -93,7 +93,7 @@ def _part(call: SplitCall, held: Held, length: int) -> Held:
     return rearranged(call, part, call.natural(shape))
 
 
-def _real_inverse(call: SplitCall, held: Held, n: int, norm: str, dtype: Any) -> Held:
+def _real_inverse(call: SplitCall, held: Held, n: int, norm: str, dtype: np.dtype[Any]) -> Held:
     """Real sums from half of their transform: the mirrored half is added, and the complex sums' real part taken."""
     wide = np.result_type(dtype, np.complex64)
     mirrored = _mirrored(call, _as_complex(call, held, wide), n)
@@ -168,7 +168,7 @@ def _make_real(call: SplitCall, layout: Layout, chunks: list[Chunk | None], n: i
                     single.imag = 0
 
 
-def _as_complex(call: SplitCall, held: Held, dtype: Any) -> Held:
+def _as_complex(call: SplitCall, held: Held, dtype: np.dtype[Any]) -> Held:
     found = held.operand
     if found.dtype == dtype:
         return held
@@ -181,7 +181,7 @@ def _as_complex(call: SplitCall, held: Held, dtype: Any) -> Held:
     return Held(Operand(found.layout, arrays, dtype))
 
 
-def _convolved(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: Any) -> Held:
+def _convolved(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: np.dtype[Any]) -> Held:
     """Bluestein's way: x[j] w[j], convolved with 1 / w, times w[k], where w[j] = exp(sign pi i j j / n)."""
     import scipy.fft
 
@@ -214,7 +214,7 @@ def _chirp(j: Any, n: int, sign: int) -> Any:
     return np.exp(sign * 1j * np.pi / n * (j * j % (2 * n)))
 
 
-def _padded(call: SplitCall, held: Held, target: Layout, dtype: Any) -> Held:
+def _padded(call: SplitCall, held: Held, target: Layout, dtype: np.dtype[Any]) -> Held:
     """The values in `target`, of a longer or shorter axis, zeros where they end; chunks of their own."""
     found, axis = held.operand, call.axis
     chunks: list[Chunk | None] = []
@@ -255,7 +255,7 @@ def _times(call: SplitCall, held: Held, factors: Callable[[Any], Any]) -> None:
     run_by_device(call.context, tasks, math.prod(found.shape) * found.dtype.itemsize)
 
 
-def _wrapped_chirp(line: SplitCall, long: int, n: int, sign: int, dtype: Any) -> Held:
+def _wrapped_chirp(line: SplitCall, long: int, n: int, sign: int, dtype: np.dtype[Any]) -> Held:
     """The chirp at j = 0, ±1, …, ±(n - 1), the negative ones counted from the end of `long` elements, in blocks."""
     layout = line.natural((long,))
     chunks: list[Chunk | None] = []

@@ -147,7 +147,7 @@ def _one(
 
 
 def sent(
-    context: Context, name: str, layout: Layout, chunks: Sequence[Chunk | None], dtype: Any, target: Layout
+    context: Context, name: str, layout: Layout, chunks: Sequence[Chunk | None], dtype: np.dtype[Any], target: Layout
 ) -> list[Chunk | None]:
     """Results in another layout; chunks that stay are not copied."""
     arrays = [None if chunk is None else chunk.array for chunk in chunks]

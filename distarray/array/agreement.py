@@ -41,7 +41,7 @@ def agreed(context: Context, operation: str, local: Callable[[], Any]) -> list[A
     try:
         mine["said"] = local()
     except CommunicationError:
-        raise  # nothing can be told any more
+        raise  # the other processes can't be reached any more
     except Exception as error:
         failed = error
         mine["failed"] = [type(error).__name__, str(error)[:2000]]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.array.aliases import Shape
+from distarray.array.aliases import ArrayLike, Shape
 from distarray.array.place import as_array, as_operand, is_foreign_array, is_masked
 from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
@@ -37,7 +37,7 @@ def apply(
     ufunc: np.ufunc,
     inputs: Sequence[Any],
     out: tuple[Any, ...] | None = None,
-    where: Any = True,
+    where: ArrayLike = True,
     **kwargs: Any,
 ) -> Any:
     """Call an element-wise ufunc on arrays, scalars and whatever NumPy accepts.
@@ -90,7 +90,7 @@ def _in_loop_dtypes(ufunc: np.ufunc, args: Sequence[Any], kwargs: dict[str, Any]
     taken = tuple([a.dtype if isinstance(a, (DistributedArray, np.generic)) else type(a) for a in args])
     try:
         loop = ufunc.resolve_dtypes((*taken, *[None] * ufunc.nout), signature=signature, casting="unsafe")
-    except TypeError:  # said at the call, in NumPy's words
+    except TypeError:  # the call itself raises this, in NumPy's words
         return list(args)
     found = []
     for a, dtype in zip(args, loop, strict=False):
@@ -264,7 +264,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         converted = np.asarray(other)
         return apply(ufunc, (left, converted) if left is array else (converted, right))
     elif other is None or isinstance(other, (str, bytes)) or _is_opaque(other):
-        if ufunc is np.equal:  # no element is equal to these
+        if ufunc is np.equal:  # no element equals None, text or an opaque object
             return apply(np.logical_and, (array, False))
         return apply(np.logical_or, (array, True)) if ufunc is np.not_equal else NotImplemented
     else:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import DTypeLike
 from distarray.errors import UnsupportedError
 
 
-def check_dtype(dtype: Any) -> np.dtype[Any]:
+def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     """The dtype, if its elements can be distributed: numbers, dates and times, and structures of these.
 
     Raises
@@ -25,7 +26,7 @@ def check_dtype(dtype: Any) -> np.dtype[Any]:
             f"floating, complex, datetime64 or timedelta64 dtype or a structure of these, for instance with "
             f"np.asarray(x, dtype=float)"
         )
-    return dtype  # type: ignore[no-any-return]
+    return dtype
 
 
 _WHY = {
@@ -36,25 +37,26 @@ _WHY = {
 }
 
 
-def loop_dtype(dtype: Any) -> Any:
+def loop_dtype(dtype: np.dtype[Any] | None) -> Any:
     """What a ufunc takes as ``dtype=`` for results of `dtype`: of times the class alone, since the unit follows from operands."""
     return dtype.type if dtype is not None and dtype.kind in "mM" else dtype
 
 
-def filler(dtype: Any, value: int) -> Any:
+def filler(dtype: np.dtype[Any], value: int) -> Any:
     """0 or 1 as a scalar of a dtype, of times and structures too."""
     return np.full(1, value, dtype)[0] if dtype.kind in "mMV" else dtype.type(value)
 
 
-def _is_structure(dtype: Any) -> bool:
+def _is_structure(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype has fields, all of which can be distributed."""
     if dtype.names is None:
         return False
-    kinds = [dtype.fields[name][0].base for name in dtype.names]
+    fields: Any = dtype.fields
+    kinds = [fields[name][0].base for name in dtype.names]
     return all(kind.kind in "biufcmM" or kind.name == "bfloat16" or _is_structure(kind) for kind in kinds)
 
 
-def dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: DTypeLike) -> str:
     """The text that names a dtype to other processes, with its byte order; :func:`dtype_named` reads it."""
     dtype = np.dtype(dtype)
     if dtype.names is not None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from distarray.array.aliases import DeviceLike, LayoutLike
 from distarray.context import Context, group_ids
 from distarray.errors import CoverageError, LayoutError
 from distarray.geometry import IndexMap, as_spec
@@ -14,11 +13,11 @@ from distarray.modes import Mode
 
 def resolve_layout(
     context: Context,
-    layout: Any,
+    layout: LayoutLike,
     shape: tuple[int, ...],
     *,
     mode: Mode = Mode.REPLICA,
-    device: Any = None,
+    device: DeviceLike = None,
     itemsize: int = 8,
 ) -> Layout:
     """The layout that a user's ``layout=`` argument means for an array of this shape.

@@ -22,7 +22,7 @@ from distarray.transfer.execute import resolve
 Step = Callable[[Any], Any]
 
 
-def same_shape(x: DistributedArray, step: Step, dtype: Any, operation: str) -> DistributedArray:
+def same_shape(x: DistributedArray, step: Step, dtype: np.dtype[Any], operation: str) -> DistributedArray:
     """The view of `x` whose elements are what `step` shows of each of its elements, in arrays of the same shape.
 
     Communication: partial values are folded first; else none.
@@ -35,7 +35,9 @@ def same_shape(x: DistributedArray, step: Step, dtype: Any, operation: str) -> D
     return _shown(x, step, dtype, operation, lambda layout: layout, view)
 
 
-def with_axes(x: DistributedArray, step: Step, dtype: Any, axes: tuple[int, ...], operation: str) -> DistributedArray:
+def with_axes(
+    x: DistributedArray, step: Step, dtype: np.dtype[Any], axes: tuple[int, ...], operation: str
+) -> DistributedArray:
     """The same, where what `step` shows of an element is an array of shape `axes`: they come last."""
     if x._detached or _is_reshaped(x):
         part = with_axes(_settled(x), step, dtype, axes, operation)
@@ -54,7 +56,7 @@ def with_axes(x: DistributedArray, step: Step, dtype: Any, axes: tuple[int, ...]
     return _shown(x, step, dtype, operation, layout_of, view)
 
 
-def rescaled(x: DistributedArray, step: Step, dtype: Any, operation: str) -> DistributedArray | None:
+def rescaled(x: DistributedArray, step: Step, dtype: np.dtype[Any], operation: str) -> DistributedArray | None:
     """The bytes of `x` as elements of another size, along its last axis; None where a chunk would cut them.
 
     The last axis of `x` must be contiguous, and hold whole elements of `dtype`.
@@ -141,7 +143,7 @@ def _mapped(x: DistributedArray, layout: Layout, shape: Sequence[int], change: C
 def _shown(
     x: DistributedArray,
     step: Step,
-    dtype: Any,
+    dtype: np.dtype[Any],
     operation: str,
     layout_of: Callable[[Layout], Layout],
     view: ViewMap | None,

@@ -19,7 +19,7 @@ from distarray.modes import Mode
 from distarray.transfer.execute import allocate, gather_to_host
 
 
-def host_or_device_array(obj: Any, dtype: Any) -> Any:
+def host_or_device_array(obj: Any, dtype: np.dtype[Any] | None) -> Any:
     """A NumPy or CuPy array of an object's values; no copy where it is one already."""
     if is_cupy(obj):
         return obj if dtype is None else obj.astype(dtype, copy=False)
@@ -153,7 +153,7 @@ def host_nested(item: Any) -> Any:
     return host_values(item) if isinstance(item, DistributedArray) else item
 
 
-def nested(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
+def nested(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Nested lists that are assigned to elements of `dtype`: each number is converted as NumPy does, or refused."""
     if dtype.names is not None:  # a tuple is one element
         return np.asarray(value, dtype)

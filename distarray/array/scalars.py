@@ -43,7 +43,7 @@ class Scalars(DistributedArray):
         value = self._number("__round__")
         if ndigits is None:
             return round(value)
-        round(value, ndigits)  # refused here where NumPy's scalar refuses it
+        round(value, ndigits)  # NumPy's scalar refuses what is no number of digits
         return np.round(self, ndigits)
 
     def __trunc__(self) -> int:

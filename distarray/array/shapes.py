@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
+
 PYTHON_SCALARS = (bool, int, float, complex)
 
 
@@ -29,7 +31,7 @@ def own_protocol(kind: type) -> bool:
     )
 
 
-def as_mask(where: Any) -> Any:
+def as_mask(where: ArrayLike) -> Any:
     """What ``where=`` means: arrays as they are, all else (numbers, None, nested lists) by its truth values."""
     plain = isinstance(where, np.generic) or not hasattr(where, "dtype")
     return np.asarray(where, bool) if plain else where
@@ -42,7 +44,7 @@ def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return False
 
 
-def check_host(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
+def check_host(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Refuse an ``out=`` that can't take the value of an array."""
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out= must be a numpy.ndarray, and is a {type(out).__name__}: pass np.empty(x.shape, x.dtype)")

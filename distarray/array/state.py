@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from distarray.array.aliases import LayoutLike, Out
 from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import check_host
 from distarray.array.shown import fresh_chunks, seen
@@ -95,7 +96,7 @@ class DistributedArray(Declarations):
         cls,
         context: Context,
         shape: tuple[int, ...],
-        dtype: Any,
+        dtype: np.dtype[Any],
         node: Node | None,
         storage: Storage | None,
         view: ViewMap | None = None,
@@ -325,7 +326,7 @@ class DistributedArray(Declarations):
             version = moved(storage, self._context.layout(index_map, target), "change_mode")
         return self._of_version(self._context, version)
 
-    def reshard(self, layout: Any) -> DistributedArray:
+    def reshard(self, layout: LayoutLike) -> DistributedArray:
         """The same array in another layout.
 
         Parameters
@@ -392,7 +393,7 @@ class DistributedArray(Declarations):
                     chunks[device].append(array)
             return {d: own for d, own in chunks.items() if self._context.by_id[d].process == self._context.process}
 
-    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> Any:
+    def get(self, stream: Any = None, order: str = "C", out: Out = None, blocking: bool = True) -> Any:
         """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder.
 
         Parameters
@@ -485,13 +486,13 @@ def same_context(arrays: Sequence[DistributedArray]) -> Context:
     return context
 
 
-def astype_node(array: DistributedArray, dtype: Any) -> Node:
+def astype_node(array: DistributedArray, dtype: np.dtype[Any]) -> Node:
     """`array` converted to another dtype, recorded."""
     return record(array._context, ASTYPE, (array._arg(),), {"dtype": dtype}, array._shape)
 
 
 def from_chunks(
-    context: Context, layout: Layout, chunks: Sequence[Chunk | None], dtype: Any, *, detached: bool = False
+    context: Context, layout: Layout, chunks: Sequence[Chunk | None], dtype: np.dtype[Any], *, detached: bool = False
 ) -> DistributedArray:
     """The array of a layout's chunks, in its global order."""
     return DistributedArray._of_version(context, Version(layout, list(chunks), np.dtype(dtype)), detached=detached)

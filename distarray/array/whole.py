@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.array import calls
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
 from distarray.array.state import DistributedArray
@@ -53,13 +54,13 @@ _TAKEN: dict[Any, frozenset[type]] = {
 _SCALAR: dict[Any, Any] = {
     np.add: add, np.subtract: sub, np.multiply: mul, np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor
 }  # fmt: skip
-"""What NumPy's numbers do themselves, with the bits of its ufuncs, faster."""
+"""What NumPy's numbers compute faster than its ufuncs do, with the same bits."""
 _KINDS = frozenset("biufc")
 _array = np.ndarray
 _new = object.__new__
 _WORDS = {"divide by zero": "divide", "overflow": "over", "underflow": "under", "invalid value": "invalid"}
 DEEP = 6
-"""So many keys one after the other reach what a view shows; beyond, its map is worked out."""
+"""At most so many keys are followed one after the other to what a view shows; for more, its map is worked out."""
 
 
 def report(met: Sequence[tuple[str, int]], name: str) -> None:
@@ -211,7 +212,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         runner = context.quiet.take()
         try:
             result = runner[0](function, a, b) if left is array else runner[0](function, b, a)
-        except Exception:  # the general way says it
+        except Exception:  # the general way raises the error in full
             fits = False
         if runner[1]:
             fits = False
@@ -244,7 +245,7 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
 
 
 def apply(
-    ufunc: np.ufunc, inputs: Sequence[Any], out: tuple[Any, ...] | None = None, where: Any = True, **kwargs: Any
+    ufunc: np.ufunc, inputs: Sequence[Any], out: tuple[Any, ...] | None = None, where: ArrayLike = True, **kwargs: Any
 ) -> Any:
     """Any call of an element-wise ufunc."""
     if where is True and not kwargs and ufunc.nout == 1:
@@ -290,7 +291,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     if target._detached or not target._writable or seen(target) is None or ufunc.signature is not None:
         return False
     if ufunc is np.power and any(getattr(item, "dtype", target._dtype).kind in "biu" for item in (*inputs, target)):
-        return False  # it may stop half-way
+        return False  # a negative exponent may raise when some elements are written
     context = target._context
     found = _values((*inputs, target), context.small)
     if found is None:
@@ -299,7 +300,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     if storage is not None:
         if storage.exposed:
             return False
-        if _unshared(storage, target._home):  # what shows the old chunk, shows the copy now
+        if _unshared(storage, target._home):  # operands that showed the old chunk show the copy now
             found = _values((*inputs, target), context.small)
             assert found is not None
     try:
@@ -367,7 +368,7 @@ def _bounded(rule: str, values: Sequence[Any], limit: int) -> bool:
     return not rule or math.prod([np.size(value) for value in values]) <= limit
 
 
-def cast(x: DistributedArray, dtype: Any) -> Any:
+def cast(x: DistributedArray, dtype: np.dtype[Any]) -> Any:
     """A whole array converted to another dtype; NotImplemented where the general way has to do it."""
     value = seen(x)
     if value is None or value.size > x._context.small:
@@ -589,7 +590,7 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     return True
 
 
-def _meet(item: DistributedArray, context: Context, layout: Any) -> bool:
+def _meet(item: DistributedArray, context: Context, layout: Layout | None) -> bool:
     """Whether an operand lies as `layout` does, or where nobody counts what goes from one device of the host to another."""
     if item._kin.kin is layout.kin:  # type: ignore[union-attr]
         return True

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import Shape
+from distarray.array.aliases import Out, Shape
 from distarray.array.place import as_array, nested
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
 from distarray.array.state import DistributedArray, astype_node, same_context
@@ -60,7 +60,7 @@ def single(out: Any) -> Any:
     return out[0] if isinstance(out, tuple) and len(out) == 1 else out
 
 
-def deliver(result: DistributedArray, out: Any) -> Any:
+def deliver(result: DistributedArray, out: Out) -> Any:
     """A result as NumPy returns it: in ``out=``, which has been checked, or as a scalar where it has no axes."""
     if out is not None:
         return store(result, out)

@@ -14,7 +14,9 @@ import abc
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["Communicator", "Control", "Message", "Signature"]
+from distarray.errors import PeerLostError
+
+__all__ = ["Communicator", "Control", "Message", "Signature", "chosen_survivors"]
 
 
 class Message(NamedTuple):
@@ -93,6 +95,23 @@ class Communicator(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Release what the communicator holds. Called once, by every process, when nothing is in flight."""
+
+
+def chosen_survivors(communicator: Communicator, survivors: Sequence[int]) -> tuple[int, ...]:
+    """The ranks that ``communicator.shrink(survivors)`` names, ascending.
+
+    Raises
+    ------
+    PeerLostError
+        They are no ranks of the communicator, or this process is not among them.
+    """
+    chosen = tuple(sorted(set(survivors)))
+    if communicator.rank not in chosen or not 0 <= chosen[0] <= chosen[-1] < communicator.size:
+        raise PeerLostError(
+            f"rank {communicator.rank} of {communicator.size} called shrink with survivors {list(survivors)}; the "
+            "survivors, and only they, call it, with the same list."
+        )
+    return chosen
 
 
 class Control(Protocol):

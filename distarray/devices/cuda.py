@@ -71,7 +71,7 @@ def rows_of(
     return width, height, to, frm
 
 
-class _Activation:
+class Activation:
     """The block in which a GPU and a stream are current; puts back what was."""
 
     __slots__ = ("_device", "_stream")
@@ -131,7 +131,7 @@ class CudaRuntime:
             current = self._stream_of()
             if current is stream or current.ptr == stream.ptr:
                 return _ALWAYS_ACTIVE
-        return _Activation(self.cupy.cuda.Device(ordinal), stream)
+        return Activation(self.cupy.cuda.Device(ordinal), stream)
 
     def event(self, ordinal: int) -> Any:
         """An event of a GPU, which must be current."""

@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, DTypeLike
+from distarray.array.aliases import ArrayLike, Axis, DeviceLike, DTypeLike, LayoutLike
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
-from distarray.ops.creation import arange
-from distarray.ops.joining import roll
+from distarray.ops.repeating import roll
+from distarray.ops.sequences import arange
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
-def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None, layout: Any = None) -> Any:
+def fftfreq(
+    n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: DeviceLike = None, layout: LayoutLike = None
+) -> Any:
     """The sample frequencies of a transform of length `n`, in the order of its elements.
 
     Parameters
@@ -59,7 +61,9 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = No
 
 
 @described_as(fftfreq)
-def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: Any = None, layout: Any = None) -> Any:
+def rfftfreq(
+    n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: DeviceLike = None, layout: LayoutLike = None
+) -> Any:
     """The sample frequencies of a real transform of length `n`.
 
     Returns
@@ -97,7 +101,7 @@ def _scaled(numbers: DistributedArray, n: int, d: float, dtype: Any) -> Any:
 
 
 @implements(np.fft.fftshift)
-def fftshift(x: ArrayLike, axes: Any = None) -> DistributedArray:
+def fftshift(x: ArrayLike, axes: Axis = None) -> DistributedArray:
     """Roll the element of frequency zero to the middle of the axes.
 
     Parameters
@@ -126,7 +130,7 @@ def fftshift(x: ArrayLike, axes: Any = None) -> DistributedArray:
 
 @implements(np.fft.ifftshift)
 @described_as(fftshift)
-def ifftshift(x: ArrayLike, axes: Any = None) -> DistributedArray:
+def ifftshift(x: ArrayLike, axes: Axis = None) -> DistributedArray:
     """The inverse of :func:`fftshift`, for odd lengths too.
 
     Notes

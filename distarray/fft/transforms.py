@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.algorithms.pencils import Line, transform
-from distarray.array.aliases import ArrayLike, Axis
+from distarray.array.aliases import ArrayLike, Axis, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray, from_chunks
@@ -27,7 +27,7 @@ _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "orth
 
 
 @implements(np.fft.fft)
-def fft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
+def fft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None = None, out: Out = None) -> Any:
     """One-dimensional discrete Fourier transform.
 
     Parameters
@@ -82,7 +82,7 @@ def fft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any
 
 @implements(np.fft.ifft)
 @described_as(fft)
-def ifft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
+def ifft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None = None, out: Out = None) -> Any:
     """Inverse of :func:`fft`.
 
     A cyclic result of :func:`fft` is taken as it is, and its inverse comes out in blocks.
@@ -103,7 +103,7 @@ def ifft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: An
 
 @implements(np.fft.rfft)
 @described_as(fft)
-def rfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
+def rfft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None = None, out: Out = None) -> Any:
     """Transform of real data: the elements up to ``n // 2``, of which the others are mirror images.
 
     Arguments as for :func:`fft`; complex data are refused with TypeError.
@@ -137,7 +137,7 @@ def rfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: An
 
 @implements(np.fft.irfft)
 @described_as(fft)
-def irfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
+def irfft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None = None, out: Out = None) -> Any:
     """Inverse of :func:`rfft`: real data of length `n`, by default ``2 (m - 1)`` for `m` elements along the axis.
 
     Returns
@@ -162,7 +162,7 @@ def irfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: A
 
 @implements(np.fft.hfft)
 @described_as(irfft)
-def hfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
+def hfft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None = None, out: Out = None) -> Any:
     """Real transform of data that are Hermitian symmetric, given up to their middle.
 
     Notes
@@ -181,7 +181,7 @@ def hfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: An
 
 @implements(np.fft.ihfft)
 @described_as(rfft)
-def ihfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: Any = None) -> Any:
+def ihfft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None = None, out: Out = None) -> Any:
     """Inverse of :func:`hfft`.
 
     Notes
@@ -200,7 +200,13 @@ def ihfft(a: ArrayLike, n: Any = None, axis: Axis = -1, norm: Any = None, out: A
 
 @implements(np.fft.fftn)
 @described_as(fft)
-def fftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+def fftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: Out = None,
+) -> Any:
     """Transform along several axes.
 
     Parameters
@@ -240,7 +246,13 @@ def fftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: A
 
 @implements(np.fft.ifftn)
 @described_as(fftn)
-def ifftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+def ifftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: Out = None,
+) -> Any:
     """Inverse of :func:`fftn`.
 
     Notes
@@ -260,7 +272,13 @@ def ifftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: 
 
 @implements(np.fft.rfftn)
 @described_as(fftn)
-def rfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+def rfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: Out = None,
+) -> Any:
     """Transform of real data along several axes, the last of them first and halved as by :func:`rfft`.
 
     Parameters
@@ -285,7 +303,13 @@ def rfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: 
 
 @implements(np.fft.irfftn)
 @described_as(fftn)
-def irfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
+def irfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+    out: Out = None,
+) -> Any:
     """Inverse of :func:`rfftn`: real; the last of `axes` is transformed last, as by :func:`irfft`.
 
     Returns
@@ -310,7 +334,13 @@ def irfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: Any = None, out:
 
 @implements(np.fft.fft2)
 @described_as(fftn)
-def fft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+def fft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    out: Out = None,
+) -> Any:
     """Transform along two axes.
 
     Parameters
@@ -335,7 +365,13 @@ def fft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, ou
 
 @implements(np.fft.ifft2)
 @described_as(fft2)
-def ifft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+def ifft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    out: Out = None,
+) -> Any:
     """Inverse of :func:`fft2`.
 
     Notes
@@ -355,7 +391,13 @@ def ifft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, o
 
 @implements(np.fft.rfft2)
 @described_as(rfftn)
-def rfft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+def rfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    out: Out = None,
+) -> Any:
     """Transform of real data along two axes, the last of them first and halved as by :func:`rfft`.
 
     Parameters
@@ -380,7 +422,13 @@ def rfft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, o
 
 @implements(np.fft.irfft2)
 @described_as(irfftn)
-def irfft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+def irfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = (-2, -1),
+    norm: str | None = None,
+    out: Out = None,
+) -> Any:
     """Inverse of :func:`rfft2`.
 
     Parameters

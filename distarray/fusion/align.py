@@ -216,8 +216,8 @@ def _in_place(leaves: Sequence[_Seen], target: Layout) -> Alignment:
 
 
 def _choose(context: Context, operands: _Operands, nbytes: int) -> tuple[Layout, Needs | None]:
-    """The candidate that moves the fewest elements; then the most even; then the middle; then the earliest operand's. And its
-    needs, where they were found on the way."""
+    """The candidate that moves the fewest elements, and its needs where they were found on the way. Ties go to the most even
+    candidate, then to the middle, then to the earliest operand's."""
     shape, leaves = operands.shape, operands.leaves
     candidates: list[IndexMap] = []
     replicated: list[IndexMap] = []

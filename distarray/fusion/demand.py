@@ -56,7 +56,7 @@ def demand(node: Node, target: Layout | None = None) -> Version:
                     chunks = allocate(context, al.layout, node.dtype, label=label)
                 outs = [None if c is None else c.array for c in chunks]
                 evaluate_into(context, program, settled, al, outs, _guard(context, node), chunks)
-            else:  # others may have to compute it: they hear what they wait for
+            else:  # others may not have kept the value: they compute it, with messages from here, and tell whether that failed
                 if al.fetches:
                     fetch_operands(context, program, settled, al)
                 with _guard(context, node):
@@ -89,7 +89,7 @@ def moved(context: Context, version: Version, target: Layout, operation: str) ->
 
 
 def _guard(context: Context, node: Node) -> AbstractContextManager[None]:
-    """Around the computation of a node: how the other processes learn that it failed here."""
+    """The block around the computation of a node, by which the other processes learn that it failed here."""
     return context.guarding(node.ufunc.__name__, fallible=fallible(node))
 
 

@@ -286,7 +286,7 @@ def _truth(a: Any) -> Any:
 
 
 def _logical(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
-    """By the truth of each operand: CuPy has no complex loops, and compares mixed integers in one type of its own."""
+    """Logical functions by the truth of operands: CuPy has no complex loops, and compares mixed integers in one type of its own."""
     if not _has("c", inputs) and len({a.dtype for a in inputs if hasattr(a, "dtype")}) < 2:
         return None
     return getattr(lib, ufunc.__name__)(*[a != 0 if hasattr(a, "dtype") and a.ndim else _truth(a) for a in inputs])
@@ -335,7 +335,7 @@ _complex_power = _compiled("power", "c", wide=True)
 
 
 def _degrees(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
-    """In the precision of NumPy's constants: single where the operand is half or single."""
+    """Conversions of angles, in the precision of NumPy's constants: single where the operand is half or single."""
     loop = _loop(ufunc, inputs, dtype)
     if loop[0].kind != "f" or loop[0].itemsize > 4:
         return None
@@ -349,7 +349,7 @@ _BITS: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
 def _nextafter(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
-    """On the bits: CuPy's kernels take denormal single-precision numbers for zero."""
+    """The next number, found on the bits: CuPy's kernels take denormal single-precision numbers for zero."""
     loop = _loop(ufunc, inputs, dtype)
     if loop[0].kind != "f":
         return None
@@ -368,7 +368,7 @@ def _nextafter(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> 
 
 
 def _spacing(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
-    """From the exponent's bits. That of halves has no sign, and is the lesser one at negative powers of two."""
+    """The spacing, from the exponent's bits. That of halves has no sign, and is the lesser one at negative powers of two."""
     loop = _loop(ufunc, inputs, dtype)[0]
     bits, digits = _BITS[loop.itemsize], np.finfo(loop).nmant
     (x,) = [lib.asarray(a) for a in _cast(lib, inputs, [loop])]
@@ -426,7 +426,7 @@ _smith = _compiled("divide", "c")
 
 
 def _complex_divide(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
-    """By Smith's method, as NumPy divides: CuPy's has NaN where the divisor is infinite."""
+    """Complex quotients by Smith's method, as NumPy divides: CuPy's has NaN where the divisor is infinite."""
     return _smith(lib, ufunc, inputs, dtype) if _has("c", inputs, dtype) else None
 
 
@@ -452,7 +452,7 @@ def _clip(lib: Any, ufunc: Any, inputs: Sequence[Any], dtype: Any) -> Any:
 
 
 def _around(lib: Any, ufunc: Any, inputs: Sequence[Any], dtype: Any) -> Any:
-    """By NumPy's own steps, in the array's precision."""
+    """Rounding by NumPy's own steps, in the array's precision."""
     a, decimals = inputs
     kind = a.dtype.kind
     if kind not in "fciu" or (kind in "iu" and decimals >= 0):

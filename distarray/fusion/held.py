@@ -87,7 +87,7 @@ def shortened(program: Program, leaves: int, layout: Layout) -> Shortened:
             found[i] = chunks
     if not found:
         return Shortened(program, range(leaves), [])
-    needed = {program.result[1]}  # a program of steps ends in one
+    needed = {program.result[1]}  # a program with steps has a step as its result
     picks: set[int] = set()
     for i in range(len(steps) - 1, -1, -1):
         if i in needed and i not in found:

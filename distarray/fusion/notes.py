@@ -83,8 +83,8 @@ class Notes:
         return np.errstate(call=self.handler, **step.errors)
 
     def loudly(self, step: Instruction, args: Sequence[Any], into: Any) -> Any:
-        """Call a step so, to its end in every chunk: an array that is written in place is then written whole, as NumPy
-        does, which looks for errors behind its loops."""
+        """Call a step as the user's error state says, and keep its error for `finish`: NumPy too writes an array to its end
+        before it raises."""
         if into is None:
             into = np.empty(np.broadcast_shapes(*[np.shape(a) for a in args]), step.dtype)
         try:
@@ -95,7 +95,7 @@ class Notes:
             return into
 
     def cast(self, out: Any, source: Any) -> None:
-        """The last conversion, into the array that is written: in the state of the write, and also to its end."""
+        """Convert a result into the array that is written, in the error state of the write; its error is kept as well."""
         self.step = None
         if is_loud(self.now):
             state = np.errstate(call=self.handler, **self.now)

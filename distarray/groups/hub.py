@@ -81,7 +81,7 @@ class Hub:
             return self.failed(kind, text)
 
     def failed(self, kind: type[CommunicationError], text: str) -> CommunicationError:
-        """The same, under the lock."""
+        """Give all of it up, as `fail` does, where the lock is held already."""
         if self.failure is None:
             self.failure = kind, text
             self.notify()
@@ -122,10 +122,10 @@ class ThreadWire:
     # ---- calls
 
     def count(self, method: str) -> None:
-        """Nothing: calls are numbered when they are made."""
+        """Do nothing: calls are numbered when they are made."""
 
     def count_message(self, method: str, peer: int, out: bool, into: bool) -> None:
-        """Nothing, as `count`."""
+        """Do nothing, as `count`."""
 
     def making(self, what: What, inward: int | None = None) -> ThreadWire:
         """Begin a call; a block of rounds follows."""

@@ -346,7 +346,7 @@ class MpiWire(Channel):
         return self._unsaid
 
     def note_left(self, peer: int, message: dict[str, Any]) -> None:
-        """Who has stopped the group has no goodbye left to say in it: it may have freed the communicator."""
+        """Count a peer that has stopped the group as gone: it may have freed the communicator, and can say no goodbye in it."""
         super().note_left(peer, message)
         self._goodbyes.setdefault(peer, bool(message.get("clean", True)))
 

@@ -21,6 +21,7 @@ from distarray.comm.base import Signature
 from distarray.comm.deadlines import collective_timeout
 from distarray.comm.nccl.binding import OP, TYPE, Calls, find_binding
 from distarray.comm.nccl.communicator import NcclCommunicator
+from distarray.devices.cuda import Activation
 from distarray.groups import buffers
 from distarray.groups.base import ProcessGroup
 from distarray.groups.buffers import View
@@ -205,7 +206,8 @@ class NcclEngine(ProcessGroup):
 
     def _on(self, stream: int) -> AbstractContextManager[Any]:
         """A block in which this GPU and a stream are current."""
-        return _On(self._cupy, self.device, stream)
+        current = self._cupy.cuda.Stream.null if stream == 0 else _external(self._cupy, stream)
+        return Activation(self._cupy.cuda.Device(self.device), current)
 
     def _widened(
         self, plan: Folding, source: Any, target: Any, stream: int
@@ -245,26 +247,6 @@ class _Address:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self._address
-
-
-class _On:
-    def __init__(self, cupy: Any, device: int, stream: int) -> None:
-        self._device = cupy.cuda.Device(device)
-        self._stream = cupy.cuda.Stream.null if stream == 0 else _external(cupy, stream)
-
-    def __enter__(self) -> None:
-        self._device.__enter__()
-        try:
-            self._stream.__enter__()
-        except BaseException:
-            self._device.__exit__()
-            raise
-
-    def __exit__(self, *error: Any) -> None:
-        try:
-            self._stream.__exit__(*error)
-        finally:
-            self._device.__exit__(*error)
 
 
 class NcclGroup(NcclEngine):

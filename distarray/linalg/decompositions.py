@@ -314,7 +314,7 @@ def _descending(sizes: Any) -> Any:
 
 
 def _tall_svd(x: DistributedArray, *, vectors: bool) -> tuple[Any, Any, Any]:
-    """By QR of each device's rows, and the singular values of the triangle."""
+    """The singular value decomposition of a tall matrix: QR of each device's rows, then the decomposition of the triangle."""
     context, n = x._context, x.shape[1]
     factors = TSQR(context, x._operand("svd"), "svd")
     root = factors.r.layout
@@ -340,7 +340,7 @@ def _settled(x: DistributedArray, name: str) -> DistributedArray:
 
 
 def _hermitian_svd(x: DistributedArray, *, vectors: bool) -> Any:
-    """By the eigenvalues of a Hermitian matrix."""
+    """The singular value decomposition of a Hermitian matrix, by its eigenvalues."""
     if not vectors:
         sizes = np.absolute(np.linalg.eigvalsh(x)).get()  # type: ignore[attr-defined]
         return as_array(x._context, np.sort(sizes)[::-1].copy())

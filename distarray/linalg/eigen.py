@@ -286,7 +286,7 @@ def _general(a: Any) -> tuple[DistributedArray, Any]:
 
 
 def _finite(device: Any, a: Any) -> None:
-    """NumPy's refusal, which CuPy's library does not make."""
+    """Refuse infinities and NaN as NumPy does: CuPy's library takes them."""
     if not bool(device.lib.isfinite(a).all()):
         raise Linear("Array must not contain infs or NaNs")
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, view
-from distarray.array.aliases import DTypeLike
+from distarray.array.aliases import DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
@@ -34,7 +34,12 @@ class _Term(NamedTuple):
 
 @implements(np.einsum)
 def einsum(
-    *args: Any, out: Any = None, dtype: DTypeLike = None, order: str = "K", casting: str = "safe", optimize: Any = False
+    *args: Any,
+    out: Out = None,
+    dtype: DTypeLike = None,
+    order: str = "K",
+    casting: str = "safe",
+    optimize: bool | str | Sequence[Any] = False,
 ) -> Any:
     """Einstein's summation, as ``numpy.einsum``.
 
@@ -237,7 +242,7 @@ def _contracted(
 
 
 @implements(np.einsum_path)
-def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+def einsum_path(*args: Any, optimize: bool | str | Sequence[Any] = "greedy", einsum_call: bool = False) -> Any:
     """The order in which :func:`einsum` would contract, as ``numpy.einsum_path``: from shapes alone.
 
     Parameters
@@ -275,7 +280,7 @@ def einsum_path(*args: Any, optimize: Any = "greedy", einsum_call: bool = False)
 
 
 @implements(np.linalg.multi_dot)
-def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Any:
+def multi_dot(arrays: Sequence[Any], *, out: Out = None) -> Any:
     """Product of two or more matrices in the cheapest order, as ``numpy.linalg.multi_dot``.
 
     Parameters

@@ -15,7 +15,8 @@ from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
 from distarray.linalg.decompositions import svdvals
-from distarray.linalg.products import outer, tensordot, vdot, vecdot
+from distarray.linalg.dots import outer, tensordot, vdot
+from distarray.linalg.products import vecdot
 from distarray.ops.convert import asarray
 
 __all__ = ["matrix_norm", "matrix_transpose", "norm", "vector_norm"]
@@ -78,7 +79,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
 
 
 @implements(np.linalg.norm)
-def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Any:
+def norm(x: ArrayLike, ord: float | str | None = None, axis: Axis = None, keepdims: bool = False) -> Any:
     """Norm of a vector or matrix, or of many, as ``numpy.linalg.norm``.
 
     Parameters
@@ -137,7 +138,7 @@ def norm(x: ArrayLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fals
 
 @implements(np.linalg.vector_norm)
 @described_as(norm)
-def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float | str | None = 2) -> Any:
     """Norms of vectors, as ``numpy.linalg.vector_norm``: over all axes, one, or a tuple of them taken as one.
 
     Parameters
@@ -172,7 +173,7 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
 
 @implements(np.linalg.matrix_norm)
 @described_as(norm)
-def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Any:
     """Norms of matrices, those of the last two axes, as ``numpy.linalg.matrix_norm``.
 
     Parameters

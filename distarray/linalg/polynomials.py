@@ -15,7 +15,8 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray
-from distarray.linalg.solving import inv, lstsq
+from distarray.linalg.least_squares import lstsq
+from distarray.linalg.solving import inv
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros_like
@@ -207,7 +208,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Any:
 
 @implements(np.polyint)
 @described_as(polyder)
-def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     """A polynomial's `m`-th integral.
 
     Parameters
@@ -230,7 +231,7 @@ def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Any:
 
 
 @implements(np.poly)
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: ArrayLike) -> Any:
     """The polynomial with given roots, or the characteristic one of a matrix.
 
     Parameters
@@ -296,8 +297,8 @@ def polyfit(
     deg: int,
     rcond: float | None = None,
     full: bool = False,
-    w: Any = None,
-    cov: Any = False,
+    w: ArrayLike | None = None,
+    cov: bool | str = False,
 ) -> Any:
     """The polynomial of a degree that fits points best, by least squares.
 

@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from distarray.algorithms.local import at, mapped, whole_along
 from distarray.array import parts
 from distarray.array.agreement import agreed
+from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
@@ -24,11 +25,13 @@ from distarray.ops.manipulation import expand_dims
 __all__ = ["apply_along_axis", "apply_over_axes", "sliding_window_view"]
 
 NOT_CUPY = (TypeError, AttributeError, NotImplementedError)
-"""What a function written for NumPy raises where it meets a CuPy array: a list beside it, an implicit conversion."""
+"""What a function written for NumPy raises when it gets a CuPy array: CuPy takes no lists beside it, and converts none."""
 
 
 @implements(np.apply_along_axis)
-def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> DistributedArray:
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> DistributedArray:
     """The results of a function of each line along an axis, put together.
 
     Parameters
@@ -102,7 +105,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
             return None
 
         said = [answer for answer in agreed(context, "apply_along_axis", model) if answer is not None]
-        if not said:  # lines of no elements, which no device holds
+        if not said:  # no device holds a line where lines have no elements: an empty one tells the shape
             found = np.asarray(func1d(np.empty(x.shape[axis], x.dtype), *args, **kwargs))
             said = [[list(found.shape), dtype_name(check_dtype(found.dtype)), False]]
         inner, dtype, hosted = tuple(said[0][0]), dtype_named(said[0][1]), any(answer[2] for answer in said)
@@ -110,7 +113,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
         numbers: dict[tuple[int, Region], int] = {}
         for number, (device, region) in enumerate(layout.chunks):
             if (x.size and not region.size) or 0 in (*region.shape[:axis], *region.shape[axis + 1 :]):
-                continue  # no line: where the axis goes, nothing would say that there is no element
+                continue  # this chunk has no line, and its result would seem to have elements where `inner` is ()
             made = Region((*region[:axis], *[Range.full(n) for n in inner], *region[axis + 1 :]))
             mapping[device].append(made)
             numbers[device, made] = number
@@ -126,7 +129,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any
 
 
 @implements(np.apply_over_axes)
-def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedArray:
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Axis) -> DistributedArray:
     """A function applied over one axis after another.
 
     Parameters
@@ -173,7 +176,7 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> DistributedA
 
 @implements(np.lib.stride_tricks.sliding_window_view)
 def sliding_window_view(
-    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+    x: ArrayLike, window_shape: ShapeLike, axis: Axis = None, *, subok: bool = False, writeable: bool = False
 ) -> DistributedArray:
     """All windows of an array, along new last axes: a view where each chunk holds the axes whole, else a read-only copy.
 

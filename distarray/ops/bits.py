@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops import reductions
@@ -31,7 +31,7 @@ def _check_bits(x: DistributedArray, bitorder: str, unpack: bool) -> None:
 
 
 @implements(np.packbits)
-def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> DistributedArray:
+def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") -> DistributedArray:
     """Bools, eight to a byte.
 
     Parameters
@@ -78,7 +78,9 @@ def packbits(a: Any, /, axis: int | None = None, bitorder: str = "big") -> Distr
 
 
 @implements(np.unpackbits)
-def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> DistributedArray:
+def unpackbits(
+    a: ArrayLike, /, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> DistributedArray:
     """The bits of bytes, as an array of 0 and 1.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, DTypeLike
+from distarray.array.aliases import AnyArray, ArrayLike, DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, as_mask
@@ -28,11 +28,11 @@ __all__ = ["around", "clip", "copyto", "round", "where"]
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
 
-_MISSING = object()
+_MISSING: Any = object()
 
 
 @implements(np.where)
-def where(condition: Any, x: Any = _MISSING, y: Any = _MISSING, /) -> Any:
+def where(condition: ArrayLike, x: ArrayLike = _MISSING, y: ArrayLike = _MISSING, /) -> Any:
     """Elements of `x` where a condition holds, of `y` elsewhere; recorded like a ufunc.
 
     Parameters
@@ -95,7 +95,7 @@ def _chosen(context: Context, mask: Any, first: Any, second: Any, dtype: Any, sh
 
 
 @implements(np.copyto)
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def copyto(dst: AnyArray, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
     """Write `src` into `dst`, both broadcast, where the mask holds.
 
     Parameters
@@ -136,7 +136,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         return
     source, mask = arguments_of(dst._context, (src, where if where is True else as_mask(where)))
     while isinstance(source, DistributedArray) and source.ndim > dst.ndim and source.shape[0] == 1:
-        source = source[0, ...]  # as an assignment does
+        source = source[0, ...]  # an assignment drops leading axes of length 1, too
     if isinstance(source, PYTHON_SCALARS):
         source = np.asarray(source, np.result_type(source, dst.dtype))[()]
     if not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
@@ -201,13 +201,13 @@ _BOUNDS = ("a_min", "a_max", "min", "max")
 
 def clip(
     a: ArrayLike,
-    min: Any = None,
-    max: Any = None,
-    out: Any = None,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    out: Out = None,
     *,
-    a_min: Any = None,
-    a_max: Any = None,
-    where: Any = True,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+    where: ArrayLike = True,
     casting: str = "same_kind",
     dtype: DTypeLike = None,
     order: str = "K",
@@ -269,7 +269,7 @@ def clip(
         value = recorded(np.clip, (x, low, high), **kwargs)
     if where is not True:
         target = out[0] if isinstance(out, tuple) else out
-        kept = np.zeros((), value.dtype)[()] if target is None else target
+        kept: Any = np.zeros((), value.dtype)[()] if target is None else target
         value = cast("DistributedArray", np.where(as_mask(where), cast("Any", value), kept))
     return into(value, out, casting)
 
@@ -290,7 +290,7 @@ _ROUND_INTEGERS = _Rounding()
 
 
 @implements(np.round, np.around)
-def round(a: ArrayLike, decimals: int = 0, out: Any = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Any:
     """Elements rounded to a number of decimals, halves to even; recorded like a ufunc.
 
     Parameters

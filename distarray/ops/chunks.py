@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DTypeLike
 from distarray.array.dtypes import check_dtype, dtype_named
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
@@ -86,7 +87,7 @@ def local_chunks(x: Any) -> list[LocalChunk]:
     return found
 
 
-def map_chunks(f: Callable[..., Any], x: Any, *others: Any, dtype: Any = None) -> DistributedArray:
+def map_chunks(f: Callable[..., Any], x: ArrayLike, *others: Any, dtype: DTypeLike = None) -> DistributedArray:
     """Apply a function of NumPy or CuPy arrays to each chunk.
 
     Parameters

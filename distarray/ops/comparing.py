@@ -21,7 +21,9 @@ __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
 
 @implements(np.isclose)
-def isclose(a: ArrayLike, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
+) -> Any:
     """Where ``abs(a - b) <= atol + rtol * abs(b)``, infinities and, if asked for, NaNs equal to themselves.
 
     Python numbers are weak, as in every operation of NumPy: beside a float32 array they are float32.
@@ -89,7 +91,9 @@ def _check_tolerances(rtol: Any, atol: Any) -> None:
 
 @implements(np.allclose)
 @described_as(isclose)
-def allclose(a: ArrayLike, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether all elements are close; see :func:`isclose`. Every process gets the same answer.
 
     Returns
@@ -125,7 +129,7 @@ def _pair(a1: Any, a2: Any) -> tuple[DistributedArray, DistributedArray] | None:
 
 
 @implements(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> bool:
     """Whether two arrays have one shape and equal elements.
 
     Parameters
@@ -162,7 +166,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 @implements(np.array_equiv)
 @described_as(array_equal)
-def array_equiv(a1: Any, a2: Any) -> bool:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> bool:
     """Whether two arrays broadcast and have equal elements.
 
     Examples

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array import parts
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
@@ -29,18 +30,18 @@ def set_part(x: DistributedArray, name: str, value: Any) -> None:
     """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
     part = _part(x, name) if x.dtype.kind == "c" else x
     if isinstance(value, DistributedArray):
-        if not _shows(value, part):  # as after ``x.real += 1``, which has written there
+        if not _shows(value, part):  # ``x.real += 1`` has written the value before it assigns it
             part[...] = value
         return
     if isinstance(value, (int, float, complex, np.generic)):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             setattr(np.zeros(1, x.dtype), name, value)  # from NumPy 2.5 on it refuses numbers that do not fit
-    part[...] = np.asarray(value)  # a Python number is not weak here
+    part[...] = np.asarray(value)  # NumPy casts a Python number here as it does an array
 
 
 def _shows(a: DistributedArray, b: DistributedArray) -> bool:
-    """Whether both are the same part of the same elements."""
+    """Whether two arrays show the same part of the same elements."""
     one, two = a._storage, b._storage
     if (
         not isinstance(one, PartStorage)
@@ -57,7 +58,7 @@ def _same_step(one: Any, two: Any) -> bool:
 
 
 @implements(np.real)
-def real(val: Any) -> DistributedArray:
+def real(val: ArrayLike) -> DistributedArray:
     """The real part: the array itself where it is real, else a view of it.
 
     Parameters
@@ -84,7 +85,7 @@ def real(val: Any) -> DistributedArray:
 
 
 @implements(np.imag)
-def imag(val: Any) -> DistributedArray:
+def imag(val: ArrayLike) -> DistributedArray:
     """The imaginary part, a view; read-only zeros for real arrays.
 
     Parameters
@@ -137,7 +138,7 @@ def conj(x: DistributedArray, out: Any = None) -> Any:
 
 
 @implements(np.angle)
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: ArrayLike, deg: bool = False) -> Any:
     """The angle of complex numbers in the plane, in radians or degrees.
 
     Parameters

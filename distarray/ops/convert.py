@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array import whole
-from distarray.array.aliases import ArrayLike, DTypeLike, LayoutLike
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -34,7 +34,7 @@ def asarray(
     order: str | None = None,
     *,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
     copy: bool | None = None,
     root: int | None = None,
 ) -> DistributedArray:
@@ -114,13 +114,13 @@ def asarray(
             f"copy=False, and an object of type {type(obj).__name__} must be copied to the devices: pass copy=None"
         )
     context = current()
-    source = host_or_device_array(obj, dtype)
+    source = host_or_device_array(obj, cast("Any", dtype))
     return place(
         context, source, resolve_layout(context, layout, source.shape, device=device, itemsize=source.dtype.itemsize)
     )
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> DistributedArray:
+def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> DistributedArray:
     """An array of any library with DLPack as a distributed array.
 
     Parameters
@@ -182,7 +182,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> D
     return result
 
 
-def distributed_array(array: Any, index_map: Any, mode: Mode | str | None = Mode.REPLICA) -> DistributedArray:
+def distributed_array(
+    array: ArrayLike, index_map: Mapping[int, Any], mode: Mode | str | None = Mode.REPLICA
+) -> DistributedArray:
     """Distribute an array by an index map, as ``cupyx.distributed.array.distributed_array`` does.
 
     Parameters
@@ -224,9 +226,8 @@ def distributed_array(array: Any, index_map: Any, mode: Mode | str | None = Mode
         return changed.reshard(layout)
     context = current()
     source = host_or_device_array(array, None)
-    if isinstance(index_map, Layout):
-        index_map = index_map.index_map
-    return place(context, source, resolve_layout(context, index_map, source.shape, mode=target))
+    where: Any = index_map.index_map if isinstance(index_map, Layout) else index_map
+    return place(context, source, resolve_layout(context, where, source.shape, mode=target))
 
 
 @implements(np.copy)
@@ -263,7 +264,7 @@ def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> DistributedArra
 
 
 @implements(np.astype)
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: DeviceLike = None) -> Any:
     """The array converted to another dtype; recorded, not evaluated.
 
     Parameters
@@ -297,7 +298,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
 
 
 def converted(
-    x: Any, /, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    x: Any, /, dtype: DTypeLike, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
     """The array converted to another dtype, with the arguments of NumPy's method; recorded, not evaluated.
 
@@ -363,7 +364,7 @@ def _unpickled(value: Any, index_map: Mapping[int, Any], mode: str, detached: bo
     return result
 
 
-def to_device(x: DistributedArray, device: Any, /, *, stream: Any = None) -> Any:
+def to_device(x: DistributedArray, device: DeviceLike | str, /, *, stream: Any = None) -> Any:
     """The array on other devices of its context; on ``"cpu"``, the device of NumPy's arrays, as a NumPy array.
 
     Parameters
@@ -392,9 +393,8 @@ def to_device(x: DistributedArray, device: Any, /, *, stream: Any = None) -> Any
         raise UnsupportedError("to_device takes no stream: devices order their own work; pass stream=None")
     if isinstance(device, str) and device == "cpu":
         return x.get()
-    if x.device == list(group_ids(x._context, device)):
-        return x
-    return asarray(x, device=device)
+    target = cast("DeviceLike", device)
+    return x if x.device == list(group_ids(x._context, target)) else asarray(x, device=target)
 
 
 def dlpack_device(x: DistributedArray) -> tuple[int, int]:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import DTypeLike, LayoutLike, ShapeLike
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.shapes import broadcast_shape
+from distarray.array.shapes import broadcast_shape, fits
 from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.devices import Device
 from distarray.fusion.demand import demand
@@ -34,11 +34,11 @@ def eye(
     N: int,
     M: int | None = None,
     k: int = 0,
-    dtype: Any = float,
+    dtype: DTypeLike = float,
     order: str = "C",
     *,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """A matrix of N × M with ones on the `k`-th diagonal and zeros elsewhere.
 
@@ -74,7 +74,9 @@ def eye(
 
 @implements(np.identity)
 @described_as(eye)
-def identity(n: int, dtype: DTypeLike = None, *, layout: LayoutLike = None, device: Any = None) -> DistributedArray:
+def identity(
+    n: int, dtype: DTypeLike = None, *, layout: LayoutLike = None, device: DeviceLike = None
+) -> DistributedArray:
     """The n × n identity matrix.
 
     Parameters
@@ -108,7 +110,13 @@ def _below(lib: Any, region: Region, k: int) -> Any:
 @implements(np.tri)
 @described_as(eye)
 def tri(
-    N: int, M: int | None = None, k: int = 0, dtype: Any = float, *, layout: LayoutLike = None, device: Any = None
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: DTypeLike = float,
+    *,
+    layout: LayoutLike = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """A matrix of N × M with ones at and below the `k`-th diagonal and zeros elsewhere.
 
@@ -133,7 +141,7 @@ def tri(
 
 
 @implements(np.tril)
-def tril(m: Any, k: int = 0) -> DistributedArray:
+def tril(m: ArrayLike, k: int = 0) -> DistributedArray:
     """The array with the elements above the `k`-th diagonal of its last two axes set to zero, in its layout.
 
     Parameters
@@ -169,7 +177,7 @@ def tril(m: Any, k: int = 0) -> DistributedArray:
 
 @implements(np.triu)
 @described_as(tril)
-def triu(m: Any, k: int = 0) -> DistributedArray:
+def triu(m: ArrayLike, k: int = 0) -> DistributedArray:
     """The array with the elements below the `k`-th diagonal of its last two axes set to zero, in its layout.
 
     Examples
@@ -207,9 +215,9 @@ def fromfunction(
     function: Callable[..., Any],
     shape: ShapeLike,
     *,
-    dtype: Any = float,
+    dtype: DTypeLike = float,
     layout: LayoutLike = None,
-    device: Any = None,
+    device: DeviceLike = None,
     **kwargs: Any,
 ) -> DistributedArray:
     """An array from a function of the coordinates, called for each region, after a first call that finds the dtype.
@@ -253,7 +261,7 @@ def fromfunction(
             full[...] = along
             coordinates.append(full)
         found = device.lib.asarray(function(*coordinates, **kwargs))
-        if not _broadcasts(found.shape, region.shape):
+        if not fits(found.shape, region.shape):
             raise ValueError(
                 f"the function of fromfunction returned shape {found.shape} for coordinates of shape {region.shape}: "
                 f"it is called region by region and must return one value for each coordinate"
@@ -274,13 +282,6 @@ def fromfunction(
         out[...] = found
 
     return generate(context, target, result, make, "fromfunction", by_cell=True)
-
-
-def _broadcasts(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    try:
-        return broadcast_shape(shape, target) == target
-    except ValueError:
-        return False
 
 
 @implements(np.meshgrid)
@@ -369,7 +370,7 @@ def array(
     dtype: DTypeLike = None,
     *,
     copy: bool | None = True,
-    order: Any = None,
+    order: str | None = None,
     subok: bool = False,
     ndmin: int = 0,
 ) -> DistributedArray:

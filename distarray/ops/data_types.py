@@ -6,7 +6,7 @@ import math
 import sys
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy import (
@@ -26,6 +26,7 @@ from numpy import (
     uint64,
 )
 
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.current import current
@@ -58,7 +59,7 @@ class _FInfo(NamedTuple):
     dtype: Any
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(np.finfo(self.dtype), name)  # what NumPy's says beside the standard's
+        return getattr(np.finfo(self.dtype), name)  # NumPy's object has more attributes than the standard's
 
 
 class _IInfo(NamedTuple):
@@ -139,7 +140,7 @@ def iinfo(type: Any, /) -> _IInfo:
     return _IInfo(int(info.bits), int(info.max), int(info.min), info.dtype)
 
 
-def isdtype(dtype: Any, kind: Any) -> Any:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> Any:
     """Whether a dtype is of a kind, such as ``"integral"`` or ``"real floating"``.
 
     Parameters
@@ -159,7 +160,7 @@ def isdtype(dtype: Any, kind: Any) -> Any:
     ...     da.isdtype(da.float32, "real floating")
     True
     """
-    return np.isdtype(dtype, kind)
+    return np.isdtype(cast("Any", dtype), cast("Any", kind))
 
 
 @implements(np.result_type)
@@ -187,7 +188,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 @implements(np.can_cast)
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
+def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike, casting: str = "safe") -> Any:
     """Whether a cast is allowed by a rule.
 
     Parameters
@@ -209,7 +210,8 @@ def can_cast(from_: Any, to: Any, casting: Any = "safe") -> Any:
     ...     da.can_cast(da.arange(3), da.float32, "same_kind")
     True
     """
-    return np.can_cast(from_.dtype if isinstance(from_, DistributedArray) else from_, to, casting)
+    source: Any = from_.dtype if isinstance(from_, DistributedArray) else from_
+    return np.can_cast(source, cast("Any", to), cast("Any", casting))
 
 
 class Info:
@@ -234,7 +236,7 @@ class Info:
         """
         return current().group
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
+    def default_dtypes(self, *, device: DeviceLike = None) -> dict[str, Any]:
         """The dtypes of results that nothing else decides.
 
         Parameters
@@ -261,7 +263,7 @@ class Info:
         alone = [group.context.subgroup((i,)) for i in group.ids] if len(group) > 1 else []
         return (group, *alone)
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
+    def dtypes(self, *, device: DeviceLike = None, kind: str | None = None) -> dict[str, Any]:
         """The standard's dtypes, of one kind or of a tuple of kinds.
 
         Parameters

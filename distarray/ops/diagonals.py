@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import operator
 import warnings
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
+from distarray.array.aliases import ArrayLike, DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import arrays
 from distarray.array.state import DistributedArray, from_chunks
@@ -19,7 +21,7 @@ __all__ = ["cross", "diagonal", "trace"]
 
 
 @implements(np.diagonal)
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
     """Diagonals of an array, as ``numpy.diagonal``: a read-only copy.
 
     Parameters
@@ -58,7 +60,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Distrib
     offset = operator.index(offset)
     if x.ndim < 2:
         raise ValueError(f"diag requires an array of at least two dimensions, and this has {x.ndim}")
-    rows, columns = (_axis(axis, x.ndim) for axis in (axis1, axis2))
+    rows, columns = (normalize_axis_index(axis, x.ndim) for axis in (axis1, axis2))
     if rows == columns:
         raise ValueError(f"axis1 and axis2 cannot be the same, and both are {rows}")
     rest = [axis for axis in range(x.ndim) if axis not in (rows, columns)]
@@ -89,13 +91,6 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Distrib
     result = from_chunks(context, layout, chunks, x.dtype)
     result._writable = False
     return result
-
-
-def _axis(axis: Any, ndim: int) -> int:
-    number: int = operator.index(axis)
-    if not -ndim <= number < ndim:
-        raise np.exceptions.AxisError(number, ndim)
-    return number % ndim
 
 
 Picks = dict[int, dict[Region, tuple[int, tuple[Any, ...]]]]
@@ -162,7 +157,9 @@ def _diagonal(x: Any, /, *, offset: int = 0) -> DistributedArray:
 
 
 @implements(np.trace)
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def trace(
+    a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike = None, out: Out = None
+) -> Any:
     """Sums of diagonals, as ``numpy.trace``.
 
     Parameters
@@ -198,7 +195,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     ...     int(np.trace(da.asarray(np.arange(9).reshape(3, 3), layout=da.blocks(0))))
     12
     """
-    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=cast("Any", dtype), out=cast("Any", out))
 
 
 @implements(np.linalg.trace)
@@ -238,7 +235,9 @@ def _trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 @implements(np.cross)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(
+    a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
     """Cross products of vectors of three elements (or two, for which the third is zero), as ``numpy.cross``.
 
     Parameters
@@ -278,8 +277,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         axisa, axisb, axisc = axis, axis, axis
     if not x.ndim or not y.ndim:
         raise ValueError("At least one array has zero dimension: pass vectors of three elements")
-    x = np.moveaxis(x, np.lib.array_utils.normalize_axis_index(axisa, x.ndim, "axisa"), -1)
-    y = np.moveaxis(y, np.lib.array_utils.normalize_axis_index(axisb, y.ndim, "axisb"), -1)
+    x = np.moveaxis(x, normalize_axis_index(axisa, x.ndim, "axisa"), -1)
+    y = np.moveaxis(y, normalize_axis_index(axisb, y.ndim, "axisb"), -1)
     sizes = x.shape[-1], y.shape[-1]
     if not {*sizes} <= {2, 3}:
         raise ValueError(
@@ -299,7 +298,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     last = _minus(x0, y1, x1, y0)
     if sizes == (2, 2):
         return last
-    axisc = np.lib.array_utils.normalize_axis_index(axisc, last.ndim + 1, "axisc")
+    axisc = normalize_axis_index(axisc, last.ndim + 1, "axisc")
     return np.stack([_minus(x1, y2, x2, y1), _minus(x2, y0, x0, y2), last], axis=axisc)
 
 
@@ -350,7 +349,7 @@ def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """
     _, (x, y) = arrays(x1, x2)
     for array in (x, y):
-        if array.shape[_axis(axis, array.ndim)] != 3:
+        if array.shape[normalize_axis_index(axis, array.ndim)] != 3:
             raise ValueError(
                 f"Both input arrays must be (arrays of) 3-dimensional vectors, but they are {x.shape} and {y.shape} along "
                 f"axis {axis}: use numpy.cross"

@@ -6,11 +6,12 @@ import operator
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import NOTHING, implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, same_context
-from distarray.geometry._keys import normalize_axes
 from distarray.ops.convert import asarray, astype
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel
@@ -19,7 +20,9 @@ __all__ = ["diff", "ediff1d"]
 
 
 @implements(np.diff)
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any = NOTHING) -> DistributedArray:
+def diff(
+    a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike = NOTHING, append: ArrayLike = NOTHING
+) -> DistributedArray:
     """The `n`-th differences of neighbours along an axis.
 
     Parameters
@@ -67,10 +70,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any
         raise ValueError(f"order must be non-negative but got {n!r}")
     if not x.ndim:
         raise ValueError("diff requires input that is at least one dimensional")
-    try:
-        (at,) = normalize_axes(axis, x.ndim)
-    except IndexError:
-        raise np.exceptions.AxisError(axis, x.ndim) from None
+    at = normalize_axis_index(axis, x.ndim)
 
     def joined(item: Any) -> list[DistributedArray]:
         if item is NOTHING or item is None:
@@ -91,7 +91,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = NOTHING, append: Any
 
 
 @implements(np.ediff1d)
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> DistributedArray:
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> DistributedArray:
     """The differences of neighbours in the flattened array, with given numbers before and behind them.
 
     Parameters

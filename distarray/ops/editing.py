@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, copy_array
@@ -28,7 +29,7 @@ def _host(value: Any) -> Any:
     return host_values(value) if isinstance(value, DistributedArray) else value
 
 
-def along(arr: Any, axis: Any) -> tuple[DistributedArray, int]:
+def along(arr: ArrayLike, axis: int | None) -> tuple[DistributedArray, int]:
     """The array and the axis; without one, the array flattened."""
     x = asarray(arr)
     if axis is None:
@@ -36,11 +37,11 @@ def along(arr: Any, axis: Any) -> tuple[DistributedArray, int]:
     return x, normalize_axis_index(axis, x.ndim)
 
 
-# --- out and in -------------------------------------------------------------------------------------------------------
+# --- deleting and inserting --------------------------------------------------------------------------------------------
 
 
 @implements(np.delete)
-def delete(arr: Any, obj: Any, axis: int | None = None) -> DistributedArray:
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArray:
     """A copy without some slices along an axis.
 
     Parameters
@@ -108,14 +109,14 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> DistributedArray:
 
 
 def _shorter(x: DistributedArray, ndim: int) -> DistributedArray:
-    """The array without leading axes of length 1 that are too many."""
+    """The array with at most `ndim` axes, where those before them have length 1."""
     while x.ndim > ndim and x.shape[0] == 1:
         x = x[0, ...]
     return x
 
 
 @implements(np.insert)
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> DistributedArray:
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> DistributedArray:
     """A copy with values put before some slices along an axis.
 
     Parameters
@@ -191,7 +192,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Distribu
 
 
 @implements(np.trim_zeros)
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> DistributedArray:
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> DistributedArray:
     """The array without leading and trailing zeros along each axis: a view.
 
     Parameters
@@ -241,7 +242,7 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> DistributedArra
 
 
 @implements(np.resize)
-def resize(a: Any, new_shape: Any) -> DistributedArray:
+def resize(a: ArrayLike, new_shape: ShapeLike) -> DistributedArray:
     """A copy in another shape, with the elements repeated, in C order, to fill it.
 
     Parameters
@@ -271,7 +272,8 @@ def resize(a: Any, new_shape: Any) -> DistributedArray:
     [[0, 1, 2, 0], [1, 2, 0, 1]]
     """
     x = ravel(asarray(a))
-    shape = (operator.index(new_shape),) if np.ndim(new_shape) == 0 else tuple(operator.index(n) for n in new_shape)
+    lengths: Any = new_shape
+    shape = (operator.index(lengths),) if np.ndim(lengths) == 0 else tuple(operator.index(n) for n in lengths)
     if any(n < 0 for n in shape):
         raise ValueError("all elements of `new_shape` must be non-negative")
     size = math.prod(shape)

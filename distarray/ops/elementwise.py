@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from distarray.array.aliases import AnyArray, ArrayLike, Axis, DTypeLike, Out
 from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray
 from distarray.ops import indexing, reductions, scans, ufuncs
@@ -120,7 +121,7 @@ class ufunc:
             self.__signature__ = _SIGNATURES[numpys.nin]
         self.__doc__ = _described(numpys)
 
-    def __call__(self, *inputs: Any, out: Any = None, where: Any = True, **kwargs: Any) -> Any:
+    def __call__(self, *inputs: Any, out: Out | tuple[Out, ...] = None, where: ArrayLike = True, **kwargs: Any) -> Any:
         numpys = self._numpys
         nin = numpys.nin
         if len(inputs) > nin and out is None:  # outputs may stand behind the inputs
@@ -140,13 +141,13 @@ class ufunc:
 
     def reduce(
         self,
-        array: Any,
-        axis: Any = 0,
-        dtype: Any = None,
-        out: Any = None,
+        array: ArrayLike,
+        axis: Axis = 0,
+        dtype: DTypeLike = None,
+        out: Out = None,
         keepdims: bool = False,
-        initial: Any = NOTHING,
-        where: Any = True,
+        initial: ArrayLike | None = NOTHING,
+        where: ArrayLike = True,
     ) -> Any:
         """The elements along axes folded into one.
 
@@ -190,7 +191,7 @@ class ufunc:
         """
         return reductions.reduce(self._numpys, asarray(array), axis, dtype, out, keepdims, initial, where)
 
-    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    def accumulate(self, array: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: Out = None) -> Any:
         """The results of folding up to each element along an axis.
 
         Parameters
@@ -220,7 +221,9 @@ class ufunc:
         """
         return scans.accumulate(self._numpys, asarray(array), axis, dtype, out)
 
-    def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    def reduceat(
+        self, array: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: DTypeLike = None, out: Out = None
+    ) -> Any:
         """The elements between given indices along an axis folded.
 
         Parameters
@@ -257,7 +260,7 @@ class ufunc:
         """
         return scans.reduceat(self._numpys, asarray(array), indices, axis, dtype, out)
 
-    def at(self, a: Any, indices: Any, /, *b: Any) -> None:
+    def at(self, a: AnyArray, indices: ArrayLike, /, *b: Any) -> None:
         """Apply the function in place to the elements at `indices`, once for each time that an index stands there.
 
         Parameters
@@ -284,7 +287,7 @@ class ufunc:
         """
         indexing.ufunc_at(self._numpys, a, indices, *b)
 
-    def outer(self, A: Any, B: Any, /, **kwargs: Any) -> Any:
+    def outer(self, A: ArrayLike, B: ArrayLike, /, **kwargs: Any) -> Any:
         """The function of every element of one array with every one of another.
 
         Parameters
@@ -346,7 +349,7 @@ def generalized(numpys: np.ufunc) -> Callable[[F], F]:
     return give
 
 
-def frompyfunc(func: Any, /, nin: int, nout: int, **kwargs: Any) -> ufunc:
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, **kwargs: Any) -> ufunc:
     """A ufunc of a Python function of `nin` scalars that returns `nout` numbers; it is called for each element.
 
     Parameters

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
 
+from distarray.array.aliases import ArrayLike, LayoutLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray
 from distarray.context import Context
@@ -75,7 +75,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(x: Any, layout: Any = None) -> Explanation:
+def explain(x: ArrayLike, layout: LayoutLike = None) -> Explanation:
     """What evaluating an array, or bringing it into another layout, would move. Nothing is moved.
 
     Parameters

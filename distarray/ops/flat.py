@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DTypeLike
 from distarray.array.place import host_values
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray, copy_array
@@ -41,7 +42,7 @@ class Flat:
     """
 
     __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None  # comparisons come here, and not element by element
+    __array_ufunc__ = None  # so NumPy leaves comparisons to this class, and does not iterate over it
 
     def __init__(self, base: DistributedArray) -> None:
         self.base = base
@@ -72,7 +73,7 @@ class Flat:
         """A copy in one axis."""
         return flatten(self.base)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
         return ravel(self.base).__array__(dtype, copy)
 
     def _place(self, key: Any) -> int | None:
@@ -200,7 +201,7 @@ class ndenumerate:
     [((0, 0), np.int64(5)), ((0, 1), np.int64(6))]
     """
 
-    def __init__(self, arr: Any) -> None:
+    def __init__(self, arr: ArrayLike) -> None:
         x = asarray(arr)
         self.iter = Flat(x)
         self._pairs = zip(np.ndindex(*x.shape), self.iter, strict=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.array.aliases import Axis
+from distarray.array.aliases import ArrayLike, Axis
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
@@ -18,7 +18,7 @@ __all__ = ["flip", "fliplr", "flipud", "rot90"]
 
 
 @implements(np.flip)
-def flip(m: Any, axis: Axis = None) -> DistributedArray:
+def flip(m: ArrayLike, axis: Axis = None) -> DistributedArray:
     """The order of elements reversed along all axes or those named: a view.
 
     Parameters
@@ -53,7 +53,7 @@ def flip(m: Any, axis: Axis = None) -> DistributedArray:
 
 
 @implements(np.flipud)
-def flipud(m: Any) -> DistributedArray:
+def flipud(m: ArrayLike) -> DistributedArray:
     """The order reversed along the first axis: a view.
 
     Parameters
@@ -88,7 +88,7 @@ def flipud(m: Any) -> DistributedArray:
 
 
 @implements(np.fliplr)
-def fliplr(m: Any) -> DistributedArray:
+def fliplr(m: ArrayLike) -> DistributedArray:
     """The order reversed along the second axis: a view.
 
     Parameters
@@ -123,7 +123,7 @@ def fliplr(m: Any) -> DistributedArray:
 
 
 @implements(np.rot90)
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> DistributedArray:
+def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> DistributedArray:
     """The array turned by `k` times 90 degrees in the plane of two axes: a view.
 
     Parameters

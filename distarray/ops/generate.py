@@ -6,10 +6,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from distarray.array.aliases import DeviceLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
@@ -26,16 +27,16 @@ Maker = Callable[[Device, Region, Any], None]
 """Writes the values of a region into an array of the region's shape, on a device that is active."""
 
 
-def as_shape(shape: Any) -> tuple[int, ...]:
+def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     """A shape argument, an int or a sequence of ints, as a tuple."""
     try:
-        lengths: tuple[int, ...] = (operator.index(shape),)
+        lengths: tuple[int, ...] = (operator.index(cast("int", shape)),)
     except TypeError:
         if not hasattr(shape, "__iter__"):
             raise TypeError(
                 f"expected a sequence of integers or a single integer, got {shape!r}: pass a shape such as (4, 3)"
             ) from None
-        lengths = tuple([operator.index(n) for n in shape])
+        lengths = tuple([operator.index(n) for n in cast("Sequence[int]", shape)])
     if any(n < 0 for n in lengths):
         raise ValueError(f"negative dimensions are not allowed: got shape {lengths}; every length is at least 0")
     return lengths
@@ -47,13 +48,13 @@ def indices_of(lib: Any, r: Range) -> Any:
 
 
 def generate(
-    context: Context, layout: Layout, dtype: Any, make: Maker, label: str, *, by_cell: bool = False
+    context: Context, layout: Layout, dtype: DTypeLike, make: Maker, label: str, *, by_cell: bool = False
 ) -> DistributedArray:
     """The array whose elements `make` computes region by region; in SUM and PROD each element in its first chunk only.
 
     With `by_cell`, the holders of an element all compute it as part of the same region: the bits may depend on the cut.
     """
-    # an array whose chunks are partial values, of which only one may count
+    # where chunks with partial values overlap, only one of them may hold an element's value
     single = layout.mode in (Mode.SUM, Mode.PROD) and not layout.index_map.is_disjoint
     chunks: list[Chunk | None] = allocate(context, layout, dtype, layout.mode if single else None, label)
     tasks: list[Callable[[], None]] = []
@@ -71,7 +72,7 @@ def generate(
         tasks.append(partial(_make_all, device, parts, make))
     with context.reporting():
         context.workers.run(tasks, sum(c.nbytes for c in chunks if c is not None))
-    return from_chunks(context, layout, chunks, dtype)
+    return from_chunks(context, layout, chunks, cast("Any", dtype))
 
 
 def _make_all(device: Device, parts: Sequence[tuple[Region, Any]], make: Maker) -> None:
@@ -83,7 +84,9 @@ def _make_all(device: Device, parts: Sequence[tuple[Region, Any]], make: Maker) 
                 make(device, region, out)
 
 
-def placement(shape: tuple[int, ...], dtype: Any, layout: Any, device: Any) -> tuple[Context, Layout]:
+def placement(
+    shape: tuple[int, ...], dtype: np.dtype[Any], layout: LayoutLike, device: DeviceLike
+) -> tuple[Context, Layout]:
     """The current context, and the layout that the arguments of a creation function mean there."""
     context = current()
     return context, resolve_layout(context, layout, shape, device=device, itemsize=dtype.itemsize)

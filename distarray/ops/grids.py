@@ -4,11 +4,12 @@ own part of a grid, and what ``r_`` joins stays distributed."""
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import DTypeLike, LayoutLike
+from distarray.array.aliases import DeviceLike, DTypeLike, LayoutLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.shapes import PYTHON_SCALARS
@@ -17,12 +18,13 @@ from distarray.devices import Device
 from distarray.errors import UnsupportedError
 from distarray.geometry import Region
 from distarray.ops.convert import asarray
-from distarray.ops.creation import arange, empty, linspace, ones
+from distarray.ops.creation import empty, ones
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.ops.joining import concatenate
 from distarray.ops.manipulation import expand_dims
 from distarray.ops.reshaping import reshape
 from distarray.ops.searching import nonzero
+from distarray.ops.sequences import arange, linspace
 
 __all__ = ["c_", "indices", "mask_indices", "mgrid", "ogrid", "r_"]
 
@@ -46,7 +48,12 @@ def _lattice(
 
 @described_as(empty)
 def indices(
-    dimensions: Any, dtype: DTypeLike = int, sparse: bool = False, *, layout: LayoutLike = None, device: Any = None
+    dimensions: Sequence[int],
+    dtype: DTypeLike = int,
+    sparse: bool = False,
+    *,
+    layout: LayoutLike = None,
+    device: DeviceLike = None,
 ) -> Any:
     """The indices of a grid: ``result[k]`` is the k-th index of each element.
 
@@ -224,7 +231,7 @@ r_ = _Join("r_", 0, 1, -1)
 c_ = _Join("c_", -1, 2, 0)
 
 
-def mask_indices(n: int, mask_func: Any, k: Any = 0) -> tuple[DistributedArray, ...]:
+def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[DistributedArray, ...]:
     """Where a function such as :func:`triu` leaves ones in an n × n matrix.
 
     Parameters

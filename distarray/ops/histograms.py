@@ -1,4 +1,4 @@
-"""Counting: ``histogram`` in one and more dimensions, ``histogram_bin_edges``, ``bincount`` and ``digitize``.
+"""Counting: ``histogram`` in one and more dimensions, and ``histogram_bin_edges``.
 
 Each device counts its own elements into bins that all agree on; the counts stay in SUM mode until their values are needed.
 """
@@ -7,25 +7,24 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sized
+from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.counting import counted_integers
 from distarray.algorithms.local import aligned, counted
+from distarray.array.aliases import ArrayLike, Arrays
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, same_context
 from distarray.fusion.expr import call_site, warn_at
-from distarray.ops import reductions
+from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray
 from distarray.ops.quantiles import percentile
 from distarray.ops.reshaping import ravel
-from distarray.ops.sorting import searchsorted
 
-__all__ = ["bincount", "digitize", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
+__all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
 def _host(value: Any) -> Any:
@@ -77,17 +76,17 @@ def _rice(a: DistributedArray, ends: Any) -> Any:
 
 
 def _scott(a: DistributedArray, ends: Any) -> Any:
-    return (24.0 * np.pi**0.5 / a.size) ** (1.0 / 3.0) * _number(reductions.std(a))
+    return (24.0 * np.pi**0.5 / a.size) ** (1.0 / 3.0) * _number(moments.std(a))
 
 
 def _doane(a: DistributedArray, ends: Any) -> Any:
     if a.size <= 2:
         return 0.0
     expected = np.sqrt(6.0 * (a.size - 2) / ((a.size + 1.0) * (a.size + 3)))
-    sigma = _number(reductions.std(a))
+    sigma = _number(moments.std(a))
     if not sigma > 0.0:
         return 0.0
-    skew = _number(reductions.mean(((a - reductions.mean(a)) / sigma) ** 3))
+    skew = _number(moments.mean(((a - moments.mean(a)) / sigma) ** 3))
     return _spread(a) / (1.0 + np.log2(a.size) + np.log2(1.0 + np.absolute(skew) / expected))
 
 
@@ -176,7 +175,9 @@ def _sample(a: Any, *others: Any) -> DistributedArray:
 
 
 @implements(np.histogram_bin_edges)
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> DistributedArray:
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike = 10, range: ArrayLike | None = None, weights: ArrayLike | None = None
+) -> DistributedArray:
     """The edges that :func:`histogram` would use.
 
     Parameters
@@ -226,7 +227,11 @@ def _check_weights(x: DistributedArray, a: Any, weights: Any) -> DistributedArra
 
 @implements(np.histogram)
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[DistributedArray, DistributedArray]:
     """How many elements lie in each of a row of bins.
 
@@ -292,7 +297,11 @@ def histogram(
 
 @implements(np.histogramdd)
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+    sample: Arrays,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[DistributedArray, tuple[DistributedArray, ...]]:
     """How many points of D coordinates lie in each of a grid of bins.
 
@@ -342,16 +351,16 @@ def histogramdd(
         if columns and not columns[0].ndim:
             columns = [ravel(asarray(sample))]
     dimensions = len(columns)
+    each: Any = bins
     try:
-        if len(bins) != dimensions:
+        if len(each) != dimensions:
             raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     except TypeError:
-        bins = [bins] * dimensions
-    if range is None:
-        range = (None,) * dimensions
-    elif len(range) != dimensions:
+        each = [bins] * dimensions
+    ranges: Any = (None,) * dimensions if range is None else range
+    if len(ranges) != dimensions:
         raise ValueError("range argument must have one entry per dimension")
-    edges = [_grid_edges(i, *given) for i, given in enumerate(zip(columns, bins, range, strict=True))]
+    edges = [_grid_edges(i, *given) for i, given in enumerate(zip(columns, each, ranges, strict=True))]
     first = columns[0]
     context = first._context
     with context.lock:
@@ -403,7 +412,12 @@ def _grid_edges(i: int, column: DistributedArray, bins: Any, range: Any) -> Any:
 @implements(np.histogram2d)
 @described_as(histogramdd)
 def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: ArrayLike = 10,
+    range: ArrayLike | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
 ) -> tuple[DistributedArray, DistributedArray, DistributedArray]:
     """How many points (x, y) lie in each of a grid of bins.
 
@@ -432,10 +446,10 @@ def histogram2d(
     ...     da.histogram2d(da.asarray([0, 1, 1]), [0, 1, 1], bins=2)[0].tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    if len(x) != len(y):
+    if len(cast("Sized", x)) != len(cast("Sized", y)):
         raise ValueError("x and y must have the same length.")
     try:
-        count = len(bins)
+        count = len(cast("Sized", bins))
     except TypeError:
         count = 1
     if count not in (1, 2):
@@ -445,119 +459,3 @@ def histogram2d(
 
 
 # --- counting integers ------------------------------------------------------------------------------------------------
-
-
-@implements(np.bincount)
-def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> DistributedArray:
-    """How often each of the integers 0, 1, 2, … stands in an array.
-
-    Parameters
-    ----------
-    x : array_like of non-negative integers
-        Of one axis.
-    weights : array_like, optional
-        Of the shape of `x`: what each element counts; the result is then ``float64``.
-    minlength : int, optional
-        The least length of the result.
-
-    Returns
-    -------
-    DistributedArray
-        Of one axis: ``int64``, or ``float64`` with weights.
-
-    Raises
-    ------
-    ValueError
-        An element is negative; weights of another length; a negative `minlength`.
-    TypeError
-        Elements that no ``int64`` holds.
-
-    Notes
-    -----
-    Communication: how many bins each device needs, and what aligns the weights. The counts stay in SUM mode until they are needed.
-    Where there are far more bins than elements, each device learns the counts of all, and has a part of the result.
-
-    Memory on each device: its counts.
-
-    Examples
-    --------
-    >>> import numpy as np, distarray as da
-    >>> with da.init(devices=2, kind="host"):
-    ...     np.bincount(da.asarray([0, 2, 2, 1], layout=da.blocks(0))).get()
-    array([1, 1, 2])
-    """
-    context = same_context([a for a in (x, weights) if isinstance(a, DistributedArray)])
-    if not isinstance(x, DistributedArray):
-        x = np.asarray(x)
-        x = x.astype(np.intp) if not x.size and x.ndim == 1 else x
-    a: DistributedArray = as_array(context, x)
-    w: Any = None if weights is None else as_array(context, weights)
-    small = None if w is None else np.zeros([min(n, 1) for n in w.shape], w.dtype)
-    # NumPy checks what is given, without room for more than one bin
-    least = minlength if minlength is None else operator.index(minlength)
-    np.bincount(
-        np.zeros([min(n, 1) for n in a.shape], a.dtype), None if a.size == 0 else small, least and min(least, 1)
-    )
-    if w is not None and w.shape != a.shape:
-        raise ValueError("The weights and list don't have the same length.")
-    dtype = np.dtype(np.float64 if w is not None and a.size else np.intp)
-    with context.lock:
-        source = a._operand("bincount")
-        sources = [source.arrays] if w is None else [source.arrays, aligned(w, source.layout)]
-        return counted_integers(context, source.layout, sources, least, dtype)
-
-
-@implements(np.digitize)
-def digitize(x: Any, bins: Any, right: bool = False) -> DistributedArray:
-    """The number of the bin that each element belongs to.
-
-    Parameters
-    ----------
-    x : array_like
-        Real, of any shape.
-    bins : array_like
-        Edges of one axis, ascending or descending.
-    right : bool
-        Whether a bin holds its right edge, instead of its left one.
-
-    Returns
-    -------
-    DistributedArray
-        Of ``int64``, in the shape of `x`; 0 before all bins, their number behind.
-
-    Raises
-    ------
-    TypeError
-        `x` is complex.
-    ValueError
-        `bins` are not monotonic.
-
-    Notes
-    -----
-    Communication: whether the edges are in order; then that of :func:`searchsorted`.
-
-    Examples
-    --------
-    >>> import distarray as da
-    >>> with da.init(devices=2, kind="host"):
-    ...     da.digitize(da.asarray([0.5, 2.5]), [0, 1, 2]).tolist()
-    [1, 3]
-    """
-    context = same_context([a for a in (x, bins) if isinstance(a, DistributedArray)])
-    a: DistributedArray = as_array(context, x)
-    edges: DistributedArray = as_array(context, bins)
-    if a.dtype.kind == "c":
-        raise TypeError("x may not be complex")
-    if edges.dtype.kind == "c":
-        raise TypeError("bins may not be complex: pass real edges")
-    if edges.ndim != 1:
-        raise ValueError(
-            "object of too small depth for desired array" if not edges.ndim else "object too deep for desired array"
-        )
-    side = "left" if right else "right"
-    before, behind = edges[:-1], edges[1:]
-    if bool(reductions.all(before <= behind)):
-        return searchsorted(edges, a, side=side)
-    if bool(reductions.all(before >= behind)):
-        return len(edges) - searchsorted(edges[::-1], a, side=side)
-    raise ValueError("bins must be monotonically increasing or decreasing")

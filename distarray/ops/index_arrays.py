@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, Arrays, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, same_context
@@ -17,6 +18,11 @@ from distarray.ops.manipulation import broadcast_arrays
 from distarray.ops.searching import nonzero
 
 __all__ = ["ix_", "ravel_multi_index", "unravel_index"]
+
+
+def _lengths(shape: ShapeLike) -> tuple[int, ...]:
+    given: Any = shape
+    return (operator.index(given),) if np.ndim(given) == 0 else tuple(operator.index(n) for n in given)
 
 
 @implements(np.ix_)
@@ -65,7 +71,7 @@ def ix_(*args: Any) -> tuple[DistributedArray, ...]:
 
 
 @implements(np.unravel_index)
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[DistributedArray, ...]:
+def unravel_index(indices: ArrayLike, shape: ShapeLike, order: str = "C") -> tuple[DistributedArray, ...]:
     """Flat indices as one array of indices for each axis.
 
     Parameters
@@ -105,7 +111,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Distribut
             "indices must be integral: the provided empty sequence was inferred as float. Wrap it with np.array(…, int)"
         )
     x = asarray(indices)
-    lengths = (operator.index(shape),) if np.ndim(shape) == 0 else tuple(operator.index(n) for n in shape)
+    lengths = _lengths(shape)
     if x.dtype.kind not in "iu":
         raise TypeError("only int indices permitted")
     if order not in ("C", "F"):
@@ -127,7 +133,9 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Distribut
 
 
 @implements(np.ravel_multi_index)
-def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> DistributedArray:
+def ravel_multi_index(
+    multi_index: Arrays, dims: ShapeLike, mode: str | tuple[str, ...] = "raise", order: str = "C"
+) -> DistributedArray:
     """Flat indices from one array of indices for each axis.
 
     Parameters
@@ -163,7 +171,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     [1, 5]
     """
     parts = list(multi_index)
-    lengths = (operator.index(dims),) if np.ndim(dims) == 0 else tuple(operator.index(n) for n in dims)
+    lengths = _lengths(dims)
     modes = (mode,) * len(lengths) if isinstance(mode, str) else tuple(mode)
     if len(parts) != len(lengths):
         raise ValueError(f"parameter multi_index must be a sequence of length {len(lengths)}")

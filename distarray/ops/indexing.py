@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from distarray.algorithms.masks import (
     mismatch,
     nothing,
 )
+from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_nested, host_values, is_cupy, nested, place
 from distarray.array.state import DistributedArray, copy_array, from_chunks, same_context
@@ -322,7 +323,7 @@ def _parts(x: DistributedArray, fancy: Fancy, value: Any, held: Sequence[Any], o
 # --- ufunc.at ---------------------------------------------------------------------------------------------------------
 
 
-def ufunc_at(ufunc: np.ufunc, array: Any, indices: Any, *values: Any) -> None:
+def ufunc_at(ufunc: np.ufunc, array: AnyArray, indices: ArrayLike, *values: Any) -> None:
     """``ufunc.at(array, indices, values)``: unbuffered, in place, in index order within each element.
 
     Every copy of an element gets the same sequence of updates, so that copies stay equal to the bit. On GPUs the touched
@@ -334,7 +335,7 @@ def ufunc_at(ufunc: np.ufunc, array: Any, indices: Any, *values: Any) -> None:
     """
     if not isinstance(array, DistributedArray):
         operands = [host_values(v) if isinstance(v, DistributedArray) else v for v in (indices, *values)]
-        ufunc.at(array, *operands)
+        ufunc.at(cast("Any", array), *operands)
         return
     items = read_key(indices, array.ndim)
     check_writable(array, *ASSIGNED)

@@ -31,7 +31,7 @@ def _permuted(x: DistributedArray, order: Sequence[int]) -> DistributedArray:
 
 
 @implements(np.transpose, np.permute_dims)
-def transpose(a: ArrayLike, axes: Any = None) -> DistributedArray:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> DistributedArray:
     """The array with its axes permuted: a view.
 
     Parameters
@@ -70,7 +70,7 @@ def transpose(a: ArrayLike, axes: Any = None) -> DistributedArray:
 
 
 @described_as(transpose)
-def permute_dims(x: ArrayLike, /, axes: Any) -> DistributedArray:
+def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> DistributedArray:
     """The standard's name of :func:`transpose`.
 
     Parameters
@@ -156,7 +156,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> DistributedArray:
 
 
 @implements(np.moveaxis)
-def moveaxis(a: ArrayLike, source: Any, destination: Any) -> DistributedArray:
+def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> DistributedArray:
     """Axes moved to other positions, the others in their order: a view.
 
     Parameters
@@ -286,7 +286,7 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> DistributedArray:
 
 
 @implements(np.expand_dims)
-def expand_dims(a: ArrayLike, axis: Any) -> DistributedArray:
+def expand_dims(a: ArrayLike, axis: int | tuple[int, ...]) -> DistributedArray:
     """Axes of length 1 put in at the positions `axis` of the result: a view.
 
     Parameters
@@ -397,7 +397,7 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 @implements(np.broadcast_to)
-def broadcast_to(array: Any, shape: ShapeLike, subok: bool = False) -> DistributedArray:
+def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> DistributedArray:
     """The array stretched to a shape: a read-only view.
 
     Parameters

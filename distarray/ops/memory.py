@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array import parts
+from distarray.array.aliases import DTypeLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.state import DistributedArray, copy_array, detach, from_chunks
 from distarray.errors import UnsupportedError
@@ -74,7 +75,7 @@ class Flags:
     def __init__(self, array: DistributedArray) -> None:
         self._array = array
         steps = strides(array)
-        unit = np.empty(1, np.dtype((np.void, max(array.itemsize, 1))))  # one element, and nothing of it is read
+        unit = np.empty(1, np.dtype((np.void, max(array.itemsize, 1))))  # memory of one element, which is never read
         model = np.lib.stride_tricks.as_strided(unit, array.shape, steps, writeable=False)
         self.c_contiguous, self.f_contiguous = bool(model.flags.c_contiguous), bool(model.flags.f_contiguous)
         self.owndata = not _is_view(array)
@@ -90,7 +91,7 @@ class Flags:
         return bool(self._array._writable)
 
     @writeable.setter
-    def writeable(self, value: Any) -> None:
+    def writeable(self, value: bool) -> None:
         set_writable(self._array, bool(value))
 
     @property
@@ -119,7 +120,7 @@ class Flags:
             raise KeyError("Unknown flag")
         return bool(getattr(self, self._ITEMS[key]))
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: bool) -> None:
         if key not in ("W", "WRITEABLE"):
             raise KeyError("Unknown flag" if key not in self._ITEMS else f"flag {key} can't be set: only WRITEABLE can")
         self.writeable = value
@@ -148,7 +149,9 @@ def set_writable(x: DistributedArray, value: bool) -> None:
         x._writable = True
 
 
-def set_flags(x: DistributedArray, write: Any = None, align: Any = None, uic: Any = None) -> None:
+def set_flags(
+    x: DistributedArray, write: bool | None = None, align: bool | None = None, uic: bool | None = None
+) -> None:
     """Set whether the array may be written to.
 
     Parameters
@@ -252,7 +255,7 @@ def byteswap(x: DistributedArray, inplace: bool = False) -> DistributedArray:
     return x
 
 
-def view(x: DistributedArray, dtype: Any = None, type: Any = None) -> DistributedArray:
+def view(x: DistributedArray, dtype: DTypeLike = None, type: type[Any] | None = None) -> DistributedArray:
     """A view of the array, for another dtype one of the same bytes.
 
     Elements of another size, in a view of a reshaped array, are a read-only copy.

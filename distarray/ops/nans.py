@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
 from distarray.fusion.expr import call_site, warn_at
 from distarray.modes import Mode
-from distarray.ops import reductions
+from distarray.ops import moments, reductions
 from distarray.ops.choosing import copyto, where
 from distarray.ops.convert import asarray
 from distarray.ops.scans import cumprod, cumsum
@@ -27,12 +28,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def holds_nan(dtype: Any) -> bool:
+def holds_nan(dtype: np.dtype[Any]) -> bool:
     """Whether elements of a dtype can be NaN."""
     return dtype.kind in "fc" or dtype.name == "bfloat16"
 
 
-def can_miss(dtype: Any) -> bool:
+def can_miss(dtype: np.dtype[Any]) -> bool:
     """Whether elements of a dtype can be NaN or NaT, both of which sort last."""
     return dtype.kind in "mM" or holds_nan(dtype)
 
@@ -45,13 +46,13 @@ def without_nan(x: DistributedArray, value: Any) -> DistributedArray:
 @implements(np.nansum)
 @described_as(reductions.sum)
 def nansum(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = NOTHING,
-    initial: Any = NOTHING,
-    where: Any = NOTHING,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Out = None,
+    keepdims: bool = NOTHING,
+    initial: ArrayLike | None = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Sum of the elements that are not NaN along axes; 0 where there is none.
 
@@ -75,13 +76,13 @@ def nansum(
 @implements(np.nanprod)
 @described_as(reductions.prod)
 def nanprod(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = NOTHING,
-    initial: Any = NOTHING,
-    where: Any = NOTHING,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Out = None,
+    keepdims: bool = NOTHING,
+    initial: ArrayLike | None = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Product of the elements that are not NaN along axes; 1 where there is none.
 
@@ -114,7 +115,7 @@ def _extreme(function: Any, end: Any, a: Any, axis: Any, out: Any, keepdims: Any
     blank = begun and bool(np.isnan(initial))
     if blank:  # an initial NaN is left out too
         initial = bound
-    elif out is None:  # where nothing is NaN, the ordinary extreme tells, in one pass without an array of its own
+    elif out is None:  # the ordinary extreme is NaN where any element is, and costs one pass and no copy
         result = function(x, axis, None, keepdims, initial, where)
         if not bool(reductions.any(np.isnan(result))):
             return result
@@ -139,7 +140,12 @@ _where = where
 @implements(np.nanmin)
 @described_as(reductions.min)
 def nanmin(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    keepdims: bool = NOTHING,
+    initial: ArrayLike | None = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Smallest element that is not NaN along axes.
 
@@ -170,7 +176,12 @@ def nanmin(
 @implements(np.nanmax)
 @described_as(nanmin)
 def nanmax(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = NOTHING, initial: Any = NOTHING, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
+    keepdims: bool = NOTHING,
+    initial: ArrayLike | None = NOTHING,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Largest element that is not NaN along axes.
 
@@ -199,7 +210,7 @@ def _best(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: An
 
 @implements(np.nanargmin)
 @described_as(argmin)
-def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+def nanargmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NOTHING) -> Any:
     """Position of the smallest element that is not NaN.
 
     Raises
@@ -223,7 +234,7 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTH
 
 @implements(np.nanargmax)
 @described_as(argmax)
-def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTHING) -> Any:
+def nanargmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NOTHING) -> Any:
     """Position of the largest element that is not NaN.
 
     Raises
@@ -247,7 +258,7 @@ def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = NOTH
 
 @implements(np.nancumsum)
 @described_as(cumsum)
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumsum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Out = None) -> Any:
     """Running sums along an axis, with NaN as 0.
 
     Notes
@@ -267,7 +278,7 @@ def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> A
 
 @implements(np.nancumprod)
 @described_as(cumprod)
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+def nancumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Out = None) -> Any:
     """Running products along an axis, with NaN as 1.
 
     Notes
@@ -300,9 +311,15 @@ def _over(total: Any, count: Any) -> Any:
 
 
 @implements(np.nanmean)
-@described_as(reductions.mean)
+@described_as(moments.mean)
 def nanmean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = NOTHING, *, where: Any = NOTHING
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Out = None,
+    keepdims: bool = NOTHING,
+    *,
+    where: ArrayLike = NOTHING,
 ) -> Any:
     """Mean of the elements that are not NaN along axes.
 
@@ -331,11 +348,11 @@ def nanmean(
     """
     x = asarray(a)
     if not holds_nan(x.dtype):
-        return reductions.mean(x, axis, dtype, out, keepdims, where=where)
+        return moments.mean(x, axis, dtype, out, keepdims, where=where)
     _check_inexact(dtype, out)
     keepdims = bool(given(keepdims, False))
     count = reductions.sum(~np.isnan(x), axis, np.intp, None, keepdims, where=where)
-    total = reductions._total(without_nan(x, 0), axis, dtype, out, keepdims, given(where, True))
+    total = moments.total_of(without_nan(x, 0), axis, dtype, out, keepdims, given(where, True))
     if bool(reductions.any(count == 0)):
         warn_at(call_site(), "Mean of empty slice")
     value = _over(total, count)
@@ -366,7 +383,7 @@ def _nanvar(
         apart = apart if apart.dtype == x.dtype else DistributedArray._of_node(astype_node(apart, x.dtype))
         apart = _where(left_out, x.dtype.type(0), apart)
         squares = np.square(apart.real) + np.square(apart.imag) if apart.dtype.kind == "c" else np.square(apart)
-    total = reductions._total(squares, axis, dtype, out, keepdims, given(where, True))
+    total = moments.total_of(squares, axis, dtype, out, keepdims, given(where, True))
     free = count - ddof
     value = _over(total, free)
     few = free <= 0
@@ -377,18 +394,18 @@ def _nanvar(
 
 
 @implements(np.nanvar)
-@described_as(reductions.var)
+@described_as(moments.var)
 def nanvar(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = NOTHING,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Out = None,
+    ddof: float = 0,
+    keepdims: bool = NOTHING,
     *,
-    where: Any = NOTHING,
-    mean: Any = NOTHING,
-    correction: Any = NOTHING,
+    where: ArrayLike = NOTHING,
+    mean: ArrayLike = NOTHING,
+    correction: float = NOTHING,
 ) -> Any:
     """Variance of the elements that are not NaN along axes.
 
@@ -419,7 +436,7 @@ def nanvar(
     """
     x = asarray(a)
     if not holds_nan(x.dtype):
-        return reductions.var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+        return moments.var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
     value = _nanvar(x, axis, dtype, out, ddof, keepdims, where, mean, correction)
     return deliver(value, out)
 
@@ -427,16 +444,16 @@ def nanvar(
 @implements(np.nanstd)
 @described_as(nanvar)
 def nanstd(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: Any = 0,
-    keepdims: Any = NOTHING,
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: DTypeLike = None,
+    out: Out = None,
+    ddof: float = 0,
+    keepdims: bool = NOTHING,
     *,
-    where: Any = NOTHING,
-    mean: Any = NOTHING,
-    correction: Any = NOTHING,
+    where: ArrayLike = NOTHING,
+    mean: ArrayLike = NOTHING,
+    correction: float = NOTHING,
 ) -> Any:
     """Standard deviation of the elements that are not NaN along axes.
 
@@ -453,6 +470,6 @@ def nanstd(
     """
     x = asarray(a)
     if not holds_nan(x.dtype):
-        return reductions.std(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+        return moments.std(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
     value = np.sqrt(_nanvar(x, axis, dtype, out, ddof, keepdims, where, mean, correction))
     return deliver(value, out)

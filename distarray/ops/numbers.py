@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from distarray.algorithms.local import mapped
+from distarray.array.aliases import ArrayLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
@@ -27,7 +28,7 @@ __all__ = [
 
 
 @implements(np.isreal)
-def isreal(x: Any) -> DistributedArray:
+def isreal(x: ArrayLike) -> DistributedArray:
     """Where elements have no imaginary part.
 
     Parameters
@@ -54,7 +55,7 @@ def isreal(x: Any) -> DistributedArray:
 
 
 @implements(np.iscomplex)
-def iscomplex(x: Any) -> DistributedArray:
+def iscomplex(x: ArrayLike) -> DistributedArray:
     """Where elements have an imaginary part.
 
     Parameters
@@ -97,7 +98,7 @@ def _infinite(x: Any, out: Any, negative: bool) -> Any:
 
 
 @implements(np.isposinf)
-def isposinf(x: Any, out: Any = None) -> Any:
+def isposinf(x: ArrayLike, out: Out = None) -> Any:
     """Where elements are +inf.
 
     Parameters
@@ -131,7 +132,7 @@ def isposinf(x: Any, out: Any = None) -> Any:
 
 
 @implements(np.isneginf)
-def isneginf(x: Any, out: Any = None) -> Any:
+def isneginf(x: ArrayLike, out: Out = None) -> Any:
     """Where elements are −inf.
 
     Parameters
@@ -165,7 +166,13 @@ def isneginf(x: Any, out: Any = None) -> Any:
 
 
 @implements(np.nan_to_num)
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> DistributedArray:
+def nan_to_num(
+    x: ArrayLike,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> DistributedArray:
     """The array with NaN and infinities replaced.
 
     Parameters
@@ -215,7 +222,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 
 @implements(np.real_if_close)
-def real_if_close(a: Any, tol: Any = 100) -> DistributedArray:
+def real_if_close(a: ArrayLike, tol: float = 100) -> DistributedArray:
     """The real part of a complex array all of whose imaginary parts are near zero; else the array.
 
     Parameters
@@ -247,7 +254,7 @@ def real_if_close(a: Any, tol: Any = 100) -> DistributedArray:
 
 
 @implements(np.fix)
-def fix(x: Any, out: Any = None) -> Any:
+def fix(x: ArrayLike, out: Out = None) -> Any:
     """Elements rounded toward zero.
 
     Parameters
@@ -271,11 +278,11 @@ def fix(x: Any, out: Any = None) -> Any:
     ...     da.fix(da.asarray([1.7, -1.7])).tolist()
     [1.0, -1.0]
     """
-    return np.trunc(asarray(x), out=out)
+    return np.trunc(asarray(x), out=cast("Any", out))
 
 
 @implements(np.sinc)
-def sinc(x: Any) -> DistributedArray:
+def sinc(x: ArrayLike) -> DistributedArray:
     """The function sin(πx) / (πx), 1 at 0.
 
     Parameters
@@ -304,7 +311,7 @@ def sinc(x: Any) -> DistributedArray:
 
 
 @implements(np.i0)
-def i0(x: Any) -> DistributedArray:
+def i0(x: ArrayLike) -> DistributedArray:
     """Modified Bessel function of the first kind, order 0.
 
     Parameters
@@ -347,7 +354,7 @@ def _parts_meet(one: Storage, two: Storage) -> bool:
     """Whether two parts of the same storage have bytes of an element in common."""
     whole = one.root.version.layout.shape
     if any(storage.version.layout.shape[: len(whole)] != whole for storage in (one, two)):
-        return True  # windows, and elements of another size: where they might
+        return True  # windows, and elements of another size, count as sharing where they might
     sample = np.empty((1,) * len(one.root.version.layout.shape), one.root.version.dtype)
     first, second = [storage.show(sample) if isinstance(storage, PartStorage) else sample for storage in (one, two)]
     return bool(np.shares_memory(first, second))
@@ -359,7 +366,7 @@ def _share(a: Any, b: Any) -> bool:
     one, two = a._view_map(), b._view_map()
     if not a.size or not b.size:
         return False
-    if a._own() is not b._own():  # parts of elements
+    if a._own() is not b._own():  # both are parts of elements, such as ``x.real``
         return _parts_meet(a._own(), b._own())
     if one.inner is not None or two.inner is not None or one.base != two.base:
         return True
@@ -369,7 +376,7 @@ def _share(a: Any, b: Any) -> bool:
 
 
 @implements(np.shares_memory)
-def shares_memory(a: Any, b: Any, /, max_work: int = -1) -> bool:
+def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = -1) -> bool:
     """Whether a write to one array shows in the other.
 
     Views of reshaped arrays count as sharing where they might. Communication: none.
@@ -405,7 +412,7 @@ def shares_memory(a: Any, b: Any, /, max_work: int = -1) -> bool:
 
 @implements(np.may_share_memory)
 @described_as(shares_memory)
-def may_share_memory(a: Any, b: Any, /, max_work: int = 0) -> bool:
+def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = 0) -> bool:
     """The same as :func:`shares_memory`.
 
     Notes

@@ -7,11 +7,13 @@ arrays (types, constants, error states, printing), or dispatch to the functions 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike
 from distarray.array.documented import described_as
 from distarray.array.state import DistributedArray
 from distarray.ops import reductions
@@ -82,7 +84,12 @@ row_stack = vstack
 
 @described_as(asarray)
 def asanyarray(
-    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None
+    a: ArrayLike,
+    dtype: DTypeLike = None,
+    order: str | None = None,
+    *,
+    device: DeviceLike = None,
+    copy: bool | None = None,
 ) -> DistributedArray:
     """The same as :func:`asarray`: there are no subclasses.
 
@@ -97,7 +104,7 @@ def asanyarray(
     return asarray(a, dtype=dtype, device=device, copy=copy)
 
 
-def ascontiguousarray(a: Any, dtype: Any = None) -> DistributedArray:
+def ascontiguousarray(a: ArrayLike, dtype: DTypeLike = None) -> DistributedArray:
     """The same as :func:`asarray`, with at least one axis; chunks are contiguous as they are.
 
     Parameters
@@ -126,7 +133,7 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> DistributedArray:
 
 
 @described_as(ascontiguousarray)
-def asfortranarray(a: Any, dtype: Any = None) -> DistributedArray:
+def asfortranarray(a: ArrayLike, dtype: DTypeLike = None) -> DistributedArray:
     """The same as :func:`asarray`: how chunks lie in memory is not the program's matter.
 
     Notes
@@ -137,7 +144,7 @@ def asfortranarray(a: Any, dtype: Any = None) -> DistributedArray:
 
 
 @described_as(ascontiguousarray)
-def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> DistributedArray:
+def asarray_chkfinite(a: ArrayLike, dtype: DTypeLike = None, order: str | None = None) -> DistributedArray:
     """The same as :func:`asarray`, refused where an element is infinite or NaN.
 
     Parameters
@@ -160,7 +167,7 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Distribut
     return x
 
 
-def require(a: Any, dtype: Any = None, requirements: Any = None) -> DistributedArray:
+def require(a: ArrayLike, dtype: DTypeLike = None, requirements: str | Sequence[str] | None = None) -> DistributedArray:
     """The same as :func:`asarray`, or a copy where requirements ask for one.
 
     Parameters

@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.dtypes import filler
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray
-from distarray.ops import reductions
+from distarray.ops import moments, reductions
 from distarray.ops.applying import apply_along_axis
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
-from distarray.ops.creation import arange
 from distarray.ops.generate import generate
-from distarray.ops.joining import _target, assemble
+from distarray.ops.joining import assemble, target_layout
 from distarray.ops.quantiles import median
+from distarray.ops.sequences import arange
 from distarray.ops.taking import take
 
 __all__ = ["pad"]
@@ -59,7 +60,9 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
 
 
 @implements(np.pad)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> DistributedArray:
+def pad(
+    array: ArrayLike, pad_width: Any, mode: str | Callable[..., None] = "constant", **kwargs: Any
+) -> DistributedArray:
     """The array with a border.
 
     Parameters
@@ -131,7 +134,7 @@ def _framed(x: DistributedArray, sides: list[tuple[int, int]]) -> DistributedArr
     shape = tuple(n + low + high for n, (low, high) in zip(x.shape, sides, strict=True))
     axis = next((i for i, (low, high) in enumerate(sides) if low or high), 0)
     context = x._context
-    target = _target(context, shape, [x], x.dtype, axis) if x.ndim else resolve_layout(context, None, shape)
+    target = target_layout(context, shape, [x], x.dtype, axis) if x.ndim else resolve_layout(context, None, shape)
     zero = filler(x.dtype, 0)
     result = generate(context, target, x.dtype, lambda device, _, out: device.fill(out, zero), "pad")
     inner = tuple(slice(low, low + n) for n, (low, _) in zip(x.shape, sides, strict=True))
@@ -204,7 +207,7 @@ def _ramp(roi: DistributedArray, axis: int, low: int, high: int, ends: tuple[Any
 
 
 _STATISTICS: dict[str, Callable[..., Any]] = {
-    "maximum": reductions.max, "mean": reductions.mean, "median": median, "minimum": reductions.min,
+    "maximum": reductions.max, "mean": moments.mean, "median": median, "minimum": reductions.min,
 }  # fmt: skip
 
 

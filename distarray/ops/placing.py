@@ -11,9 +11,11 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.local import aligned, at, mapped, whole_along
 from distarray.algorithms.masks import assign_where, mask_count, mask_write, place_like
+from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.shapes import fits
@@ -24,7 +26,7 @@ from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.indexing import store, value_of
 from distarray.ops.manipulation import broadcast_to
-from distarray.ops.taking import _axis, _common, _flat, _host_indices, _mask, _moded
+from distarray.ops.taking import common_shape, flat_key, host_indices, mask_of, moded
 
 __all__ = ["place", "put", "put_along_axis", "putmask"]
 
@@ -48,7 +50,7 @@ def _on_host_arrays(write: Callable[..., None]) -> Callable[..., None]:
 
 @_on_host_arrays
 @implements(np.put)
-def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+def put(a: AnyArray, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
     """Write values to positions in C order, in place.
 
     Values are repeated where there are fewer, and of values for one position the last stays.
@@ -83,14 +85,14 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     [10, 1, 2, 3, 20]
     """
     x = _target("put", a)
-    host = _host_indices(ind).reshape(-1)
+    host = host_indices(ind).reshape(-1)
     value = value_of(x, v)
     count = 1 if isinstance(value, np.generic) else math.prod(value.shape)
     if host.size and not x.size:
         raise IndexError("cannot replace elements of an empty array")
     if not host.size or not count:
         return
-    fancy = _flat(x, _moded(host, x.size, 0, mode))
+    fancy = flat_key(x, moded(host, x.size, 0, mode))
     if not isinstance(value, np.generic) and value.shape != host.shape:
         value = np.resize(host_values(value) if isinstance(value, DistributedArray) else value, host.shape)
     store(x, fancy, value, "put")
@@ -122,7 +124,7 @@ def _safe_value(x: DistributedArray, value: Any) -> Any:
 
 def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
     """The mask in the shape of the array, as NumPy pairs them: in C order."""
-    condition = _mask(x, mask)
+    condition = mask_of(x, mask)
     if condition.shape == x.shape:
         return condition
     if math.prod(condition.shape) != x.size:
@@ -134,7 +136,7 @@ def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
 
 @_on_host_arrays
 @implements(np.place)
-def place(arr: Any, mask: Any, vals: Any) -> None:
+def place(arr: AnyArray, mask: ArrayLike, vals: ArrayLike) -> None:
     """Write the first values to the elements where a mask holds, in C order, repeating them where there are fewer.
 
     Parameters
@@ -184,7 +186,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 @_on_host_arrays
 @implements(np.putmask)
-def putmask(a: Any, mask: Any, values: Any) -> None:
+def putmask(a: AnyArray, mask: ArrayLike, values: ArrayLike) -> None:
     """Write ``values.flat[n]`` to ``a.flat[n]`` where the mask holds there, repeating values where there are fewer.
 
     Parameters
@@ -234,7 +236,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 @_on_host_arrays
 @implements(np.put_along_axis)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
     """Write values along an axis at indices that differ from one 1-d slice to the next, in place.
 
     Parameters
@@ -285,7 +287,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
         return
     if x.ndim != index.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    axis = _axis(axis, x.ndim)
+    axis = normalize_axis_index(axis, x.ndim)
     if x.ndim == 1:
         x[_host(index)] = values
         return
@@ -298,7 +300,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
 
 def _chosen(x: DistributedArray, index: Any, axis: int) -> DistributedArray:
     """Indices along an axis, one line of them for each line of `x`, after checks."""
-    lead = _common(x.shape, index.shape, axis)
+    lead = common_shape(x.shape, index.shape, axis)
     if (*x.shape[:axis], 1, *x.shape[axis + 1 :]) != lead:
         raise IndexError(f"shape mismatch: indices of shape {index.shape} don't fit an array of shape {x.shape}")
     n = x.shape[axis]

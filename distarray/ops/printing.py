@@ -12,7 +12,7 @@ from distarray.array.state import DistributedArray
 __all__: list[str] = []
 
 
-def shown(x: DistributedArray, threshold: Any = None, edge: Any = None) -> tuple[Any, bool]:
+def shown(x: DistributedArray, threshold: int | None = None, edge: int | None = None) -> tuple[Any, bool]:
     """A host array that prints as `x` does, and whether it is only the edges of `x`. Options of None are NumPy's current.
 
     Each axis that NumPy would shorten is cut to its edges and one more element in the middle, which is never printed.
@@ -70,7 +70,10 @@ def array2string(a: DistributedArray, *args: Any, **kwargs: Any) -> str:
 
 @implements(np.array_repr)
 def array_repr(
-    arr: DistributedArray, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
+    arr: DistributedArray,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
 ) -> str:
     """``np.array_repr``."""
     return to_repr(arr, max_line_width, precision, suppress_small)
@@ -78,7 +81,10 @@ def array_repr(
 
 @implements(np.array_str)
 def array_str(
-    a: DistributedArray, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
+    a: DistributedArray,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
 ) -> str:
     """``np.array_str``."""
     return to_str(a) if not a.shape else _text(a, " ", "", max_line_width, precision, suppress_small)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.agreement import agreed
+from distarray.array.aliases import DeviceLike, DTypeLike, LayoutLike
 from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_or_device_array, place
@@ -53,7 +54,9 @@ def _holds_distributed(obj: Any) -> bool:
     return isinstance(obj, DistributedArray)
 
 
-def scattered(obj: Any, root: Any, dtype: Any, layout: Any, device: Any, copy: bool | None) -> DistributedArray:
+def scattered(
+    obj: Any, root: int, dtype: DTypeLike, layout: LayoutLike, device: DeviceLike, copy: bool | None
+) -> DistributedArray:
     """``asarray(obj, root=…)``: the array of process `root`, each process receiving its chunks."""
     context = current()
     found: list[Any] = []

@@ -16,6 +16,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from distarray.algorithms.local import at, mapped, whole_along
 from distarray.algorithms.quantile_positions import POSITIONS, between, places
 from distarray.algorithms.selection import candidates, selected
+from distarray.array.aliases import ArrayLike, Axis, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.place import host_values
@@ -25,7 +26,7 @@ from distarray.array.writing import check_writable, deliver
 from distarray.fusion.expr import call_site, warn_at
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
-from distarray.ops import reductions
+from distarray.ops import moments, reductions
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
 from distarray.ops.manipulation import broadcast_to
@@ -48,7 +49,7 @@ class _Lines:
     `shape` is that of the lines' arrangement, `n` their length; results have ranks along a new first axis.
     """
 
-    def __init__(self, x: DistributedArray, axis: Any, name: str) -> None:
+    def __init__(self, x: DistributedArray, axis: Axis, name: str) -> None:
         self.name = name
         self.axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
         self.kept = tuple(i for i in range(x.ndim) if i not in self.axes)
@@ -151,7 +152,9 @@ def _delivered(value: DistributedArray, out: Any) -> Any:
 
 
 @implements(np.median)
-def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+def median(
+    a: ArrayLike, axis: Axis = None, out: Out = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Any:
     """The middle element along axes, or the mean of the two in the middle.
 
     Parameters
@@ -193,13 +196,13 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     x = asarray(a)
     lines = _Lines(x, axis, "median")
     if not lines.n or not x.size:
-        return _delivered(reductions.mean(x, lines.axes, keepdims=bool(keepdims)), out)
+        return _delivered(moments.mean(x, lines.axes, keepdims=bool(keepdims)), out)
     context = x._context
     middle = [lines.n // 2] if lines.n % 2 else [lines.n // 2 - 1, lines.n // 2]
     with context.lock:
         layout = x._operand("median").layout
         found = lines.ranked(middle, layout)
-    value = reductions.mean(found[:-1], axis=0)
+    value = moments.mean(found[:-1], axis=0)
     if can_miss(x.dtype):
         last = found[-1]
         value = where(np.isnan(last), last, value)
@@ -208,7 +211,9 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
 
 @implements(np.nanmedian)
 @described_as(median)
-def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = NOTHING) -> Any:
+def nanmedian(
+    a: ArrayLike, axis: Axis = None, out: Out = None, overwrite_input: bool = False, keepdims: bool = NOTHING
+) -> Any:
     """The median of the elements that are not NaN along axes.
 
     Returns
@@ -415,15 +420,15 @@ def _is_weak(q: Any) -> bool:
 
 @implements(np.quantile)
 def quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Any:
     """The elements, or values between them, below which given parts of the elements along axes lie.
 
@@ -478,15 +483,15 @@ def _fetched(q: Any) -> Any:
 @implements(np.percentile)
 @described_as(quantile)
 def percentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Any:
     """Quantiles of parts in hundredths, from 0 to 100.
 
@@ -513,15 +518,15 @@ def percentile(
 @implements(np.nanquantile)
 @described_as(quantile)
 def nanquantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
     overwrite_input: bool = False,
     method: str = "linear",
-    keepdims: Any = NOTHING,
+    keepdims: bool = NOTHING,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Any:
     """Quantiles of the elements that are not NaN.
 
@@ -552,15 +557,15 @@ def nanquantile(
 @implements(np.nanpercentile)
 @described_as(nanquantile)
 def nanpercentile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axis = None,
+    out: Out = None,
     overwrite_input: bool = False,
     method: str = "linear",
-    keepdims: Any = NOTHING,
+    keepdims: bool = NOTHING,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Any:
     """Quantiles, in hundredths, of the elements that are not NaN.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import Out
 from distarray.array.place import as_array, as_operand
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, same_context
@@ -48,7 +49,7 @@ def recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> Distributed
     return result
 
 
-def into(value: DistributedArray, out: Any, casting: str = "same_kind") -> Any:
+def into(value: DistributedArray, out: Out | tuple[Out, ...], casting: str = "same_kind") -> Any:
     """`value`, written into `out` where there is one."""
     if out is None:
         return value

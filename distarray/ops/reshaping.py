@@ -132,7 +132,9 @@ def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     flat = reshape(x, -1, order)
     if flags.f_contiguous if order == "F" else flags.c_contiguous:
         return flat
-    return copy_array(flat) if flat._storage is x._storage else _owned(flat)  # NumPy copies here, and may be written to
+    return (
+        copy_array(flat) if flat._storage is x._storage else _owned(flat)
+    )  # NumPy copies here, and its copy may be written to
 
 
 def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
@@ -156,7 +158,7 @@ def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
     return copy_array(flat) if flat._storage is x._storage else _owned(flat)
 
 
-def set_shape(x: DistributedArray, shape: Any) -> None:
+def set_shape(x: DistributedArray, shape: ShapeLike) -> None:
     """``x.shape = shape``: this array reshaped in place. Communication: none.
 
     Raises
@@ -166,7 +168,7 @@ def set_shape(x: DistributedArray, shape: Any) -> None:
     """
     new = _resolved(x, shape)
     view = _view(x, new)
-    if view is None and not x.size:  # nothing is copied
+    if view is None and not x.size:  # an array without elements is reshaped without a copy
         x._take(_copied(x, new))
         return
     if view is None:

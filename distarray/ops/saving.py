@@ -11,7 +11,8 @@ import math
 import os
 import secrets
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from distarray.algorithms.held import run_by_device
 from distarray.array.agreement import agreed
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, File, LayoutLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
@@ -43,7 +45,7 @@ _PIECE = 1 << 24
 
 
 @implements(np.save)
-def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
+def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:
     """Write an array to a ``.npy`` file, as ``numpy.save``.
 
     Parameters
@@ -84,11 +86,11 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
         for piece in _pieces(x):
             file.write(piece.data)
         return
-    path = os.fspath(file)
+    path = os.fspath(cast("str", file))
     _write(x, path if path.endswith(".npy") else path + ".npy", header, "save")
 
 
-def tofile(a: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
+def tofile(a: ArrayLike, fid: File, sep: str = "", format: str = "%s") -> None:
     """Write an array's elements to a file, as ``numpy.ndarray.tofile``.
 
     Parameters
@@ -115,7 +117,7 @@ def tofile(a: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
             for piece in _pieces(x):
                 fid.write(piece.data)
         else:
-            _write(x, os.fspath(fid), b"", "tofile")
+            _write(x, os.fspath(cast("str", fid)), b"", "tofile")
         return
     texts = (sep.join(format % value for value in piece.reshape(-1).tolist()) for piece in _pieces(x))
     _write_text(x, fid, _between(texts, sep), "tofile")
@@ -123,9 +125,9 @@ def tofile(a: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
 
 @implements(np.savetxt)
 def savetxt(
-    fname: Any,
-    X: Any,
-    fmt: Any = "%.18e",
+    fname: File,
+    X: ArrayLike,
+    fmt: str | Sequence[str] = "%.18e",
     delimiter: str = " ",
     newline: str = "\n",
     header: str = "",
@@ -179,7 +181,7 @@ def savetxt(
 
 
 @implements(np.savez)
-def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Write several arrays to one ``.npz`` file, as ``numpy.savez``.
 
     Parameters
@@ -210,7 +212,7 @@ def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None
 
 @implements(np.savez_compressed)
 @described_as(savez)
-def savez_compressed(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+def savez_compressed(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
     """Write several arrays to one compressed ``.npz`` file, as ``numpy.savez_compressed``.
 
     Notes
@@ -263,7 +265,7 @@ def _aside(context: Context, path: str, operation: str, write: Callable[[str], N
 
 
 def _write(x: DistributedArray, path: str, header: bytes, operation: str) -> None:
-    """Every device its part, at its place behind the header."""
+    """Have every device write its part to its place behind the header."""
     context = x._context
     found = x._operand(operation)
 
@@ -323,7 +325,7 @@ def _on_host(device: Device, array: Any) -> Any:
 def _write_text(
     x: DistributedArray, file: Any, texts: Iterator[str], operation: str, encoding: str | None = None
 ) -> None:
-    """Text that all processes compute and process 0 writes; to an open file each its own."""
+    """Write a text that all processes know: process 0 to a named file, each process to an open file of its own."""
     if hasattr(file, "write"):
         for text in texts:
             try:
@@ -343,7 +345,7 @@ def _write_text(
             if out is not None:
                 out.close()
 
-    _aside(x._context, os.fspath(file), operation, write)
+    _aside(x._context, os.fspath(cast("str", file)), operation, write)
 
 
 def _archive(file: Any, args: tuple[Any, ...], kwds: dict[str, Any], method: int, operation: str) -> None:
@@ -356,27 +358,19 @@ def _archive(file: Any, args: tuple[Any, ...], kwds: dict[str, Any], method: int
     context = next((a._context for a in arrays.values()), None) or current()
 
     def fill(target: Any) -> None:
-        out = None if target is None else zipfile.ZipFile(target, "w", method, allowZip64=True)
-        try:
+        """Every process gives its pieces; the one that has a target writes them."""
+        with nullcontext() if target is None else zipfile.ZipFile(target, "w", method, allowZip64=True) as out:
             for name, x in arrays.items():
-                member = None if out is None else out.open(f"{name}.npy", "w", force_zip64=True)
-                try:
-                    if member is not None:
-                        member.write(headers[name])
+                with nullcontext() if out is None else out.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    write = (lambda data: None) if member is None else member.write
+                    write(headers[name])
                     for piece in _pieces(x):
-                        if member is not None:
-                            member.write(piece.data if piece.size else b"")
-                finally:
-                    if member is not None:
-                        member.close()
-        finally:
-            if out is not None:
-                out.close()
+                        write(piece.data if piece.size else b"")
 
     if hasattr(file, "write"):
         fill(file)
         return
-    path = os.fspath(file)
+    path = os.fspath(cast("str", file))
     path = path if path.endswith(".npz") else path + ".npz"
     _aside(context, path, operation, lambda other: fill(other if context.process == 0 else None))
 
@@ -391,7 +385,7 @@ class Archive(Mapping[str, DistributedArray]):
     host.
     """
 
-    def __init__(self, path: str, layout: Any, device: Any) -> None:
+    def __init__(self, path: str, layout: LayoutLike, device: DeviceLike) -> None:
         self._path, self._layout, self._device = path, layout, device
         with zipfile.ZipFile(path) as archive:
             self._members = {i.filename.removesuffix(".npy"): i for i in archive.infolist()}
@@ -424,14 +418,14 @@ class Archive(Mapping[str, DistributedArray]):
 
 
 def load(
-    file: Any,
+    file: File,
     mmap_mode: str | None = None,
     allow_pickle: bool = False,
     fix_imports: bool = True,
     encoding: str = "ASCII",
     *,
-    layout: Any = None,
-    device: Any = None,
+    layout: LayoutLike = None,
+    device: DeviceLike = None,
 ) -> Any:
     """Read a ``.npy`` or ``.npz`` file, as ``numpy.load``.
 
@@ -463,7 +457,7 @@ def load(
     """
     if hasattr(file, "read"):
         return asarray(np.load(file, allow_pickle=False), layout=layout, device=device)
-    path = os.fspath(file)
+    path = os.fspath(cast("str", file))
     with open(path, "rb") as opened:
         start = opened.read(4)
     if start[:2] == b"PK":
@@ -473,14 +467,14 @@ def load(
 
 @implements(np.fromfile)
 def fromfile(
-    file: Any,
-    dtype: Any = float,
+    file: File,
+    dtype: DTypeLike = float,
     count: int = -1,
     sep: str = "",
     offset: int = 0,
     *,
-    layout: Any = None,
-    device: Any = None,
+    layout: LayoutLike = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """Read a file's elements as an array of one axis, as ``numpy.fromfile``.
 
@@ -519,7 +513,9 @@ def fromfile(
         return asarray(np.fromfile(file, dtype, count, sep, offset=offset), layout=layout, device=device)
     kind = check_dtype(dtype)
     size = max(0, os.path.getsize(file) - offset) // kind.itemsize
-    return _read(os.fspath(file), offset, kind, (size if count < 0 else min(count, size),), "C", layout, device)
+    return _read(
+        os.fspath(cast("str", file)), offset, kind, (size if count < 0 else min(count, size),), "C", layout, device
+    )
 
 
 def _mapped(path: str, offset: int, layout: Any, device: Any) -> DistributedArray:

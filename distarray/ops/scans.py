@@ -23,7 +23,7 @@ from distarray.algorithms.folds import (
     ufunc_of,
 )
 from distarray.algorithms.reduction import arrays_of, as_taken, computed_in, in_blocks, normalized, place_operand, small
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.dtypes import loop_dtype
 from distarray.array.functions import implements
@@ -49,7 +49,7 @@ STRETCH = 1 << 14
 
 
 class _Accumulation(NamedTuple):
-    """One call, checked."""
+    """A call whose arguments have been checked."""
 
     ufunc: np.ufunc
     axis: int
@@ -94,7 +94,7 @@ def _fits(name: str, out: Any, shape: tuple[int, ...]) -> None:
 # --- accumulate ---------------------------------------------------------------------------------------------------------
 
 
-def accumulate(ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: Axis = 0, dtype: DTypeLike = None, out: Any = None) -> Any:
     """``ufunc.accumulate(array, axis, dtype, out)`` for any binary ufunc, element after element as NumPy does.
 
     Notes
@@ -176,7 +176,7 @@ def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: s
     exact = context.kind == "host" and call.ufunc is np.add and call.dtype.kind in "iu" and found.dtype.kind in "biu"
     later: dict[
         int, list[Callable[[], None]]
-    ] = {}  # integers add in any order: sums are carried, all scan at once then
+    ] = {}  # integers add in any order: the devices' sums are carried first, then all devices scan at once
 
     def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
         array = found.arrays[segment.chunk][segment.key]
@@ -280,7 +280,7 @@ def _cumulated(ufunc: np.ufunc, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
 
 
 @implements(np.cumsum)
-def cumsum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any = None) -> Any:
+def cumsum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Out = None) -> Any:
     """Cumulative sum along an axis, or over the flattened array.
 
     Parameters
@@ -315,7 +315,7 @@ def cumsum(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any = 
 
 @implements(np.cumprod)
 @described_as(cumsum)
-def cumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any = None) -> Any:
+def cumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Out = None) -> Any:
     """Cumulative product along an axis, or over the flattened array.
 
     Notes
@@ -335,7 +335,7 @@ def cumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Any =
 @implements(np.cumulative_sum)
 @described_as(cumsum)
 def cumulative_sum(
-    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike = None, out: Any = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike = None, out: Out = None, include_initial: bool = False
 ) -> Any:
     """Cumulative sum along an axis, as in the array API.
 
@@ -376,7 +376,7 @@ def cumulative_sum(
 @implements(np.cumulative_prod)
 @described_as(cumulative_sum)
 def cumulative_prod(
-    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike = None, out: Any = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DTypeLike = None, out: Out = None, include_initial: bool = False
 ) -> Any:
     """Cumulative product along an axis, as in the array API.
 
@@ -455,7 +455,14 @@ def _after_initial(
 
 
 def reduceat(
-    ufunc: np.ufunc, array: Any, index: Any, /, axis: Any = 0, dtype: Any = None, out: Any = None, indices: Any = None
+    ufunc: np.ufunc,
+    array: ArrayLike,
+    index: ArrayLike,
+    /,
+    axis: int = 0,
+    dtype: DTypeLike = None,
+    out: Any = None,
+    indices: ArrayLike | None = None,
 ) -> Any:
     """``ufunc.reduceat(array, indices, axis, dtype, out)`` for any binary ufunc. NumPy passes ``indices=`` twice.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops import reductions
@@ -67,7 +68,7 @@ arctanh = _function("arctanh", _beyond_one, "beyond ±1")
 
 
 @implements(np.emath.logn)
-def logn(n: Any, x: Any) -> Any:
+def logn(n: ArrayLike, x: ArrayLike) -> Any:
     """Logarithm to a base; complex where an element or a base is negative.
 
     Parameters
@@ -96,7 +97,7 @@ def logn(n: Any, x: Any) -> Any:
 
 
 @implements(np.emath.power)
-def power(x: Any, p: Any) -> Any:
+def power(x: ArrayLike, p: ArrayLike) -> Any:
     """Elements to a power; complex where an element is negative, floating where an exponent is.
 
     Parameters

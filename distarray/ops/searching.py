@@ -15,7 +15,7 @@ import numpy as np
 
 from distarray.algorithms.folds import chain, ufunc_of
 from distarray.algorithms.reduction import Reduction, arrays_of, fold_sources, in_blocks, normalized, small, whole_lines
-from distarray.array.aliases import ArrayLike, Axis
+from distarray.array.aliases import ArrayLike, Axis, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.layouts import resolve_layout
@@ -39,7 +39,7 @@ _FAR = np.iinfo(np.intp).max
 
 
 @implements(np.argmax)
-def argmax(a: ArrayLike, axis: Axis = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
+def argmax(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NOTHING) -> Any:
     """Position of the largest element along an axis, or in the flattened array: the first of equals, the first NaN.
 
     Parameters
@@ -79,7 +79,7 @@ def argmax(a: ArrayLike, axis: Axis = None, out: Any = None, *, keepdims: bool =
 
 @implements(np.argmin)
 @described_as(argmax)
-def argmin(a: ArrayLike, axis: Axis = None, out: Any = None, *, keepdims: bool = NOTHING) -> Any:
+def argmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool = NOTHING) -> Any:
     """Position of the smallest element along an axis, or in the flattened array: the first of equals, the first NaN.
 
     Notes

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, Arrays, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import broadcast_shape
@@ -22,7 +23,7 @@ __all__ = ["choose", "piecewise", "select"]
 
 
 @implements(np.choose)
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def choose(a: ArrayLike, choices: Arrays, out: Out = None, mode: str = "raise") -> Any:
     """From several arrays, the element of the one whose number `a` has there.
 
     Parameters
@@ -85,7 +86,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 
 
 @implements(np.select)
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> DistributedArray:
+def select(condlist: Arrays, choicelist: Arrays, default: ArrayLike = 0) -> DistributedArray:
     """For each element the choice of the first condition that holds there, or the default.
 
     Parameters
@@ -125,7 +126,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> DistributedArray
         raise ValueError("select with an empty condition list is not possible")
     context = same_context([x for x in (*condlist, *choicelist, default) if isinstance(x, DistributedArray)])
     scalars = (int, float, complex)
-    choices = [x if type(x) in scalars else as_array(context, x) for x in (*choicelist, default)]
+    choices: list[Any] = [x if type(x) in scalars else as_array(context, x) for x in (*choicelist, default)]
     dtype = np.result_type(*[x if type(x) in scalars else x.dtype for x in choices])
     conditions = [as_array(context, x) for x in condlist]
     for i, condition in enumerate(conditions):
@@ -141,7 +142,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> DistributedArray
 
 
 @implements(np.piecewise)
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> DistributedArray:
+def piecewise(x: ArrayLike, condlist: Arrays, funclist: Sequence[Any], *args: Any, **kw: Any) -> DistributedArray:
     """A function given piece by piece: where a condition holds, a constant or a function of the elements there.
 
     Parameters
@@ -178,10 +179,11 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     """
     a = asarray(x)
     context = a._context
-    lone = isinstance(condlist, (DistributedArray, np.ndarray)) and condlist.ndim == a.ndim
-    if np.isscalar(condlist) or lone or (not isinstance(condlist[0], (list, np.ndarray, DistributedArray)) and a.ndim):
-        condlist = [condlist]
-    conditions = [as_array(context, c).astype(bool) for c in condlist]
+    given: Any = condlist
+    lone = isinstance(given, (DistributedArray, np.ndarray)) and given.ndim == a.ndim
+    if np.isscalar(given) or lone or (not isinstance(given[0], (list, np.ndarray, DistributedArray)) and a.ndim):
+        given = [given]
+    conditions = [as_array(context, c).astype(bool) for c in given]
     n = len(conditions)
     if n == len(funclist) - 1:
         some = conditions[0]

@@ -9,16 +9,17 @@ import operator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.lookup import look_up
 from distarray.algorithms.sets import distinct
 from distarray.algorithms.sorting import Sorted
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
-from distarray.geometry._keys import normalize_axes
 from distarray.ops.convert import asarray, astype
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
@@ -68,7 +69,7 @@ def _settled(context: Context, found: Sorted, devices: tuple[int, ...], name: st
 
 @implements(np.unique)
 def unique(
-    ar: Any,
+    ar: ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -123,10 +124,7 @@ def unique(
     """
     x = asarray(ar)
     if axis is not None:
-        try:
-            (at,) = normalize_axes(operator.index(axis), x.ndim)
-        except IndexError:
-            raise np.exceptions.AxisError(axis, x.ndim) from None
+        at = normalize_axis_index(operator.index(axis), x.ndim)
         if x.ndim == 1:
             axis = None
         x = x._viewed(x._view_map().transpose((at, *[i for i in range(x.ndim) if i != at])))
@@ -162,7 +160,7 @@ def unique(
 
 
 @implements(np.unique_all)
-def unique_all(x: Any, /) -> UniqueAllResult:
+def unique_all(x: ArrayLike, /) -> UniqueAllResult:
     """Distinct elements, where each comes first, which one each element is, and how many there are; NaNs are distinct.
 
     Parameters
@@ -189,7 +187,7 @@ def unique_all(x: Any, /) -> UniqueAllResult:
 
 
 @implements(np.unique_counts)
-def unique_counts(x: Any, /) -> UniqueCountsResult:
+def unique_counts(x: ArrayLike, /) -> UniqueCountsResult:
     """Distinct elements, and how many there are of each; NaNs are distinct.
 
     Parameters
@@ -216,7 +214,7 @@ def unique_counts(x: Any, /) -> UniqueCountsResult:
 
 
 @implements(np.unique_inverse)
-def unique_inverse(x: Any, /) -> UniqueInverseResult:
+def unique_inverse(x: ArrayLike, /) -> UniqueInverseResult:
     """Distinct elements, and which of them each element is, in the layout of `x`; NaNs are distinct.
 
     Parameters
@@ -243,7 +241,7 @@ def unique_inverse(x: Any, /) -> UniqueInverseResult:
 
 
 @implements(np.unique_values)
-def unique_values(x: Any, /) -> DistributedArray:
+def unique_values(x: ArrayLike, /) -> DistributedArray:
     """Distinct elements, ascending; NaNs are distinct.
 
     Parameters
@@ -287,7 +285,12 @@ def _mixed(one: Any, other: Any) -> bool:
 
 @implements(np.isin)
 def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: str | None = None,
 ) -> DistributedArray:
     """Of each element, whether it is one of others. NaN is none.
 
@@ -340,7 +343,7 @@ def isin(
         found = look_up(context, ordered._operand("isin"), wanted._operand("isin"), "member", "isin")
         result = from_chunks(context, *found)
     member: Any = result
-    if mixed:  # what wraps around is none of the others
+    if mixed:  # an element that the other dtype lacks wraps around, and is not in the set
         member = np.logical_and(result, x >= 0 if x.dtype.kind == "i" else x <= np.uint64(np.iinfo(np.int64).max))
     return np.logical_not(member) if invert else member  # type: ignore[no-any-return]
 
@@ -355,7 +358,7 @@ def _alike(*arrays: DistributedArray) -> list[DistributedArray]:
 
 
 @implements(np.intersect1d)
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """The distinct elements that two arrays have both, ascending.
 
     Parameters
@@ -392,7 +395,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 
 @implements(np.union1d)
-def union1d(ar1: Any, ar2: Any) -> DistributedArray:
+def union1d(ar1: ArrayLike, ar2: ArrayLike) -> DistributedArray:
     """The distinct elements of two arrays, ascending.
 
     Parameters
@@ -422,7 +425,7 @@ def union1d(ar1: Any, ar2: Any) -> DistributedArray:
 
 
 @implements(np.setdiff1d)
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> DistributedArray:
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> DistributedArray:
     """The distinct elements of one array that another has not, ascending; with `assume_unique` as they come.
 
     Parameters
@@ -455,7 +458,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> DistributedArr
 
 
 @implements(np.setxor1d)
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> DistributedArray:
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> DistributedArray:
     """The distinct elements that only one of two arrays has, ascending.
 
     Parameters

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from distarray.algorithms.local import at, everywhere, mapped
+from distarray.array.aliases import ArrayLike, Axis
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
@@ -95,7 +96,7 @@ def _halos(context: Context, layout: Layout, n: int, m: int, start: int, stop: i
         all(region[0].step == 1 for _, region in layout.chunks)
         and layout.index_map.is_disjoint
         and all(len(layout.index_map.regions(device)) == 1 for device in layout.devices)
-    ):  # results stay beside the elements in their middle
+    ):  # a result stays on the device of the element in the middle of its window
         shift = start - (m - 1) // 2
         mapping = {}
         for device, region in layout.chunks:
@@ -114,7 +115,7 @@ def _halos(context: Context, layout: Layout, n: int, m: int, start: int, stop: i
 
 
 @implements(np.convolve)
-def convolve(a: Any, v: Any, mode: Any = "full") -> DistributedArray:
+def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> DistributedArray:
     """Discrete convolution of two arrays of one axis.
 
     Parameters
@@ -155,7 +156,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> DistributedArray:
 
 @implements(np.correlate)
 @described_as(convolve)
-def correlate(a: Any, v: Any, mode: Any = "valid") -> DistributedArray:
+def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> DistributedArray:
     """Cross-correlation of two arrays of one axis: of one with the conjugate of the other.
 
     Notes
@@ -221,7 +222,7 @@ def _plain(value: Any) -> Any:
 
 
 @implements(np.gradient)
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def gradient(f: ArrayLike, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> Any:
     """Central differences inside, one-sided ones at the edges, along each axis.
 
     Parameters
@@ -317,7 +318,7 @@ def _gradient(x: DistributedArray, axis: int, step: Any, order: int) -> Distribu
 
 
 @implements(np.trapezoid)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Any:
     """Integral along an axis by the trapezoidal rule.
 
     Parameters
@@ -359,7 +360,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 @implements(np.unwrap)
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> DistributedArray:
+def unwrap(
+    p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi
+) -> DistributedArray:
     """Phases with multiples of the period added, so that no jump is larger than half of one.
 
     Parameters
@@ -393,7 +396,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     axis = normalize_axis_index(axis, x.ndim)
     head = (slice(None),) * axis
     after, before = (*head, slice(1, None)), (*head, slice(None, -1))
-    jumps = np.not_equal(x[after], x[before]) if x.dtype == bool else x[after] - x[before]
+    jumps: Any = np.not_equal(x[after], x[before]) if x.dtype == bool else x[after] - x[before]
     discont = period / 2 if discont is None else discont
     dtype = np.result_type(jumps.dtype, period)
     if dtype.kind in "iu":
@@ -416,7 +419,14 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
 
 
 @implements(np.interp)
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> DistributedArray:
+def interp(
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: complex | None = None,
+    right: complex | None = None,
+    period: float | None = None,
+) -> DistributedArray:
     """Linear interpolation between the points (xp, fp), at `x`.
 
     Parameters
@@ -454,9 +464,11 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     [5.0, 20.0]
     """
     _, (places,) = _distributed(x) if isinstance(x, DistributedArray) else (None, [asarray(x)])
-    xp, fp, left, right = (host_values(a) if isinstance(a, DistributedArray) else a for a in (xp, fp, left, right))
-    model = np.interp(np.zeros(1 if places.size else 0, places.dtype), xp, fp, left, right, period)
-    if period is not None:  # in order, and one more on each side, once for all chunks
+    given: tuple[Any, ...] = (xp, fp, left, right)
+    xp, fp, left, right = (host_values(a) if isinstance(a, DistributedArray) else a for a in given)
+    interpolate: Any = np.interp
+    model = interpolate(np.zeros(1 if places.size else 0, places.dtype), xp, fp, left, right, period)
+    if period is not None:  # points are sorted and continued by one on each side here, once, and not for each chunk
         period = abs(period)
         xp, fp, left, right = np.asarray(xp, float) % period, np.asarray(fp, model.dtype), None, None
         order = np.argsort(xp)

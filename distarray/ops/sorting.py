@@ -17,6 +17,7 @@ from distarray.algorithms.lookup import look_up
 from distarray.algorithms.reduction import small
 from distarray.algorithms.sorting import sort_along
 from distarray.algorithms.top import few_enough, top
+from distarray.array.aliases import ArrayLike, Arrays, Fields
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -47,7 +48,7 @@ def _sorted(
     x = keys[0]
     context, axis = x._context, operator.index(axis) % x.ndim
     context.check()
-    if descending:  # what is equal stays in its order: the mirror image of the mirror image, sorted
+    if descending:  # the mirror image is sorted and mirrored back, so that equal elements keep their order
         keys = [key._viewed(key._view_map().flip(axis)) for key in keys]
     with context.lock:
         operands = [key._operand(name) for key in keys]
@@ -61,10 +62,10 @@ def _sorted(
 
 @implements(np.sort)
 def sort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     kind: str | None = None,
-    order: Any = None,
+    order: Fields = None,
     *,
     stable: bool | None = None,
     descending: bool = False,
@@ -129,10 +130,10 @@ def sort(
 @implements(np.argsort)
 @described_as(sort)
 def argsort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     kind: str | None = None,
-    order: Any = None,
+    order: Fields = None,
     *,
     stable: bool | None = None,
     descending: bool = False,
@@ -171,7 +172,7 @@ def argsort(
 
 
 @implements(np.lexsort)
-def lexsort(keys: Any, axis: int = -1) -> DistributedArray:
+def lexsort(keys: Arrays, axis: int = -1) -> DistributedArray:
     """The positions that sort by several keys, of which the last is the most significant.
 
     Parameters
@@ -217,7 +218,7 @@ def lexsort(keys: Any, axis: int = -1) -> DistributedArray:
     if not count:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
     known = [key for key in keys if isinstance(key, DistributedArray)]
-    context = same_context(known) if known else asarray(keys[0])._context
+    context = same_context(known) if known else asarray(next(iter(keys)))._context
     arrays = [as_array(context, key) for key in keys]
     if len({key.shape for key in arrays}) > 1:
         raise ValueError(f"all keys need to be the same shape: got {[key.shape for key in arrays]}")
@@ -259,7 +260,11 @@ def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order
 @implements(np.partition)
 @described_as(sort)
 def partition(
-    a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    a: ArrayLike,
+    kth: ArrayLike,
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: Fields = None,
 ) -> DistributedArray:
     """A copy in which the elements at `kth` are where a sort would put them, smaller ones before, larger ones behind.
 
@@ -301,7 +306,11 @@ def partition(
 @implements(np.argpartition)
 @described_as(partition)
 def argpartition(
-    a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    a: ArrayLike,
+    kth: ArrayLike,
+    axis: int | None = -1,
+    kind: str = "introselect",
+    order: Fields = None,
 ) -> DistributedArray:
     """Positions that partition an array along an axis.
 
@@ -325,7 +334,7 @@ def argpartition(
     return _partitioned("argpartition", a, kth, axis, kind, order)
 
 
-def top_k(x: Any, k: int, /, *, axis: int | None = -1, mode: str = "largest") -> tuple[Any, Any]:
+def top_k(x: ArrayLike, k: int, /, *, axis: int | None = -1, mode: str = "largest") -> tuple[Any, Any]:
     """The k largest or smallest elements along an axis, in order, and their positions.
 
     NumPy and the standard have no such function; name and arguments are those of the standard's proposal.
@@ -394,7 +403,7 @@ def top_k(x: Any, k: int, /, *, axis: int | None = -1, mode: str = "largest") ->
 
 
 @implements(np.sort_complex)
-def sort_complex(a: Any) -> DistributedArray:
+def sort_complex(a: ArrayLike) -> DistributedArray:
     """The array sorted along its last axis, as complex numbers.
 
     Parameters
@@ -425,7 +434,9 @@ def sort_complex(a: Any) -> DistributedArray:
 
 
 @implements(np.searchsorted)
-def searchsorted(a: Any, v: Any, /, side: str = "left", sorter: Any = None) -> DistributedArray:
+def searchsorted(
+    a: ArrayLike, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None
+) -> DistributedArray:
     """Where values belong in a sorted array: before equal elements (``"left"``) or behind them (``"right"``).
 
     Parameters
@@ -499,7 +510,7 @@ def sort_in_place(
     x: DistributedArray,
     axis: int = -1,
     kind: str | None = None,
-    order: Any = None,
+    order: Fields = None,
     *,
     stable: bool | None = None,
     descending: bool = False,
@@ -536,7 +547,11 @@ def sort_in_place(
 
 
 def partition_in_place(
-    x: DistributedArray, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None
+    x: DistributedArray,
+    kth: ArrayLike,
+    axis: int = -1,
+    kind: str = "introselect",
+    order: Fields = None,
 ) -> None:
     """Partition the array in place; arguments as for :func:`partition`.
 

@@ -25,7 +25,7 @@ def _pieces(x: DistributedArray, bounds: Sequence[Any], axis: int) -> list[Distr
 
 
 @implements(np.array_split)
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[DistributedArray]:
+def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[DistributedArray]:
     """The array cut along an axis, in so many sections or at the indices given: views.
 
     Sections may differ in length by one. Indices are small host values; distributed ones are read.
@@ -81,7 +81,7 @@ def _points(indices_or_sections: Any) -> Any:
 
 @implements(np.split)
 @described_as(array_split)
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[DistributedArray]:
+def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[DistributedArray]:
     """The array cut along an axis in equal sections, or at the indices given: views.
 
     Raises
@@ -111,7 +111,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Distributed
 
 @implements(np.hsplit)
 @described_as(split)
-def hsplit(ary: Any, indices_or_sections: Any) -> list[DistributedArray]:
+def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[DistributedArray]:
     """The array cut along the second axis, or the only one: views.
 
     Raises
@@ -134,7 +134,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[DistributedArray]:
 
 @implements(np.vsplit)
 @described_as(split)
-def vsplit(ary: Any, indices_or_sections: Any) -> list[DistributedArray]:
+def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[DistributedArray]:
     """The array cut along the first axis: views.
 
     Raises
@@ -157,7 +157,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[DistributedArray]:
 
 @implements(np.dsplit)
 @described_as(split)
-def dsplit(ary: Any, indices_or_sections: Any) -> list[DistributedArray]:
+def dsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[DistributedArray]:
     """The array cut along the third axis: views.
 
     Raises

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
 from distarray.fusion.expr import call_site, warn_at
-from distarray.ops import reductions
+from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray, astype
 from distarray.ops.creation import zeros
 from distarray.ops.diagonals import diagonal
@@ -22,7 +23,7 @@ from distarray.ops.manipulation import atleast_2d, broadcast_to, squeeze
 __all__ = ["average", "corrcoef", "cov"]
 
 
-def fitting_weights(weights: Any, a: DistributedArray, axis: Any) -> DistributedArray:
+def fitting_weights(weights: ArrayLike, a: DistributedArray, axis: tuple[int, ...] | None) -> DistributedArray:
     """Weights in a shape that broadcasts to the array's."""
     w = asarray(weights)
     if w.shape == a.shape:
@@ -36,7 +37,14 @@ def fitting_weights(weights: Any, a: DistributedArray, axis: Any) -> Distributed
 
 
 @implements(np.average)
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = NOTHING) -> Any:
+def average(
+    a: ArrayLike,
+    axis: Axis = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    *,
+    keepdims: bool = NOTHING,
+) -> Any:
     """Weighted mean of the elements along axes.
 
     Parameters
@@ -80,7 +88,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         axis = normalize_axis_tuple(axis, x.ndim, argname="axis")
     scale: Any
     if weights is None:
-        mean = reductions.mean(x, axis, keepdims=keepdims)
+        mean = moments.mean(x, axis, keepdims=keepdims)
         if returned:
             scale = mean.dtype.type(x.size / mean.size)
     else:
@@ -109,15 +117,15 @@ def _cast(x: DistributedArray, dtype: Any) -> DistributedArray:
 
 @implements(np.cov)
 def cov(
-    m: Any,
-    y: Any = None,
+    m: ArrayLike,
+    y: ArrayLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
 ) -> Any:
     """Covariance matrix of variables, each a row of `m` (a column without `rowvar`) and of `y`.
 
@@ -227,7 +235,7 @@ def _observation_weights(fweights: Any, aweights: Any, n: int) -> Any:
 
 @implements(np.corrcoef)
 @described_as(cov)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike = None) -> Any:
     """Correlation coefficients of variables.
 
     Parameters

@@ -7,9 +7,11 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.fancy import Fancy, wrapped
 from distarray.algorithms.masks import mask_read
+from distarray.array.aliases import ArrayLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
@@ -17,7 +19,6 @@ from distarray.array.writing import overwrite
 from distarray.context import Context
 from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Range, Region, blocks
-from distarray.geometry._keys import normalize_axes
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.ops.indexing import read
@@ -40,14 +41,7 @@ def _shape(obj: Any) -> tuple[int, ...]:
     return obj.shape if isinstance(obj, DistributedArray) else np.shape(obj)
 
 
-def _axis(axis: Any, ndim: int) -> int:
-    try:
-        return normalize_axes(axis, ndim)[0]
-    except IndexError:
-        raise np.exceptions.AxisError(axis, ndim) from None
-
-
-def _host_indices(indices: Any) -> Any:
+def host_indices(indices: Any) -> Any:
     """Indices as a host array of integers; distributed ones are fetched."""
     if isinstance(indices, DistributedArray):
         indices = host_values(indices)
@@ -60,7 +54,7 @@ def _host_indices(indices: Any) -> Any:
     return indices.astype(np.int64)
 
 
-def _moded(indices: Any, size: int, axis: int, mode: str) -> Any:
+def moded(indices: Any, size: int, axis: int, mode: str) -> Any:
     """Indices brought in range by one of take's modes."""
     if mode == "raise":
         return wrapped(indices, size, axis)
@@ -71,7 +65,7 @@ def _moded(indices: Any, size: int, axis: int, mode: str) -> Any:
     raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
 
 
-def _flat(x: DistributedArray, flat: Any) -> Fancy:
+def flat_key(x: DistributedArray, flat: Any) -> Fancy:
     """Flat C-order indices, of any shape, as indices of every axis."""
     view = x._view_map()
     if not x.ndim:
@@ -83,7 +77,7 @@ def _flat(x: DistributedArray, flat: Any) -> Fancy:
 
 
 @implements(np.take)
-def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Out = None, mode: str = "raise") -> Any:
     """Elements of an array along an axis, or of the array flattened.
 
     Parameters
@@ -122,19 +116,19 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
            [5, 3]])
     """
     x = _distributed(a, indices, out)
-    where = None if axis is None else _axis(axis, x.ndim) if x.ndim or axis not in (0, -1) else 0
-    host = _host_indices(indices)
+    where = None if axis is None else normalize_axis_index(axis, x.ndim) if x.ndim or axis not in (0, -1) else 0
+    host = host_indices(indices)
     size = x.size if where is None or not x.ndim else x.shape[where]
     outer = 1 if where is None else math.prod(x.shape[:where])
     inner = 1 if where is None else math.prod(x.shape[where + 1 :])
     if host.size and not size and outer * inner:
         raise IndexError("cannot do a non-empty take from an empty axes.")
-    # NumPy looks at the indices once for each of the axes before
-    chosen = _moded(host, size, where or 0, mode) if outer and (size or mode == "raise") else host
+    # NumPy checks the indices once for each of the slices before the axis: without a slice it checks none
+    chosen = moded(host, size, where or 0, mode) if outer and (size or mode == "raise") else host
     single = not chosen.ndim
     flat = chosen.reshape(-1)
     if where is None or not x.ndim:
-        fancy = _flat(x, flat)._replace(shape=chosen.shape or (1,))
+        fancy = flat_key(x, flat)._replace(shape=chosen.shape or (1,))
     else:
         fancy = Fancy(x._view_map(), (where,), (flat,), chosen.shape or (1,), where)
     result = read(x, fancy, "take")
@@ -157,7 +151,7 @@ def _into(result: DistributedArray, out: Any) -> Any:
 
 
 @implements(np.compress)
-def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Out = None) -> Any:
     """The slices of an array along an axis where a 1-d condition holds; of the array flattened by default.
 
     Parameters
@@ -203,7 +197,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 
 
 @implements(np.extract)
-def extract(condition: Any, arr: Any) -> Any:
+def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
     """The elements of an array where a condition holds, both flattened in C order.
 
     Parameters
@@ -230,13 +224,13 @@ def extract(condition: Any, arr: Any) -> Any:
     """
     x = _distributed(arr, condition)
     if _shape(condition) == x.shape and x.ndim:
-        return mask_read(x, _mask(x, condition))
+        return mask_read(x, mask_of(x, condition))
     if isinstance(condition, DistributedArray):
         condition = host_values(condition)
     return compress(np.ravel(condition), x)
 
 
-def _mask(x: DistributedArray, condition: Any) -> Any:
+def mask_of(x: DistributedArray, condition: Any) -> Any:
     """A condition as booleans, distributed or on the host."""
     if isinstance(condition, DistributedArray):
         same_context([x, condition])
@@ -248,7 +242,7 @@ def _mask(x: DistributedArray, condition: Any) -> Any:
 
 
 @implements(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Any:
     """Elements along an axis at indices that differ from one 1-d slice to the next, as ``argsort`` gives them.
 
     Parameters
@@ -291,11 +285,11 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
             raise ValueError("when axis=None, `indices` must have a single dimension.")
         host = host_values(indices) if isinstance(indices, DistributedArray) else indices
         flat = wrapped(host, x.size, 0)
-        return read(x, _flat(x, flat), "take_along_axis")
+        return read(x, flat_key(x, flat), "take_along_axis")
     if x.ndim != indices.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    axis = _axis(axis, x.ndim)
-    lead = _common(x.shape, indices.shape, axis)
+    axis = normalize_axis_index(axis, x.ndim)
+    lead = common_shape(x.shape, indices.shape, axis)
     if x.ndim == 1:
         host = host_values(indices) if isinstance(indices, DistributedArray) else indices
         flat = wrapped(host, x.shape[0], 0)
@@ -307,7 +301,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     return _along(context, wide, chosen, axis)
 
 
-def _common(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> tuple[int, ...]:
+def common_shape(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> tuple[int, ...]:
     """The shape that two broadcast to along all axes but one; there, 1."""
     one, two = ((*s[:axis], 1, *s[axis + 1 :]) for s in (shape, other))
     try:

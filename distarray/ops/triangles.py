@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
@@ -16,11 +17,12 @@ from distarray.array.writing import check_writable
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
 from distarray.ops.coordinates import eye
-from distarray.ops.creation import arange, empty, zeros
+from distarray.ops.creation import empty, zeros
 from distarray.ops.diagonals import diagonal
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
 from distarray.ops.scans import accumulate
+from distarray.ops.sequences import arange
 
 __all__ = [
     "diag", "diag_indices", "diag_indices_from", "diagflat", "fill_diagonal", "kron", "tril_indices", "tril_indices_from",
@@ -29,7 +31,7 @@ __all__ = [
 
 
 @implements(np.diag)
-def diag(v: Any, k: int = 0) -> DistributedArray:
+def diag(v: ArrayLike, k: int = 0) -> DistributedArray:
     """The `k`-th diagonal of a matrix, read-only; or the matrix of which `v` is the `k`-th diagonal.
 
     Parameters
@@ -75,7 +77,7 @@ def diag(v: Any, k: int = 0) -> DistributedArray:
 
 @implements(np.diagflat)
 @described_as(diag)
-def diagflat(v: Any, k: int = 0) -> DistributedArray:
+def diagflat(v: ArrayLike, k: int = 0) -> DistributedArray:
     """The matrix of which the flattened array is the `k`-th diagonal.
 
     Parameters
@@ -98,7 +100,7 @@ def diagflat(v: Any, k: int = 0) -> DistributedArray:
 
 
 @implements(np.fill_diagonal)
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+def fill_diagonal(a: AnyArray, val: ArrayLike, wrap: bool = False) -> None:
     """Write to the main diagonal of an array, in place.
 
     Parameters
@@ -177,7 +179,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[DistributedArray, ...]:
 
 
 @implements(np.diag_indices_from)
-def diag_indices_from(arr: Any) -> tuple[DistributedArray, ...]:
+def diag_indices_from(arr: AnyArray) -> tuple[DistributedArray, ...]:
     """The indices of an array's main diagonal.
 
     Parameters
@@ -268,7 +270,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[DistributedA
 
 @implements(np.tril_indices_from)
 @described_as(tril_indices)
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
+def tril_indices_from(arr: AnyArray, k: int = 0) -> tuple[DistributedArray, ...]:
     """The indices of a matrix's lower triangle.
 
     Parameters
@@ -299,7 +301,7 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
 
 @implements(np.triu_indices_from)
 @described_as(tril_indices_from)
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
+def triu_indices_from(arr: AnyArray, k: int = 0) -> tuple[DistributedArray, ...]:
     """The indices of a matrix's upper triangle.
 
     Notes
@@ -319,7 +321,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[DistributedArray, ...]:
 
 
 @implements(np.vander)
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> DistributedArray:
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> DistributedArray:
     """The Vandermonde matrix: powers of `x`, one column each.
 
     Parameters
@@ -373,7 +375,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Distribute
 
 
 @implements(np.kron)
-def kron(a: Any, b: Any) -> DistributedArray:
+def kron(a: ArrayLike, b: ArrayLike) -> DistributedArray:
     """Kronecker product: each element of `a` replaced by its product with the whole of `b`.
 
     Parameters

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.calls import known
 from distarray.array.functions import FUNCTIONS
 from distarray.array.place import as_operand
@@ -18,7 +19,9 @@ from distarray.ops.vectorizing import call_python, is_python
 __all__: list[str] = []
 
 
-def call(ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, where: Any = True, **kwargs: Any) -> Any:
+def call(
+    ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, where: ArrayLike = True, **kwargs: Any
+) -> Any:
     """``ufunc(*inputs, **kwargs)``; generalised ufuncs (``matmul``, ``vecdot``) have implementations of their own."""
     if not all(known(x) for x in (*inputs, *(out or ())) if x is not None) or not known(as_mask(where)):
         return NotImplemented
@@ -37,7 +40,7 @@ def call(ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, wher
     return apply(ufunc, inputs, out, where, **kwargs)
 
 
-def outer(ufunc: np.ufunc, a: Any, b: Any, /, **kwargs: Any) -> Any:
+def outer(ufunc: np.ufunc, a: ArrayLike, b: ArrayLike, /, **kwargs: Any) -> Any:
     """``ufunc.outer(a, b)``: every element of `a` with every one of `b`. Communication: what broadcasting needs."""
     if ufunc.signature is not None:
         raise TypeError("method outer is not allowed in ufunc with non-trivial signature")

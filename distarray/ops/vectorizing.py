@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.functions import NOTHING
 from distarray.array.place import is_cupy
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
@@ -70,7 +71,7 @@ def _over_chunks(function: Callable[..., Any], args: tuple[Any, ...], dtypes: li
         current_context.reset(token)
 
 
-def call_python(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: Any, kwargs: dict[str, Any]) -> Any:
+def call_python(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: ArrayLike, kwargs: dict[str, Any]) -> Any:
     """A call of what ``numpy.frompyfunc`` made. The results have the dtype of the numbers that the function returns."""
     if out is not None or where is not True or kwargs:
         raise UnsupportedError(

@@ -9,8 +9,9 @@ import numpy as np
 from distarray.array.documented import described_as
 from distarray.array.state import DistributedArray
 from distarray.ops.choosing import where
-from distarray.ops.creation import arange, ones
+from distarray.ops.creation import ones
 from distarray.ops.numbers import i0
+from distarray.ops.sequences import arange
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 

@@ -38,7 +38,7 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray
-from distarray.linalg.solving import lstsq
+from distarray.linalg.least_squares import lstsq
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.joining import stack

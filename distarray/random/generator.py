@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array.agreement import gathered
+from distarray.array.aliases import AnyArray, ArrayLike, DeviceLike, LayoutLike, Out, ShapeLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
@@ -28,7 +29,7 @@ from distarray.ops.manipulation import broadcast_to
 from distarray.ops.reshaping import reshape
 from distarray.ops.taking import take, take_along_axis
 from distarray.random.parameters import docstring
-from distarray.random.streams import CountedPhilox, aligned, fill, flat_intervals
+from distarray.random.streams import CountedPhilox, Seed, aligned, fill, flat_intervals
 
 __all__ = ["Generator", "default_rng"]
 
@@ -155,7 +156,7 @@ class Generator:
         """
         return self.bit_generator.next().block(0).bytes(length)
 
-    def _draw(self, name: str, given: dict[str, Any], layout: Any, device: Any) -> Any:
+    def _draw(self, name: str, given: dict[str, Any], layout: LayoutLike, device: DeviceLike) -> Any:
         """One call of NumPy's method `name`: the parameters, checked by NumPy, then block after block."""
         whole = _DRAWS[name][1]
         settings = {key: value for key, value in given.items() if key in _SETTINGS and key not in ("size", "out")}
@@ -188,7 +189,7 @@ class Generator:
         settings: dict[str, Any],
         shape: tuple[int, ...],
         tail: tuple[int, ...],
-        dtype: Any,
+        dtype: np.dtype[Any],
         target: Any,
     ) -> DistributedArray:
         stream, size = self.bit_generator.next(), math.prod(shape)
@@ -216,15 +217,15 @@ class Generator:
 
     def choice(
         self,
-        a: Any,
-        size: Any = None,
+        a: ArrayLike,
+        size: ShapeLike | None = None,
         replace: bool = True,
-        p: Any = None,
+        p: ArrayLike | None = None,
         axis: int = 0,
         shuffle: bool = True,
         *,
-        layout: Any = None,
-        device: Any = None,
+        layout: LayoutLike = None,
+        device: DeviceLike = None,
     ) -> Any:
         """Elements chosen from an array, or from ``range(a)``.
 
@@ -264,7 +265,7 @@ class Generator:
         97 (2006), 181-185.
         """
         array = None if isinstance(a, (int, np.integer)) else asarray(a)
-        n = operator.index(a) if array is None else array.shape[axis]
+        n = operator.index(cast("int", a)) if array is None else array.shape[axis]
         shape = _shape(size, [])
         weights = None if p is None else np.asarray(p, np.float64)
         np.random.Generator(np.random.Philox(0)).choice(n, min(1, math.prod(shape)), p=weights)  # NumPy's errors
@@ -293,7 +294,7 @@ class Generator:
         chosen = found if array is None else take(array, found, axis)
         return deliver(chosen, None)
 
-    def permutation(self, x: Any, axis: int = 0) -> DistributedArray:
+    def permutation(self, x: ArrayLike, axis: int = 0) -> DistributedArray:
         """The slices of an array along an axis, or ``range(x)``, in random order.
 
         Parameters
@@ -324,7 +325,7 @@ class Generator:
             raise np.exceptions.AxisError(axis, 0, "x must be an integer or at least 1-dimensional")
         return cast("DistributedArray", take(array, self._order((array.shape[axis],)), axis))
 
-    def shuffle(self, x: Any, axis: int = 0) -> None:
+    def shuffle(self, x: AnyArray, axis: int = 0) -> None:
         """Bring the slices of an array along an axis into random order, in place; the slices stay whole.
 
         Parameters
@@ -348,7 +349,7 @@ class Generator:
         moved = self.permutation(x, axis)
         x[...] = moved if isinstance(x, DistributedArray) else moved.get()
 
-    def permuted(self, x: Any, *, axis: int | None = None, out: Any = None) -> Any:
+    def permuted(self, x: ArrayLike, *, axis: int | None = None, out: Out = None) -> Any:
         """An array with the elements of each line along an axis, or of the whole array, in an order of their own.
 
         Parameters
@@ -379,11 +380,13 @@ class Generator:
         """The places of an axis in random order."""
         return cast("DistributedArray", np.argsort(self._keys(shape), kind="stable"))
 
-    def _keys(self, shape: tuple[int, ...], layout: Any = None) -> Any:
+    def _keys(self, shape: tuple[int, ...], layout: LayoutLike = None) -> Any:
         """Random keys to sort by; two are equal once in 2**64 times, and stay in order then."""
         return self._integers(2**64 - 1, shape, np.dtype(np.uint64), layout, None)
 
-    def _integers(self, last: int, shape: tuple[int, ...], dtype: Any, layout: Any, device: Any) -> Any:
+    def _integers(
+        self, last: int, shape: tuple[int, ...], dtype: np.dtype[Any], layout: LayoutLike, device: DeviceLike
+    ) -> Any:
         """Integers from 0 to `last`."""
         given = {"low": 0, "high": last, "size": shape, "dtype": dtype, "endpoint": True}
         return self._draw("integers", given, layout, device)
@@ -410,7 +413,7 @@ class _PerItem:
         return values[start - first : stop - first]
 
 
-def _shape(size: Any, others: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def _shape(size: ShapeLike | None, others: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape that ``size=`` means, or that of the parameters; NumPy's errors."""
     if size is None:
         return np.broadcast_shapes(*others) if others else ()
@@ -468,7 +471,7 @@ for _name in _DRAWS:
     setattr(Generator, _name, _method(_name))
 
 
-def default_rng(seed: Any = None) -> Generator:
+def default_rng(seed: Seed | Generator = None) -> Generator:
     """A generator of random arrays.
 
     Parameters
@@ -500,4 +503,4 @@ def default_rng(seed: Any = None) -> Generator:
     if isinstance(seed, np.random.Generator):
         seed = seed.bit_generator
     kinds = (np.random.SeedSequence, np.random.BitGenerator)
-    return Generator(seed if isinstance(seed, kinds) else np.random.SeedSequence(seed))
+    return Generator(seed if isinstance(seed, kinds) else np.random.SeedSequence(cast("Any", seed)))

@@ -11,11 +11,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, DTypeLike
+from distarray.array.aliases import AnyArray, ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.documented import described_as
 from distarray.context import Context
 from distarray.current import current
 from distarray.random.generator import _DRAWS, Generator, default_rng
+from distarray.random.streams import Seed
 
 _SAME = [name for name in (*_DRAWS, "bytes", "choice", "permutation") if name not in ("integers", "random")]
 
@@ -43,13 +44,13 @@ class RandomState:
     ((4, 3), dtype('int64'))
     """
 
-    def __init__(self, seed: Any = None) -> None:
+    def __init__(self, seed: Seed | Generator = None) -> None:
         self._generator = default_rng(seed)
 
     def __repr__(self) -> str:
         return f"RandomState({self._generator.bit_generator!r})"
 
-    def seed(self, seed: Any = None) -> None:
+    def seed(self, seed: Seed | Generator = None) -> None:
         """Begin the sequence of values anew.
 
         Parameters
@@ -93,7 +94,9 @@ class RandomState:
         """
         self._generator.bit_generator.state = state
 
-    def random_sample(self, size: Any = None, *, layout: Any = None, device: Any = None) -> Any:
+    def random_sample(
+        self, size: ShapeLike | None = None, *, layout: LayoutLike = None, device: DeviceLike = None
+    ) -> Any:
         """Uniform numbers in [0, 1).
 
         Parameters
@@ -118,7 +121,7 @@ class RandomState:
 
     random = random_sample
 
-    def rand(self, *shape: int, layout: Any = None, device: Any = None) -> Any:
+    def rand(self, *shape: int, layout: LayoutLike = None, device: DeviceLike = None) -> Any:
         """Uniform numbers in [0, 1), of the shape that the arguments are.
 
         Parameters
@@ -141,7 +144,7 @@ class RandomState:
         """
         return self.random_sample(shape or None, layout=layout, device=device)
 
-    def randn(self, *shape: int, layout: Any = None, device: Any = None) -> Any:
+    def randn(self, *shape: int, layout: LayoutLike = None, device: DeviceLike = None) -> Any:
         """Standard normal numbers, of the shape that the arguments are.
 
         Parameters
@@ -166,13 +169,13 @@ class RandomState:
 
     def randint(
         self,
-        low: Any,
-        high: Any = None,
-        size: Any = None,
+        low: ArrayLike,
+        high: ArrayLike | None = None,
+        size: ShapeLike | None = None,
         dtype: DTypeLike = int,
         *,
-        layout: Any = None,
-        device: Any = None,
+        layout: LayoutLike = None,
+        device: DeviceLike = None,
     ) -> Any:
         """Integers from `low` to `high`, which is excluded.
 
@@ -203,7 +206,7 @@ class RandomState:
         draw = self._generator.integers  # type: ignore[attr-defined]
         return draw(low, high, size, np.dtype(dtype), layout=layout, device=device)
 
-    def tomaxint(self, size: Any = None) -> Any:
+    def tomaxint(self, size: ShapeLike | None = None) -> Any:
         """Integers from 0 to the largest of int64, which is included.
 
         Parameters
@@ -223,7 +226,7 @@ class RandomState:
         return self._generator.integers(0, sys.maxsize, size, np.int64, endpoint=True)  # type: ignore[attr-defined]
 
     @described_as(Generator.shuffle)
-    def shuffle(self, x: ArrayLike, axis: int = 0) -> None:
+    def shuffle(self, x: AnyArray, axis: int = 0) -> None:
         """Bring the slices of an array along an axis into random order, in place; the slices stay whole."""
         self._generator.shuffle(x, axis)
 

@@ -12,7 +12,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -28,6 +28,9 @@ __all__ = ["BLOCK", "CountedPhilox", "Draw", "Stream", "aligned", "fill", "flat_
 
 BLOCK = 2**14
 """Values a block: the start of a stream costs as much as some hundred values."""
+
+Seed: TypeAlias = int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
+"""What a sequence of values begins with; None for a fresh seed."""
 
 Draw = Callable[[np.random.Generator, int, int], Any]
 """``draw(generator, start, stop)``: the values at the flat places [start, stop), of which `start` begins a block."""
@@ -54,10 +57,9 @@ class CountedPhilox:
         Of a bit generator its seed counts, not how far it went.
     """
 
-    def __init__(self, seed: Any) -> None:
-        if isinstance(seed, np.random.BitGenerator):
-            seed = seed.seed_seq
-        self._begin(seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed), 0)
+    def __init__(self, seed: int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator) -> None:
+        source: Any = seed.seed_seq if isinstance(seed, np.random.BitGenerator) else seed
+        self._begin(source if isinstance(source, np.random.SeedSequence) else np.random.SeedSequence(source), 0)
 
     def _begin(self, seed: np.random.SeedSequence, calls: int) -> None:
         first, second = seed.generate_state(2, np.uint64)
@@ -143,7 +145,12 @@ def fill(
     for i, (device_id, region) in enumerate(layout.chunks):
         device = context.by_id[device_id]
         if device.process == context.process:
-            tasks.append((device_id, partial(_fill, device, chunks, i, region, stream, places[i], tail, dtype, draw)))
+            tasks.append(
+                (
+                    device_id,
+                    partial(_fill, device, chunks, i, region, stream, places[i], tail, cast("Any", dtype), draw),
+                )
+            )
             nbytes += 8 * region.size * np.dtype(dtype).itemsize  # a value costs more than a copy
     run_by_device(context, tasks, nbytes, guarded=True)
     return chunks
@@ -157,7 +164,7 @@ def _fill(
     stream: Stream,
     place: range,
     tail: tuple[int, ...],
-    dtype: Any,
+    dtype: np.dtype[Any],
     draw: Draw,
 ) -> None:
     host = device.kind == "host"

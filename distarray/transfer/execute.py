@@ -129,7 +129,9 @@ def redistribute(
     targets = [None if c is None else c.array for c in fresh_chunks]
     _run(context, moves, source, targets, operation, aliased=chunks is not None)
     if moves.moving and first.mode is target.mode is Mode.SUM and not first.index_map.covers:
-        for i, key in _unheld(context, first, target):  # a value, which the sum's identity is not
+        for i, key in _unheld(
+            context, first, target
+        ):  # elements that no chunk holds have the value 0, and the identity of sums is -0.0
             chunk = fresh_chunks[i]
             if chunk is not None:
                 chunk.device.fill(chunk.array[key], Mode.SUM.unheld(source.dtype))
@@ -175,7 +177,9 @@ def _unheld(context: Context, source: Layout, target: Layout) -> list[tuple[int,
 def _values_first(source: Layout, target: Layout, dtype: Any) -> bool:
     """Whether partial values are folded before they are anything in another partial layout."""
     if source.mode is not target.mode:
-        return not source.index_map.covers  # what no chunk holds has a value, which is not the second mode's identity
+        return (
+            not source.index_map.covers
+        )  # elements that no chunk holds have the first mode's value, which is not the second's identity
     # chunks that meet in one are added up; half precisions would overflow
     return _folds_wide(source.mode, dtype) and source.index_map != target.index_map
 

@@ -166,7 +166,7 @@ def waypoint(source: IndexMap, target: IndexMap, least: int = MEETINGS, factor: 
         return None
     few = max(least, factor * len(target.devices) * (len(source.chunks) + len(target.chunks)))
     sample = source.chunks[:: max(1, len(source.chunks) // SAMPLE)]
-    # of regular maps some regions tell of all; of others, which meet seldom where these do, all are counted
+    # a sample of the regions tells for regular maps; for others, where the sample meets few, all are counted
     if not (_more(sample, target, few * len(sample) // len(source.chunks)) or _more(source.chunks, target, few)):
         return None
     axis = max(range(source.ndim), key=lambda a: source.shape[a])

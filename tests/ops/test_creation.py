@@ -15,7 +15,7 @@ import distarray as da
 from conformance.checking import assert_same, both, check_invariants, on_gpu
 from conformance.contexts import context, examples
 from conformance.strategies import ALL, NUMPY, arrays, device_counts, dtypes, layouts, operands, pairs, shapes
-from distarray.ops import coordinates, creation
+from distarray.ops import coordinates, creation, sequences
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 BOUNDS = st.integers(-30, 30) | st.floats(-9, 9, width=32) | st.sampled_from(
@@ -51,7 +51,7 @@ def test_arange_is_numpys_to_the_bit(data: st.DataObject, n: int) -> None:
             except (TypeError, ValueError, OverflowError, ZeroDivisionError):
                 size = 0
             layout = data.draw(layouts((size,), n)) if size else None
-            both(lambda: np.arange(*args, **kw), lambda: creation.arange(*args, layout=layout, **kw), exact=True)
+            both(lambda: np.arange(*args, **kw), lambda: sequences.arange(*args, layout=layout, **kw), exact=True)
 
 
 @examples(6)
@@ -70,7 +70,7 @@ def test_linspace_is_numpys_to_the_bit(data: st.DataObject, n: int) -> None:
         layout = data.draw(layouts((num,), n))
         retstep = data.draw(st.booleans())
         ref = np.linspace(start, stop, num, retstep=retstep, **kw)
-        got = creation.linspace(start, stop, num, retstep=retstep, layout=layout, **kw)
+        got = sequences.linspace(start, stop, num, retstep=retstep, layout=layout, **kw)
         if retstep:
             assert np.array_equal(got[1], ref[1], equal_nan=True)
             got, ref = got[0], ref[0]
@@ -85,7 +85,7 @@ def test_linspace_between_arrays(data: st.DataObject, n: int) -> None:
     num, axis, end = data.draw(st.integers(0, 6)), data.draw(st.integers(-3, 2)), data.draw(st.booleans())
     with context(n):
         x = data.draw(st.sampled_from([a, data.draw(pairs(a, n)).x]))
-        both(lambda: np.linspace(a, b, num, end, axis=axis), lambda: creation.linspace(x, b, num, end, axis=axis))
+        both(lambda: np.linspace(a, b, num, end, axis=axis), lambda: sequences.linspace(x, b, num, end, axis=axis))
 
 
 @examples(6)
@@ -193,7 +193,7 @@ def test_like_dispatches(four: Any) -> None:
 
 @pytest.mark.parametrize("make", [
     lambda n: creation.zeros(n), lambda n: creation.ones(n), lambda n: creation.full(n, 2.5), lambda n: creation.empty(n),
-    lambda n: creation.arange(n, dtype=float), lambda n: creation.linspace(0, 1, n),
+    lambda n: sequences.arange(n, dtype=float), lambda n: sequences.linspace(0, 1, n),
     lambda n: coordinates.eye(256, n // 256), lambda n: coordinates.tri(256, n // 256),
     lambda n: creation.zeros_like(creation.empty(n, dtype="int8")),
     lambda n: coordinates.fromfunction(lambda i: i, (n,)),
@@ -211,7 +211,7 @@ def test_no_device_holds_more_than_its_part(make: Callable[[int], Any]) -> None:
     lambda f: f.linspace(0, 1, -1), lambda f: f.linspace(0, 1, 2.5), lambda f: f.arange(), lambda f: f.ones(3, "int300"),
 ])  # fmt: skip
 def test_what_numpy_refuses(call: Callable[[Any], Any], four: Any) -> None:
-    assert not both(lambda: call(np), lambda: call(creation))
+    assert not both(lambda: call(np), lambda: call(da))
 
 
 @pytest.mark.parametrize("k", [2**63, -(2**63), 2**70, -(2**70), 2**31])

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.comm.base import Communicator, Message, Signature
+from distarray.comm.base import Communicator, Message, Signature, chosen_survivors
 from distarray.comm.deadlines import seconds
 from distarray.comm.mpi import verdict
 from distarray.comm.mpi.channel import Channel, Pending
@@ -91,12 +91,7 @@ class MpiCommunicator(Channel, Communicator):
         barrier(self, signature)
 
     def shrink(self, survivors: Sequence[int]) -> MpiCommunicator:
-        chosen = tuple(sorted(set(survivors)))
-        if self.rank not in chosen or not 0 <= chosen[0] <= chosen[-1] < self.size:
-            raise PeerLostError(
-                f"rank {self.rank} of {self.size} called shrink with survivors {list(survivors)}; the survivors, and only "
-                "they, call it, with the same list."
-            )
+        chosen = chosen_survivors(self, survivors)
         turn = self._shrinks[chosen] = self._shrinks.get(chosen, -1) + 1
         call = self.record.begin(turn, "shrink", Signature(f"shrink to ranks {list(chosen)}"))
         pending: list[Pending] = []
