@@ -7,7 +7,7 @@ show and bound what moves.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from distarray import errors, fft, lib, linalg, random, testing, typing
+from distarray import errors, fft, lib, linalg, polynomial, random, testing, typing
 from distarray.array.fallback import host_fallback
 from distarray.context import Context, Group
 from distarray.current import init, process_count, process_index
@@ -66,6 +66,7 @@ from distarray.ops import (
     sets,
     signal,
     sorting,
+    sources,
     splitting,
     statistics,
     taking,
@@ -90,6 +91,7 @@ from distarray.ops.data_types import __array_api_version__, __array_namespace_in
 from distarray.ops.diagonals import cross, diagonal, trace
 from distarray.ops.differences import *
 from distarray.ops.editing import *
+from distarray.ops.einops_backend import teach_einops
 from distarray.ops.elementwise import *
 from distarray.ops.explain import Explanation, explain, ledger, no_implicit_communication, synchronize
 from distarray.ops.flat import *
@@ -118,6 +120,7 @@ from distarray.ops.sequences import *
 from distarray.ops.sets import *
 from distarray.ops.signal import *
 from distarray.ops.sorting import *
+from distarray.ops.sources import *
 from distarray.ops.splitting import *
 from distarray.ops.statistics import *
 from distarray.ops.taking import *
@@ -135,7 +138,7 @@ _CHAPTERS = (
     applying, binning, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences,
     dots, editing, elementwise, flat, flipping, grids, histograms, index_arrays, joining, manipulation, moments, nans, numbers,
     numpy_names, padding, placing, polynomials, processes, products, quantiles, reductions, repeating, reshaping, saving, scans,
-    searching, selecting, sequences, sets, signal, sorting, splitting, statistics, taking, triangles, vectorizing,
+    searching, selecting, sequences, sets, signal, sorting, sources, splitting, statistics, taking, triangles, vectorizing,
     windows,
 )  # fmt: skip
 
@@ -179,6 +182,7 @@ __all__ = [
     "ledger",
     "lib",
     "linalg",
+    "polynomial",
     "make_2d_index_map",
     "no_implicit_communication",
     "process_count",
@@ -194,3 +198,5 @@ __all__ = [
 ]
 
 __getattr__ = errors.absent_from(__name__, numpy_names.ELSEWHERE)
+
+teach_einops()

@@ -124,7 +124,8 @@ class Methods(DistributedArray):
         return self.get() if dtype is None else self.get().astype(dtype, copy=False)
 
     def __getattr__(self, name: str) -> Any:
-        raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self)
+        reason = memory.ELSEWHERE.get(name, "it has no distributed implementation")
+        raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self, reason)
 
     def __dlpack__(
         self,
@@ -164,7 +165,9 @@ class Methods(DistributedArray):
         view = self._view_map().index(key)
         found = self._viewed(view)
         if not view.shape and not _has_ellipsis(key):
-            return detach(found)
+            if self._dtype.kind != "V":
+                return detach(found)
+            found._detached = True  # NumPy's scalar of a structure is a view: x[0]["a"] = 1 writes to x
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -180,7 +183,7 @@ class Methods(DistributedArray):
             return
         if not (elements.is_plain(key) or _is_basic(key)):
             if _names_fields(key):
-                memory.field(self, key)[...] = value
+                memory.field(memory.attached(self), key)[...] = value
                 return
             indexing.setitem(self, key, value)
             return

@@ -59,6 +59,7 @@ from distarray.ops import (
     sets,
     signal,
     sorting,
+    sources,
     splitting,
     statistics,
     taking,
@@ -66,6 +67,7 @@ from distarray.ops import (
     vectorizing,
     windows,
 )
+from distarray.polynomial import polynomial as power_series
 
 CHAPTERS = {
     "Conversion and layout": [convert, explain],
@@ -76,6 +78,7 @@ CHAPTERS = {
     "Statistics": [statistics, quantiles, histograms, binning],
     "Neighbours along an axis": [signal],
     "Polynomials": [polynomials],
+    "Power series (`distarray.polynomial.polynomial`)": [power_series],
     "Complex where needed (`distarray.emath`)": [scimath],
     "Sorting, searching and sets": [sorting, searching, sets],
     "Products and norms": [products, dots, einsum, diagonals, norms],
@@ -86,7 +89,7 @@ CHAPTERS = {
     "Diagonals and triangles": [triangles],
     "Lines and windows": [applying],
     "Indexing": [taking, placing, index_arrays, flat],
-    "Files": [saving],
+    "Files and other libraries' arrays": [saving, sources],
     "Chunks": [chunks],
     "Data types and NumPy's names": [data_types, numpy_names],
     "Process groups, beside the arrays": [join],

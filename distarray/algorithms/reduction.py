@@ -26,6 +26,7 @@ from distarray.algorithms.folds import (
     ufunc_of,
 )
 from distarray.array.aliases import Axis, DTypeLike
+from distarray.array.dtypes import loop_dtype
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
@@ -547,7 +548,7 @@ def _fold_rows(device: Device, call: Reduction, operands: list[tuple[Any, Any]],
     if rows is None:
         return False
     parts = np.concatenate([fold.reduce(each, axis=1, dtype=call.given, initial=start) for each in rows])
-    out[...] = fold.accumulate(parts, dtype=out.dtype)[-1]
+    out[...] = fold.accumulate(parts, dtype=loop_dtype(out.dtype))[-1]
     return True
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from distarray.array.calls import takes
 from distarray.array.functions import FUNCTIONS
 from distarray.array.state import DistributedArray
+from distarray.array.structures import compare
 from distarray.array.whole import apply, binary, call, in_place
 
 __all__ = ["Operators"]
@@ -175,9 +176,13 @@ class Operators(DistributedArray):
         return binary(np.greater_equal, self, other, self)
 
     def __eq__(self, other: object) -> Any:
+        if self._dtype.kind == "V":
+            return compare(np.equal, self, other)
         return binary(np.equal, self, other, self)
 
     def __ne__(self, other: object) -> Any:
+        if self._dtype.kind == "V":
+            return compare(np.not_equal, self, other)
         return binary(np.not_equal, self, other, self)
 
     def __neg__(self) -> Any:

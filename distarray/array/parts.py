@@ -39,7 +39,7 @@ def with_axes(
     x: DistributedArray, step: Step, dtype: np.dtype[Any], axes: tuple[int, ...], operation: str
 ) -> DistributedArray:
     """The same, where what `step` shows of an element is an array of shape `axes`: they come last."""
-    if x._detached or x._view_map().inner is not None:
+    if x._detached or _is_reshaped(x):
         part = with_axes(_settled(x), step, dtype, axes, operation)
         part._writable = False  # a write would be lost, where NumPy's reaches the array
         return part
@@ -63,7 +63,7 @@ def rescaled(x: DistributedArray, step: Step, dtype: np.dtype[Any], operation: s
     """
     old, new = x.itemsize, int(dtype.itemsize)
     mine = x._view_map()
-    if x._detached or mine.inner is not None or not mine.axes:
+    if x._detached or _is_reshaped(x) or not mine.axes:
         return None
     last = mine.axes[-1]
     if last.axis != len(mine.shape) - 1 or last.step != 1 or last.start * old % new or mine.base[-1] * old % new:
@@ -111,6 +111,12 @@ def windows(
         )  # fmt: skip
 
     return _shown(x, step, x.dtype, operation, layout_of, None)
+
+
+def _is_reshaped(x: DistributedArray) -> bool:
+    """Whether `x` indexes into another shape than its storage's."""
+    view = x._view_map()
+    return view.inner is not None or view.base != x._own().version.layout.shape
 
 
 def _settled(x: DistributedArray) -> DistributedArray:

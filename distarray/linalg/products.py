@@ -22,6 +22,7 @@ from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, overwrite
+from distarray.ops.elementwise import generalized
 
 __all__ = ["matmul", "matvec", "vecdot", "vecmat"]
 
@@ -30,6 +31,7 @@ _CORES: dict[np.ufunc, tuple[str, str]] = {
 }  # fmt: skip
 
 
+@generalized(np.matmul)
 @implements(np.matmul, np.linalg.matmul)
 def matmul(
     x1: ArrayLike,
@@ -111,6 +113,7 @@ def matmul(
     return _gufunc(np.matmul, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
+@generalized(np.vecdot)
 @implements(np.vecdot)
 @described_as(matmul)
 def vecdot(
@@ -163,6 +166,7 @@ def vecdot(
     return _gufunc(np.vecdot, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
+@generalized(np.matvec)
 @implements(np.matvec)
 @described_as(matmul)
 def matvec(
@@ -196,6 +200,7 @@ def matvec(
     return _gufunc(np.matvec, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
 
 
+@generalized(np.vecmat)
 @implements(np.vecmat)
 @described_as(matmul)
 def vecmat(

@@ -6,9 +6,10 @@ operand is distributed; these give distributed ones.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray
 from distarray.ops import indexing, reductions, scans, ufuncs
 from distarray.ops.convert import asarray
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 NAMES = """
 abs absolute acos acosh add arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2 atanh bitwise_and
@@ -324,6 +327,26 @@ class ufunc:
 
     def __reduce__(self) -> str:
         return self.__name__
+
+
+class _Generalized(ufunc):
+    """A product over the last axes, with what ``numpy.ufunc`` says of itself: its calls are those of a function."""
+
+    def __init__(self, numpys: np.ufunc, implementation: Callable[..., Any]) -> None:
+        self._numpys, self._implementation = numpys, implementation
+        functools.update_wrapper(self, implementation)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._implementation(*args, **kwargs)
+
+
+def generalized(numpys: np.ufunc) -> Callable[[F], F]:
+    """Give a function the attributes of NumPy's generalised ufunc, so that ``matmul.signature`` is there."""
+
+    def give(implementation: F) -> F:
+        return cast("F", _Generalized(numpys, implementation))
+
+    return give
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, **kwargs: Any) -> ufunc:

@@ -16,7 +16,7 @@ import numpy as np
 from distarray.array import parts
 from distarray.array.aliases import DTypeLike
 from distarray.array.dtypes import check_dtype
-from distarray.array.state import DistributedArray, copy_array, from_chunks
+from distarray.array.state import DistributedArray, copy_array, detach, from_chunks
 from distarray.errors import UnsupportedError
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.creation import zeros
@@ -25,7 +25,13 @@ from distarray.ops.reshaping import ravel, reshape
 from distarray.storage import Apart
 from distarray.transfer.execute import allocate
 
-__all__ = ["Flags"]
+__all__ = ["ELSEWHERE", "Flags"]
+
+_CHUNKS = "its memory is that of many chunks, which distarray.local_chunks(x) gives"
+_FIELDS = "parts of elements are x['name'], or those of x.view(dtype)"
+
+ELSEWHERE = {"ctypes": _CHUNKS, "data": _CHUNKS, "getfield": _FIELDS, "setfield": _FIELDS}
+"""Public attributes of NumPy's arrays that distributed ones do not have → why."""
 
 
 def strides(x: DistributedArray) -> tuple[int, ...]:
@@ -281,7 +287,9 @@ def view(x: DistributedArray, dtype: DTypeLike = None, type: type[Any] | None = 
         dtype, type = None, dtype
     if type is not None and type is not DistributedArray:
         raise UnsupportedError(f"view can't make a {type!r} of a distributed array: call it on x.get()")
-    target = x.dtype if dtype is None else check_dtype(dtype)
+    target = x.dtype if dtype is None else np.dtype(dtype)
+    if not (target.kind == "V" and target.names is None and target.itemsize == x.itemsize):  # bytes alone are compared
+        target = check_dtype(target)
     if target == x.dtype:
         return x._viewed(x._view_map())
     old, new = x.itemsize, target.itemsize
@@ -329,6 +337,13 @@ def _copied(x: DistributedArray, target: Any) -> DistributedArray:
     return result
 
 
+def attached(x: DistributedArray) -> DistributedArray:
+    """The 0-d array that a scalar of a structure is, over the same storage; any other array as it is."""
+    if not x._detached:
+        return x
+    return x._make(x._context, x.shape, x.dtype, None, x._own(), x._view, x._writable)
+
+
 def field(x: DistributedArray, key: str | list[str]) -> DistributedArray:
     """``x["f"]`` and ``x[["f", "g"]]``: the view of one field or several of structured elements.
 
@@ -341,6 +356,11 @@ def field(x: DistributedArray, key: str | list[str]) -> DistributedArray:
     """
     shown = np.empty(0, x.dtype)[key]
     step = itemgetter(key)
+    whole = attached(x)
     if shown.ndim > 1:
-        return parts.with_axes(x, step, shown.dtype, shown.shape[1:], "a field")
-    return parts.same_shape(x, step, shown.dtype, "a field")
+        return parts.with_axes(whole, step, shown.dtype, shown.shape[1:], "a field")
+    found = parts.same_shape(whole, step, shown.dtype, "a field")
+    if x._detached and shown.dtype.kind != "V":
+        return detach(found)
+    found._detached = x._detached  # a structure in a scalar of one is a view, as that is
+    return found

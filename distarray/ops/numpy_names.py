@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy.dtypes
-import numpy.exceptions
-import numpy.polynomial
 
 from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike
 from distarray.array.documented import described_as
@@ -33,7 +31,7 @@ size typename
 errstate getbufsize geterr geterrcall setbufsize seterr seterrcall
 array2string array_repr array_str base_repr binary_repr format_float_positional format_float_scientific get_printoptions
 printoptions set_printoptions
-exceptions index_exp ndindex poly1d polynomial s_
+exceptions index_exp ndindex poly1d s_
 """.split()
 
 ELSEWHERE: dict[str, str] = {
@@ -74,16 +72,11 @@ __all__ = [
 
 globals().update({name: getattr(np, name) for name in NUMPYS})
 
-MODULES = ("dtypes", "exceptions", "polynomial")
-"""NumPy's modules under the same names here, which programs also import from: ``from distarray.polynomial import Polynomial``."""
+MODULES = ["dtypes", "exceptions"]
+MODULES += [f"polynomial.{name}" for name in "chebyshev hermite hermite_e laguerre legendre polyutils".split()]
+"""NumPy's modules under the same names here, which programs also import from: ``from distarray.exceptions import AxisError``."""
 
-sys.modules.update(
-    {
-        name.replace("numpy", "distarray", 1): module
-        for name, module in list(sys.modules.items())
-        if name.startswith(tuple(f"numpy.{own}" for own in MODULES)) and "._" not in name and ".tests" not in name
-    }
-)
+sys.modules.update({f"distarray.{name}": import_module(f"numpy.{name}") for name in MODULES})
 
 ndarray = DistributedArray
 row_stack = vstack

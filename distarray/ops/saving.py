@@ -465,6 +465,7 @@ def load(
     return _mapped(path, 0, layout, device)
 
 
+@implements(np.fromfile)
 def fromfile(
     file: File,
     dtype: DTypeLike = float,

@@ -219,7 +219,7 @@ def _scan_stretches(call: _Accumulation, before: Any, array: Any, out: Any) -> N
         high = low + STRETCH if array.size - low >= 2 * STRETCH else array.size  # none is a single element
         count = high - low
         given[1 : count + 1] = array[low:high]
-        call.ufunc.accumulate(given[: count + 1], dtype=call.dtype, out=found[: count + 1])
+        call.ufunc.accumulate(given[: count + 1], dtype=loop_dtype(call.dtype), out=found[: count + 1])
         out[low:high] = found[1 : count + 1]
         given[0] = found[count]
         low = high

@@ -42,7 +42,9 @@ def call(
 
 def outer(ufunc: np.ufunc, a: ArrayLike, b: ArrayLike, /, **kwargs: Any) -> Any:
     """``ufunc.outer(a, b)``: every element of `a` with every one of `b`. Communication: what broadcasting needs."""
-    if ufunc.nin != 2 or ufunc.signature is not None:
+    if ufunc.signature is not None:
+        raise TypeError("method outer is not allowed in ufunc with non-trivial signature")
+    if ufunc.nin != 2:
         raise ValueError("outer product only supported for binary functions")
     context = next(x for x in (a, b) if isinstance(x, DistributedArray))._context
     first, second = (as_operand(context, x) for x in (a, b))

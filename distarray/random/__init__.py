@@ -14,4 +14,4 @@ __all__ = [
     "MT19937", "PCG64", "PCG64DXSM", "SFC64", "BitGenerator", "Generator", "Philox", "SeedSequence", "default_rng", *_legacy,
 ]  # fmt: skip
 
-__getattr__ = absent_from(__name__)
+__getattr__ = absent_from(__name__, {"random_integers": "NumPy gave it up in 2015: use randint or integers"})

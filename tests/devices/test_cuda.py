@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+import distarray as da
 from distarray.devices import CudaDevice, HostDevice, make_devices
 from distarray.errors import DeviceError, DeviceMemoryError
 
@@ -330,3 +331,12 @@ def test_xp(cuda_devices, cupy):
     device = cuda_devices[0]
     assert device.lib is cupy
     assert device.xp.__name__ == "array_api_compat.cupy"
+
+
+@pytest.mark.parametrize("dtype", ["M8[D]", "m8[s]", [("a", "f4"), ("b", "i8")]], ids=str)
+def test_gpus_refuse_times_and_structures(dtype):
+    """CuPy has no such dtypes: a TypeError says what to do."""
+    with da.init(devices=2, kind="cuda"):
+        for make in (lambda: da.asarray(np.zeros(4, dtype)), lambda: da.zeros(4, dtype)):
+            with pytest.raises(TypeError, match="use devices of kind 'host'"):
+                make()

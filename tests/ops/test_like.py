@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import distarray as da
 
+FILE = str(Path(np.__file__))  # any file serves
 CALLS: dict[str, Callable[[Any], Any]] = {
     "arange": lambda like: np.arange(3, like=like),
     "array": lambda like: np.array([1, 2], like=like),
@@ -19,6 +21,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "asfortranarray": lambda like: np.asfortranarray([1, 2], like=like),
     "eye": lambda like: np.eye(2, 3, 1, like=like),
     "frombuffer": lambda like: np.frombuffer(b"12345678", np.uint8, like=like),
+    "fromfile": lambda like: np.fromfile(FILE, np.int16, like=like),
     "fromfunction": lambda like: np.fromfunction(lambda i: i * 2, (3,), like=like),
     "fromiter": lambda like: np.fromiter([1, 2], int, like=like),
     "fromstring": lambda like: np.fromstring("1 2", sep=" ", like=like),

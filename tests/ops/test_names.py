@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import distarray as da
-from distarray.ops.numpy_names import NUMPYS
+from distarray.ops import memory
+from distarray.ops.numpy_names import ELSEWHERE, NUMPYS
 
 
 @pytest.mark.parametrize("there", ["module", "linalg", "fft", "random", "array"])
@@ -29,6 +30,35 @@ def test_a_missing_name_says_what_to_do(there: str, four: Any) -> None:
         if callable(getattr(numpys, name)) and not isinstance(getattr(numpys, name), type):
             assert call.format(name) in str(caught.value)
         assert caught.value.name == name
+
+
+def test_every_public_name_is_there_or_has_its_reason(four: Any) -> None:
+    """What is missing stands in a table: of namespaces in theirs, of arrays in that of their attributes."""
+    for ours, numpys, missing in (
+        (da, np, set(ELSEWHERE)),
+        (da.linalg, np.linalg, set()),
+        (da.fft, np.fft, set()),
+        (da.polynomial, np.polynomial, set()),
+        (da.random, np.random, {"random_integers"}),
+    ):
+        lacking = {name for name in numpys.__all__ if name not in dir(ours)}
+        assert lacking <= missing, lacking - missing
+        for name in lacking:
+            with pytest.raises(AttributeError) as caught:
+                getattr(ours, name)
+            assert "has no distributed implementation" not in str(caught.value)
+    for one, theirs, known in (
+        (da.zeros(3), np.ndarray, set(memory.ELSEWHERE)),
+        (da.random.default_rng(1), np.random.Generator, set()),
+        (da.add, np.ufunc, set()),
+        (da.matmul, np.ufunc, set()),
+        (da.random.RandomState(1), np.random.RandomState, {"random_integers"}),
+    ):
+        lacking = {name for name in dir(theirs) if not name.startswith("_") and name not in dir(one)}
+        assert lacking <= known, lacking - known
+        for name in lacking:
+            with pytest.raises(AttributeError):
+                getattr(one, name)
 
 
 def test_names_that_nobody_has(four: Any) -> None:

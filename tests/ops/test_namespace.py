@@ -185,6 +185,26 @@ def test_at_writes(four: Any) -> None:
         same(x, np.array([3.0, 0, 5, 0]))
 
 
+@pytest.mark.parametrize("name", ["matmul", "vecdot", "matvec", "vecmat"])
+def test_products_say_what_numpys_say(name: str, four: Any) -> None:
+    ours, numpys = getattr(da, name), getattr(np, name)
+    assert isinstance(ours, da.ufunc)
+    for attribute in ("nin", "nout", "nargs", "ntypes", "types", "identity", "signature", "__name__"):
+        assert getattr(ours, attribute) == getattr(numpys, attribute)
+    assert pickle.loads(pickle.dumps(ours)) is ours is copy.deepcopy(ours)
+    assert "Communication" in ours.__doc__
+    a = np.ones((3, 3))
+    for method, arguments in (
+        ("reduce", (a,)), ("accumulate", (a,)), ("reduceat", (a, [0])), ("outer", (a, a)), ("at", (a, [0], a)),
+    ):  # fmt: skip
+        with pytest.raises((RuntimeError, TypeError)) as theirs:
+            getattr(numpys, method)(*arguments)
+        with pytest.raises(theirs.type):
+            getattr(ours, method)(*arguments)
+        with pytest.raises(theirs.type):
+            getattr(numpys, method)(da.asarray(a), *arguments[1:])
+
+
 def test_wrong_calls_of_ufuncs(four: Any) -> None:
     with pytest.raises(TypeError):
         da.add(1)
