@@ -78,11 +78,15 @@ def stable(a: Any, **how: Any) -> Any:
 ONE = Row({"n": LENGTHS, "axis": AXES, "norm": NORMS, "out": [OUT]}, how="close")
 MANY = Row({"s": SHAPES, "axes": SEVERAL, "norm": NORMS, "out": [OUT]}, how="close")
 SETS = {"assume_unique": BOOLS}
+FALLING = {"descending": BOOLS} if "descending" in inspect.signature(np.sort).parameters else {}
+"""What NumPy has from 2.5 on."""
 
 MAIN = {
     "diff": Row({"n": [0, 1, 2, 9, -1], "axis": AXES[:4], "prepend": [3, np.ones((1, 1))], "append": [3, np.ones(2)]}, how="close"),
-    "sort": Row({"axis": AXES, "kind": KINDS, "order": [None, "x"], "stable": [None, True, False]}, how="unsigned"),
-    "argsort": Row({"axis": AXES, "kind": ["stable", "mergesort", 3], "order": [None, "x"], "stable": [True]}, reference=stable),
+    "sort": Row({"axis": AXES, "kind": KINDS, "order": [None, "x"], "stable": [None, True, False], **FALLING}, how="unsigned"),
+    "argsort": Row(
+        {"axis": AXES, "kind": ["stable", "mergesort", 3], "order": [None, "x"], "stable": [True], **FALLING}, reference=stable
+    ),
     "lexsort": Row({"axis": [0, -1, 1, 5]}, lambda a: ((a, a[::-1] if a.ndim else a),)),
     "partition": Row({"axis": AXES, "kind": ["introselect", "x"], "order": [None, "x"]}, lambda a: (a, 2), "form"),
     "argpartition": Row({"axis": AXES, "kind": ["introselect", "x"], "order": [None, "x"]}, lambda a: (a, -1), "form"),
@@ -96,7 +100,7 @@ MAIN = {
         "sorted": [True],
     }),
     "unique_all": Row(), "unique_counts": Row(), "unique_inverse": Row(), "unique_values": Row(how="sorted"),
-    "intersect1d": Row({"return_indices": BOOLS}, pair), "union1d": Row({}, pair),
+    "intersect1d": Row({"return_indices": BOOLS}, pair), "union1d": Row({}, pair, "unsigned"),
     "setdiff1d": Row({}, pair), "setxor1d": Row({}, pair),
     "sort_complex": Row(how="unsigned"),
     "from_dlpack": Row({"device": [None], "copy": [None, True]}, direct=True),
@@ -210,6 +214,11 @@ def placed(value: Any, turn: int) -> Any:
     return x.change_mode("sum") if turn % 5 == 4 and value.dtype.kind in "fi" else x
 
 
+def open_on_gpus(name: str, kind: str, a: Any) -> bool:
+    """Whether the library of GPUs gives something else: transforms in half precision, and how far a NaN spreads in transforms."""
+    return a.dtype == np.float16 or (kind == "missing" and name.startswith("fft."))
+
+
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("name", ROWS)
 def test_keywords_and_edges(name, large):
@@ -222,7 +231,7 @@ def test_keywords_and_edges(name, large):
     few: list[dict[str, Any]] = [{}, *({key: values[0]} for key, values in row.keywords.items())]
     with context(3) as c, spread(c, 2, 1 if large else 64):
         for turn, (kind, a) in enumerate(operands().items()):
-            if (on_gpu() and a.dtype == np.float16) or (large and (a.ndim != 2 or not a.size)):
+            if (on_gpu() and open_on_gpus(name, kind, a)) or (large and (a.ndim != 2 or not a.size)):
                 continue
             try:
                 args = row.arguments(a)
@@ -230,6 +239,11 @@ def test_keywords_and_edges(name, large):
                 continue
             here = args if row.direct else placed(args, turn)
             for given in calls if a.size else few:
+                if on_gpu() and (
+                    (name == "searchsorted" and np.ndim(given.get("sorter")))
+                    or (kind, given.get("p")) == ("singular", "nuc")
+                ):
+                    continue  # keys out of order; LAPACK says that NaN do not converge, cuSOLVER does not
                 mine, his = dict(given), dict(given)
                 if given.get("out") is OUT:
                     found, error = outcome(partial(f, *args))

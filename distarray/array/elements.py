@@ -233,6 +233,8 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
         elif given.ndim and type(array[inner]) is not _array:
             return False
         if kind is not _array or not given.ndim:  # one value, which NumPy converts before it writes
+            if x._dtype.kind not in KINDS:
+                return False
             given, met = x._context.quiet(np.asarray(given).astype, x._dtype)
             if met:
                 return False
@@ -271,6 +273,8 @@ def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
             array = seen(x)
     try:
         if kind is not _array or not given.ndim:
+            if x._dtype.kind not in KINDS:
+                return False
             given, met = x._context.quiet(np.asarray(given).astype, x._dtype)
             if met:
                 return False

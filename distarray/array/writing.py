@@ -104,7 +104,7 @@ def overwrite(out: Any, value: DistributedArray) -> Any:
 
 def _is_lossy(source: Any, target: Any) -> bool:
     """Whether a conversion can meet a floating-point condition."""
-    return source.kind in "fcV" and target.kind != "b" and not np.can_cast(source, target, "safe")
+    return source.kind in "fcV" and target.kind not in "bmM" and not np.can_cast(source, target, "safe")
 
 
 def _converted(value: DistributedArray, dtype: Any) -> DistributedArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -60,6 +60,11 @@ def _sorted(
     return x.shape[axis] - 1 - result if positions else result
 
 
+def _negated(x: DistributedArray) -> DistributedArray:
+    """What sorts the other way, but for NaN, which come last in both."""
+    return cast("DistributedArray", np.negative(x))
+
+
 @implements(np.sort)
 def sort(
     a: ArrayLike,
@@ -89,7 +94,7 @@ def sort(
     Returns
     -------
     DistributedArray
-        Of the shape of `a`; NaN last (with `descending` first), complex numbers in NumPy's order. In the layout of `a`
+        Of the shape of `a`; NaN last, complex numbers in NumPy's order. In the layout of `a`
         where that does not split the axis, and otherwise in even blocks: of whole lines where there are two for each
         device, else along the axis.
 
@@ -124,6 +129,8 @@ def sort(
     np.sort(small(x.shape, x.dtype), axis=axis, kind=kind, order=order, stable=stable)  # type: ignore[arg-type]
     if axis is None:
         x, axis = _flat(x), 0
+    if descending and x.dtype.kind in "fc":  # NaN come last
+        return _negated(_sorted([_negated(x)], axis, "sort", positions=False))
     return _sorted([x], axis, "sort", positions=False, descending=bool(descending))
 
 
@@ -168,6 +175,8 @@ def argsort(
         return place(x._context, np.zeros(1, np.int64), resolve_layout(x._context, None, (1,)))
     if axis is None:
         x, axis = _flat(x), 0
+    if descending and x.dtype.kind in "fc":  # NaN come last
+        return _sorted([_negated(x)], axis, "argsort", positions=True)
     return _sorted([x], axis, "argsort", positions=True, descending=bool(descending))
 
 
@@ -398,7 +407,9 @@ def top_k(x: ArrayLike, k: int, /, *, axis: int | None = -1, mode: str = "larges
         if k and array.size and few_enough(operand.layout, axis, k):
             values, positions = top(context, operand, axis, k, largest)
             return from_chunks(context, *values), from_chunks(context, *positions)
-    order = argsort(array, axis, descending=largest)[(*[slice(None)] * axis, slice(k))].copy()
+    order = _sorted([array], axis, "top_k", positions=True, descending=largest)[
+        (*[slice(None)] * axis, slice(k))
+    ].copy()
     return take_along_axis(array, order, axis), order
 
 
