@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import distarray as da
+from conformance.checking import on_gpu
+
+pytestmark = pytest.mark.skipif(on_gpu(), reason="GPUs refuse structures, as tests/devices/test_cuda.py shows")
 
 DTYPE = np.dtype([("a", "f4"), ("b", "i8", (2,)), ("c", [("d", "f8"), ("e", "i2")])])
 LAYOUTS = [da.blocks(0), da.cyclic(0), da.replicated(), {0: [slice(0, 4)], 2: [slice(3, 6)]}]
