@@ -515,3 +515,13 @@ def test_processes_agree(processes):
 
     expected = (0.0, np.inf, 241, 15, 2.5, [1, 1, 2, 2, 2, 2], [0, 1, 0, 0])
     assert run_ranks(processes, program) == [expected] * processes
+
+
+def test_bfloat16_is_compared_by_value(four):
+    """Its kind is that of structures, and it has no fields: neither bits nor NaN may be equal by them."""
+    host = np.array([0.0, -0.0, np.nan, 1.5], ml_dtypes.bfloat16)
+    for layout in (da.blocks(0), da.cyclic(0), da.replicated()):
+        x, y = da.asarray(host, layout=layout), da.asarray(host[[1, 0, 2, 3]], layout=da.blocks(0))
+        for other, theirs in ((y, host[[1, 0, 2, 3]]), (x, host), (1.5, 1.5), (host, host), (x[3], host[3])):
+            np.testing.assert_array_equal((x == other).get(), host == theirs)
+            np.testing.assert_array_equal((x != other).get(), host != theirs)

@@ -60,7 +60,7 @@ def item(x: DistributedArray, key: Any) -> Any:
             return NotImplemented
         if type(key) is _array:
             return _chosen(x, key)
-    if x._dtype.kind == "V":  # NumPy's scalar of a structure is a view
+    if x._dtype.type is np.void:  # NumPy's scalar of a structure is a view
         return NotImplemented
     array = seen(x)
     layout, home, reach, inner = x._kin, x._home, x._reach, key

@@ -176,12 +176,12 @@ class Operators(DistributedArray):
         return binary(np.greater_equal, self, other, self)
 
     def __eq__(self, other: object) -> Any:
-        if self._dtype.kind == "V":
+        if self._dtype.type is np.void:
             return compare(np.equal, self, other)
         return binary(np.equal, self, other, self)
 
     def __ne__(self, other: object) -> Any:
-        if self._dtype.kind == "V":
+        if self._dtype.type is np.void:
             return compare(np.not_equal, self, other)
         return binary(np.not_equal, self, other, self)
 

@@ -34,7 +34,7 @@ def compare(ufunc: np.ufunc, x: DistributedArray, other: Any) -> Any:
     Communication: what aligns the operands, when the value is needed.
     """
     dtype = getattr(other, "dtype", None)
-    if dtype is None or dtype.kind != "V":
+    if dtype is None or dtype.type is not np.void:
         raise TypeError("Cannot compare structured or void to non-void arrays.")
     if x.dtype.names is None:
         if dtype != x.dtype:
