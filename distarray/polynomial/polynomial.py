@@ -274,8 +274,8 @@ def polyvalfromroots(x: ArrayLike, r: ArrayLike, tensor: bool = True) -> Any:
     --------
     >>> import distarray as da
     >>> with da.init(devices=2, kind="host"):
-    ...     da.polynomial.polynomial.polyvalfromroots(da.arange(3), [1, 2]).tolist()
-    [2.0, 0.0, 0.0]
+    ...     da.polynomial.polynomial.polyvalfromroots(da.arange(3, 6), [1, 2]).tolist()
+    [2.0, 6.0, 12.0]
     """
     roots, places = _coefficients(r), asarray(x)
     if tensor:
