@@ -1,7 +1,7 @@
 """Runs the tests that are installed with NumPy on distributed arrays, and as they are, and compares.
 
     python conformance/numpy_tests.py                                  # all modules, arrays in four parts
-    python conformance/numpy_tests.py lib.test_pad linalg.test_linalg --devices 7
+    python conformance/numpy_tests.py lib.test_arraypad linalg.test_linalg --devices 7
 
 What fails here and passes for NumPy must stand in ``conformance/numpy_failures.toml``, with its reason; the exit status is 1
 where something else fails.

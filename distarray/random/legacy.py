@@ -121,6 +121,7 @@ class RandomState:
 
     random = random_sample
 
+    @described_as(random_sample)
     def rand(self, *shape: int, layout: LayoutLike = None, device: DeviceLike = None) -> Any:
         """Uniform numbers in [0, 1), of the shape that the arguments are.
 
@@ -128,22 +129,10 @@ class RandomState:
         ----------
         *shape : int
             The lengths of the axes; without any the result is one number.
-        layout : layout_like, optional
-            As for :func:`distarray.zeros`; the values do not depend on it.
-        device : device, optional
-            As for :func:`distarray.zeros`; the values do not depend on it.
-
-        Returns
-        -------
-        DistributedArray
-            Of dtype float64.
-
-        Notes
-        -----
-        Communication: see :class:`Generator`.
         """
         return self.random_sample(shape or None, layout=layout, device=device)
 
+    @described_as(random_sample)
     def randn(self, *shape: int, layout: LayoutLike = None, device: DeviceLike = None) -> Any:
         """Standard normal numbers, of the shape that the arguments are.
 
@@ -151,22 +140,10 @@ class RandomState:
         ----------
         *shape : int
             The lengths of the axes; without any the result is one number.
-        layout : layout_like, optional
-            As for :func:`distarray.zeros`; the values do not depend on it.
-        device : device, optional
-            As for :func:`distarray.zeros`; the values do not depend on it.
-
-        Returns
-        -------
-        DistributedArray
-            Of dtype float64.
-
-        Notes
-        -----
-        Communication: see :class:`Generator`.
         """
         return self._generator.standard_normal(shape or None, layout=layout, device=device)  # type: ignore[attr-defined]
 
+    @described_as(random_sample)
     def randint(
         self,
         low: ArrayLike,
@@ -189,39 +166,23 @@ class RandomState:
             The shape of the result; by default that to which `low` and `high` broadcast.
         dtype : dtype_like
             An integer or boolean dtype.
-        layout : layout_like, optional
-            As for :func:`distarray.zeros`; the values do not depend on it.
-        device : device, optional
-            As for :func:`distarray.zeros`; the values do not depend on it.
 
         Returns
         -------
         DistributedArray
             Of dtype `dtype`.
-
-        Notes
-        -----
-        Communication: see :class:`Generator`.
         """
         draw = self._generator.integers  # type: ignore[attr-defined]
         return draw(low, high, size, np.dtype(dtype), layout=layout, device=device)
 
+    @described_as(random_sample)
     def tomaxint(self, size: ShapeLike | None = None) -> Any:
         """Integers from 0 to the largest of int64, which is included.
-
-        Parameters
-        ----------
-        size : int or tuple of int, optional
-            The shape of the result; by default one number.
 
         Returns
         -------
         DistributedArray
             Of dtype int64.
-
-        Notes
-        -----
-        Communication: see :class:`Generator`.
         """
         return self._generator.integers(0, sys.maxsize, size, np.int64, endpoint=True)  # type: ignore[attr-defined]
 
