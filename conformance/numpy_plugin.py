@@ -132,7 +132,7 @@ class Ufunc:
         return repr(self.ufunc)
 
     def __reduce__(self) -> Any:
-        return self.ufunc.__reduce__()
+        return wrapped_ufunc, (self.ufunc,)
 
 
 @functools.cache
@@ -199,7 +199,9 @@ def patch(namespace: Any) -> None:
             new: Any = staticmethod(wrapped(value.__func__))
         else:
             new = wrapped(value)
-            if inspect.isclass(namespace) and inspect.isbuiltin(value):  # those of C are no methods of the class they stand in
+            if inspect.isclass(namespace) and inspect.isbuiltin(
+                value
+            ):  # those of C are no methods of the class they stand in
                 new = staticmethod(new)
         if new is not value:
             setattr(namespace, name, new)

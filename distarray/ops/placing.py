@@ -310,7 +310,7 @@ def _joined(x: DistributedArray, axis: int, others: list[int]) -> DistributedArr
     joined = sorted([axis, *others])
     before, after = ([a for a in side if a not in others] for side in (range(axis), range(axis + 1, x.ndim)))
     moved = transpose(x, (*before, *joined, *after))
-    return reshape(moved, (*[x.shape[a] for a in before], -1, *[x.shape[a] for a in after]))  # type: ignore[no-any-return]
+    return reshape(moved, (*[x.shape[a] for a in before], -1, *[x.shape[a] for a in after]))
 
 
 def _chosen(x: DistributedArray, index: Any, axis: int) -> DistributedArray:
