@@ -130,11 +130,7 @@ def test_every_conversion_has_the_bits_of_numpy(dtype):
     results = [(("array", 0), dtype, t) for t in TYPES]
     results = [r for r in results if Element((dtype,), (), (), (r,)).is_possible()]
     for (_, _, target), found in zip(results, computed(Element((dtype,), (), (), tuple(results)), [x])):
-        wanted = x.astype(target)
-        if dtype.kind == "f" and target.kind == "i":  # the others raise a condition, and are computed again
-            inside = np.isfinite(x) & (np.abs(x) < 2.0 ** (8 * target.itemsize - 1) - 1000)
-            found, wanted = found[inside], wanted[inside]
-        assert same(found, wanted), target
+        assert same(found, x.astype(target)), target
 
 
 UNARY = ["negative", "absolute", "sqrt", "square", "rint", "isnan", "signbit", "logical_not", "exp", "sin", "invert"]
@@ -215,7 +211,7 @@ def held(names, tree):
 USES["held"] = held
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     trees(),
     st.sampled_from(list(USES)),

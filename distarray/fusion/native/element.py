@@ -47,7 +47,7 @@ class Element(NamedTuple):
     @property
     def lanes(self) -> int:
         """Elements to compute at a time: they fill two registers of the widest dtype, or one of a long program."""
-        sizes = [t.itemsize for t in (*self.arrays, *[line.loop for line in self.lines])]
+        sizes: list[int] = [t.itemsize for t in (*self.arrays, *[line.loop for line in self.lines])]
         sizes += [t.itemsize for _, _, t in self.results]
         return max(4, (64 if len(self.lines) <= 12 else 32) // max(sizes))
 
@@ -101,6 +101,7 @@ def exact(step: Instruction, types: tuple[Any, ...]) -> tuple[Any, tuple[Any, ..
     inputs = types[:-2] if step.masked else types
     if step.loud or step.dtype not in TYPES or any(t is None for t in types):
         return None
+    settled: tuple[Any, ...]
     if isinstance(step.ufunc, Conversion):
         source = step.dtype if isinstance(inputs[0], type) else inputs[0]
         loop, settled = source, (source,)

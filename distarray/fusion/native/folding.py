@@ -72,7 +72,7 @@ def fold_of(
     if size < LEAST or ufunc.__name__ not in FOLDS or machine() is None:
         return None
     plan = plan_of(program, tuple([a.dtype for a in operands]), held, (), single=True)
-    if plan is None or plan.unsure:
+    if plan is None:
         return None
     plan.spent += size * (1 + len(program.steps))
     element, part = plan.parts[0].element, plan.parts[0]

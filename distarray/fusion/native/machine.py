@@ -127,8 +127,8 @@ def _write(path: Path, data: bytes) -> None:
             for _, file in ages[: FILES // 2]:
                 file.unlink(missing_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
         os.replace(temporary, path)
 
 

@@ -58,13 +58,12 @@ class Plan:
         How often most blocks had to be computed again by NumPy.
     """
 
-    __slots__ = ("dtypes", "given_up", "itemsize", "parts", "raising", "registers", "spent", "unsure")
+    __slots__ = ("dtypes", "given_up", "itemsize", "parts", "raising", "registers", "spent")
 
-    def __init__(self, parts: list[Part], dtypes: dict[int, Any], raising: list[tuple[str, int | None]], unsure: bool):
+    def __init__(self, parts: list[Part], dtypes: dict[int, Any], raising: list[tuple[str, int | None]]) -> None:
         self.parts = parts
         self.dtypes = dtypes
         self.raising = raising
-        self.unsure = unsure  # whether values may be other than NumPy's where a condition was met
         self.registers = _registers(parts, dtypes)
         self.itemsize = max([t.itemsize for t in dtypes.values()], default=1)
         self.spent = 0
@@ -157,19 +156,13 @@ def _planned(
         if v <= first + last and v - first not in stored
     }
     raising: list[tuple[str, int | None]] = []
-    unsure = False
     for i, (step, how) in enumerate(zip(steps, found, strict=True)):
         if how is not None:
-            kinds = may_raise(step.ufunc.__name__, how[0], step.dtype)
-            raising += [(kind, i) for kind in kinds]
-            unsure = unsure or (step.ufunc.__name__ == "astype" and kinds == ("invalid",))
+            raising += [(kind, i) for kind in may_raise(step.ufunc.__name__, how[0], step.dtype)]
             if step.masked:
-                cast = may_raise("astype", how[1][-1], step.dtype)
-                raising += [(kind, i) for kind in cast]
-                unsure = unsure or cast == ("invalid",)
-    cast = may_raise("astype", steps[last].dtype, dtype)
-    raising += [(kind, None) for kind in cast]
-    return Plan(parts, dtypes, raising, unsure or cast == ("invalid",))
+                raising += [(kind, i) for kind in may_raise("astype", how[1][-1], step.dtype)]
+    raising += [(kind, None) for kind in may_raise("astype", steps[last].dtype, dtype)]
+    return Plan(parts, dtypes, raising)
 
 
 def _kernel(
@@ -215,8 +208,7 @@ def _kernel(
     if last in here:
         results.append((("line", here[last]), steps[last].dtype, dtype))
         writes.append(first + last + 1)
-    types = {**dict(enumerate(leaves)), **{first + i: step.dtype for i, step in enumerate(steps)}}
-    arrays = tuple([types[v] for v in reads])
+    arrays = tuple([leaves[v] if v < first else steps[v - first].dtype for v in reads])
     element = Element(arrays, tuple([t for _, _, t in scalars]), tuple(lines), tuple(results))
     if not element.is_possible():
         return None
@@ -225,7 +217,7 @@ def _kernel(
 
 def scalars_of(program: Program, part: Part) -> list[Any] | None:
     """The values of a kernel's scalars; None where one has no room in its dtype, which NumPy would say something about."""
-    found = []
+    found: list[Any] = []
     for step, place, dtype in part.scalars:
         value = program.steps[step].args[place][1]
         if dtype.kind in "iu":

@@ -8,6 +8,7 @@ computing again reads what stood there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from struct import Struct
 from time import perf_counter
@@ -240,10 +241,8 @@ def unmet(plan: Plan, program: Program, flags: int, notes: Notes) -> bool:
     for kind, i in plan.raising:
         if flags & CONDITIONS[kind]:
             if i is None:
-                if plan.unsure or notes.now[kind] != "ignore":
+                if notes.now[kind] != "ignore":
                     return True
-            elif plan.unsure and kind == "invalid":
-                return True
             else:
                 step = program.steps[i]
                 if step.errors[kind] != "ignore" and (_WORDS[kind], id(step)) not in notes.seen:
@@ -337,9 +336,7 @@ def _cell(
         scalars = scalars_of(program, part)
         if scalars is None:
             return None
-        call = function_of(
-            (element, mine), lambda element=element, mine=mine: elementwise_text(element, mine), plan.spent
-        )
+        call = function_of((element, mine), partial(elementwise_text, element, mine), plan.spent)
         if call is None:
             return None
         cell.calls.append((call, packing(element, len(mine)), scalars))

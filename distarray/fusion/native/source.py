@@ -221,7 +221,7 @@ def _identity(how: str, dtype: Any) -> int | str:
         return "true" if how == "and" else "false"
     if how in ("add", "or"):
         return 0
-    bits = 8 * dtype.itemsize
+    bits: int = 8 * dtype.itemsize
     if dtype.kind == "u":
         return 0 if how == "max" else -1
     return -(1 << (bits - 1)) if how == "max" else (1 << (bits - 1)) - 1
