@@ -168,7 +168,8 @@ def unfolded(context: Context, node: Node, ufunc: np.ufunc, dtype: Any) -> Opera
     steps = program.steps
     if sum([1 if step.ufunc.__name__ in blocks.CUT_FREE else INEXACT for step in steps]) > WORTH["host"]:
         return None
-    if any(step.loud for step in steps) or any(is_held(program)):
+    large = [prod(step.node.shape) > 1 for step in steps]
+    if any(step.loud for step in steps) or any(held and n for held, n in zip(is_held(program), large, strict=False)):
         return None
     settled = resolve_leaves(context, program, leaves)
     place, _, stores = meeting_place(context, node.shape, [(leaf.version.layout, leaf.view) for leaf in settled], None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,11 +51,21 @@ class Element(NamedTuple):
         sizes += [t.itemsize for _, _, t in self.results]
         return max(4, (64 if len(self.lines) <= 12 else 32) // max(sizes))
 
-    def write(self, w: Writer, arrays: Sequence[str], scalars: Sequence[str]) -> list[str]:
-        """Lines that compute it from values; the names of its results."""
-        values: list[str] = []
-        held: dict[str, Sequence[str]] = {"array": arrays, "scalar": scalars, "line": values}
+    def still(self, kinds: str) -> list[bool]:
+        """For each line, whether it is the same for all elements of a row: nothing that it reads runs along rows."""
+        found: list[bool] = []
         for line in self.lines:
+            found.append(all(k == "scalar" or (kinds[v] == "s" if k == "array" else found[v]) for k, v in line.picks))
+        return found
+
+    def write(
+        self, w: Writer, arrays: Mapping[int, str], scalars: Sequence[str], lines: dict[int, str], those: Sequence[bool]
+    ) -> None:
+        """Write `those` lines; `lines` gets the names of their values, beside those that are in it."""
+        held: dict[str, Any] = {"array": arrays, "scalar": scalars, "line": lines}
+        for number, line in enumerate(self.lines):
+            if not those[number]:
+                continue
             given = [held[kind][place] for kind, place in line.picks]
             inputs = given[:-2] if line.masked else given
             if line.name == "astype":
@@ -68,7 +78,11 @@ class Element(NamedTuple):
                 other = w.cast(given[-1], line.types[-1], line.result)
                 assert other is not None
                 result = w.select(given[-2], line.result, result, other)
-            values.append(result)
+            lines[number] = result
+
+    def found(self, w: Writer, arrays: Mapping[int, str], lines: Mapping[int, str]) -> list[str]:
+        """Lines that convert the results; their names."""
+        held = {"array": arrays, "line": lines}
         return [w.cast(held[kind][place], own, t) for (kind, place), own, t in self.results]  # type: ignore[misc]
 
     def is_possible(self) -> bool:

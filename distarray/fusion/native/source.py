@@ -81,7 +81,6 @@ def _loaded(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str) 
         value = w.put(f"load {w.wide(held)}, ptr {at}, align {dtype.itemsize}")
     elif kind == "s":
         value = w.put(f"load {held}, ptr {base}, align {dtype.itemsize}")
-        value = _spread(w, value, dtype) if dtype != BOOL else _spread_byte(w, value)
     else:
         value = "poison"
         for lane in range(w.lanes):
@@ -96,13 +95,6 @@ def _loaded(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str) 
     if dtype == BOOL:
         value = w.put(f"icmp ne {w.wide('i8')} {value}, {w.number('i8', 0)}")
     return value
-
-
-def _spread_byte(w: Writer, value: str) -> str:
-    if w.lanes == 1:
-        return value
-    first = w.put(f"insertelement {w.wide('i8')} poison, i8 {value}, i64 0")
-    return w.put(f"shufflevector {w.wide('i8')} {first}, {w.wide('i8')} poison, <{w.lanes} x i32> zeroinitializer")
 
 
 def _stored(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str, value: str) -> None:
@@ -121,14 +113,45 @@ def _stored(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str, 
         w.lines.append(f"store {held} {one}, ptr {at}, align {dtype.itemsize}")
 
 
-def _values(w: Writer, element: Element, kinds: str, bases: Sequence[str], place: str) -> list[str]:
-    """The results of the elements from `place` on."""
-    arrays = [
-        _loaded(w, t, kind, base, f"%e{k}", place)
-        for k, (t, kind, base) in enumerate(zip(element.arrays, kinds, bases, strict=False))
-    ]
-    scalars = [_spread(w, f"%c{k}", t) for k, t in enumerate(element.scalars)]
-    return element.write(w, arrays, scalars)
+class _Row:
+    """What is the same along a row, computed before its elements are: `lines` say how. `width`: for so many elements at a time
+    the values are spread out, once too."""
+
+    def __init__(self, element: Element, kinds: str, bases: Sequence[str]) -> None:
+        self.element, self.kinds, self.bases = element, kinds, bases
+        self.still = element.still(kinds)
+        one = Writer(1, "u")
+        self.arrays = {
+            k: _loaded(one, t, "s", bases[k], f"%e{k}", "0") for k, t in enumerate(element.arrays) if kinds[k] == "s"
+        }
+        self.values: dict[int, str] = {}
+        self.scalars = [f"%c{k}" for k in range(len(element.scalars))]
+        element.write(one, self.arrays, self.scalars, self.values, self.still)
+        self.lines = one.lines
+        self.declared = one.declared
+
+    def spread(self, lanes: int, prefix: str) -> tuple[Writer, dict[int, str], list[str], dict[int, str]]:
+        """The values for so many elements at a time."""
+        w = Writer(lanes, prefix)
+        element = self.element
+        arrays = {k: _spread(w, v, element.arrays[k]) for k, v in self.arrays.items()}
+        scalars = [_spread(w, v, t) for v, t in zip(self.scalars, element.scalars, strict=True)]
+        lines = {i: _spread(w, v, element.lines[i].result) for i, v in self.values.items()}
+        self.lines = [*self.lines, *w.lines]
+        return w, arrays, scalars, lines
+
+    def results(self, lanes: int, prefix: str, place: str) -> tuple[Writer, list[str]]:
+        """The results of the elements from `place` on, and the writer of their lines."""
+        _, arrays, scalars, lines = self.spread(lanes, f"{prefix}w")
+        w = Writer(lanes, prefix)
+        element = self.element
+        for k, (t, kind, base) in enumerate(zip(element.arrays, self.kinds, self.bases, strict=False)):
+            if kind != "s":
+                arrays[k] = _loaded(w, t, kind, base, f"%e{k}", place)
+        element.write(w, arrays, scalars, lines, [not still for still in self.still])
+        found = element.found(w, arrays, lines)
+        self.declared |= w.declared
+        return w, found
 
 
 def elementwise_text(element: Element, kinds: str) -> str:
@@ -141,9 +164,10 @@ def elementwise_text(element: Element, kinds: str) -> str:
     first = len(element.arrays)
     bases = [f"%p{k}" for k in range(count)]
 
+    row = _Row(element, kinds, bases)
+
     def body(lanes: int, prefix: str, place: str) -> Writer:
-        w = Writer(lanes, prefix)
-        results = _values(w, element, kinds, bases, place)
+        w, results = row.results(lanes, prefix, place)
         for k, (value, (_, _, t)) in enumerate(zip(results, element.results, strict=True), first):
             _stored(w, t, kinds[k], bases[k], f"%e{k}", place, value)
         return w
@@ -153,7 +177,13 @@ def elementwise_text(element: Element, kinds: str) -> str:
     lines += [f"%full = and i64 %n, -{lanes}", "%many = icmp sgt i64 %full, 0", "%rest = icmp slt i64 %full, %n"]
     lines += ["br label %row", "row:", "%i = phi i64 [0, %entry], [%i2, %end]"]
     lines += [f"%p{k} = phi ptr [%b{k}, %entry], [%q{k}, %end]" for k in range(count)]
-    lines += ["br i1 %many, label %wide, label %check", "wide:", "%j = phi i64 [0, %row], [%j2, %wide]", *many.lines]
+    lines += [
+        *row.lines,
+        "br i1 %many, label %wide, label %check",
+        "wide:",
+        "%j = phi i64 [0, %row], [%j2, %wide]",
+        *many.lines,
+    ]
     lines += [f"%j2 = add i64 %j, {lanes}", "%more = icmp slt i64 %j2, %full"]
     lines += ["br i1 %more, label %wide, label %check", "check:", "br i1 %rest, label %tail, label %end"]
     lines += ["tail:", "%t = phi i64 [%full, %check], [%t2, %tail]", *one.lines]
@@ -161,7 +191,7 @@ def elementwise_text(element: Element, kinds: str) -> str:
     lines += [f"%q{k} = getelementptr i8, ptr %p{k}, i64 %r{k}" for k in range(count)]
     lines += ["%i2 = add i64 %i, 1", "%again = icmp slt i64 %i2, %rows", "br i1 %again, label %row, label %done"]
     lines += ["done:", "ret void"]
-    return _text({*many.declared, *one.declared}, "define void @body(ptr %a) noinline nounwind", lines)
+    return _text(row.declared, "define void @body(ptr %a) noinline nounwind", lines)
 
 
 def _text(declared: set[str], head: str, lines: Sequence[str], before: str = "") -> str:
@@ -182,7 +212,9 @@ def fold_text(element: Element, kinds: str, ufunc: str, dtype: Any) -> str:
     own = TYPES[dtype]
     held = element.results[0][2]
     how = FOLDS[ufunc]
-    wide, one = Writer(lanes, "v"), Writer(1, "t")
+    row = _Row(element, kinds, bases)
+    wide, (value,) = row.results(lanes, "v", "%j")
+    one, (single,) = row.results(1, "t", "%t")
 
     def joined(w: Writer, a: str, value: str) -> str:
         value = w.cast(value, held, dtype) or value
@@ -190,19 +222,18 @@ def fold_text(element: Element, kinds: str, ufunc: str, dtype: Any) -> str:
             return w.call(("s" if dtype.kind == "i" else "u") + how, dtype, a, value)
         return w.put(f"{how} {w.of(dtype)} {a}, {value}")
 
-    after = joined(wide, "%acc", _values(wide, element, kinds, bases, "%j")[0])
-    end = joined(one, "%sum", _values(one, element, kinds, bases, "%t")[0])
-    row = f"<{lanes} x {own}>"
+    after, end = joined(wide, "%acc", value), joined(one, "%sum", single)
+    many = f"<{lanes} x {own}>"
     name = (("s" if dtype.kind == "i" else "u") + how) if how in ("max", "min") else how
     whole = f"@llvm.vector.reduce.{name}.v{lanes}{own}"
     start = _identity(how, dtype)
-    lines = [*_word("%n", 0), *_opened(element, count), f"%full = and i64 %n, -{lanes}"]
+    lines = [*_word("%n", 0), *_opened(element, count), f"%full = and i64 %n, -{lanes}", *row.lines]
     lines += ["%many = icmp sgt i64 %full, 0", "br i1 %many, label %wide, label %check"]
     lines += ["wide:", "%j = phi i64 [0, %entry], [%j2, %wide]"]
-    lines += [f"%acc = phi {row} [{wide.number(own, start)}, %entry], [{after}, %wide]", *wide.lines]
+    lines += [f"%acc = phi {many} [{wide.number(own, start)}, %entry], [{after}, %wide]", *wide.lines]
     lines += [f"%j2 = add i64 %j, {lanes}", "%more = icmp slt i64 %j2, %full", "br i1 %more, label %wide, label %check"]
-    lines += ["check:", f"%all = phi {row} [{wide.number(own, start)}, %entry], [{after}, %wide]"]
-    lines += [f"%first = call {own} {whole}({row} %all)", "%rest = icmp slt i64 %full, %n"]
+    lines += ["check:", f"%all = phi {many} [{wide.number(own, start)}, %entry], [{after}, %wide]"]
+    lines += [f"%first = call {own} {whole}({many} %all)", "%rest = icmp slt i64 %full, %n"]
     lines += ["br i1 %rest, label %tail, label %done", "tail:", "%t = phi i64 [%full, %check], [%t2, %tail]"]
     lines += [f"%sum = phi {own} [%first, %check], [{end}, %tail]", *one.lines, "%t2 = add i64 %t, 1"]
     lines += ["%on = icmp slt i64 %t2, %n", "br i1 %on, label %tail, label %done"]
@@ -212,7 +243,7 @@ def fold_text(element: Element, kinds: str, ufunc: str, dtype: Any) -> str:
     else:
         lines.append(f"store {own} %out, ptr %b{count - 1}, align {dtype.itemsize}")
     lines.append("ret void")
-    declared = {*wide.declared, *one.declared, f"declare {own} {whole}({row})"}
+    declared = {*row.declared, *wide.declared, *one.declared, f"declare {own} {whole}({many})"}
     return _text(declared, "define void @body(ptr %a) noinline nounwind", lines)
 
 
@@ -233,11 +264,11 @@ def _pairwise(element: Element, kinds: str, dtype: Any) -> str:
     bases = [f"%b{k}" for k in range(count)]
     own = TYPES[dtype]
     row = f"<8 x {own}>"
-    start, wide, one, last = Writer(8, "s"), Writer(8, "v"), Writer(1, "t"), Writer(1, "h")
-    opening = _values(start, element, kinds, bases, "%low")[0]
-    value = _values(wide, element, kinds, bases, "%j")[0]
+    still, last = _Row(element, kinds, bases), Writer(1, "h")
+    start, (opening,) = still.results(8, "s", "%low")
+    wide, (value,) = still.results(8, "v", "%j")
+    one, (rest,) = still.results(1, "t", "%t")
     after = wide.put(f"fadd {row} %acc, {value}")
-    rest = _values(one, element, kinds, bases, "%t")[0]
     end = one.put(f"fadd {own} %sum, {rest}")
     parts = [last.put(f"extractelement {row} %all, i64 {k}") for k in range(8)]
     while len(parts) > 1:
@@ -247,7 +278,13 @@ def _pairwise(element: Element, kinds: str, dtype: Any) -> str:
     lines += ["%size = sub i64 %n, %half", f"%left = call {own} @sum(ptr %a, i64 %low, i64 %half)"]
     lines += [f"%right = call {own} @sum(ptr %a, i64 %upper, i64 %size)", f"%both = fadd {own} %left, %right"]
     lines += [f"ret {own} %both", "leaf:", *_opened(element, count), "%eights = and i64 %n, -8"]
-    lines += ["%full = add i64 %low, %eights", "%stop = add i64 %low, %n", *start.lines, "%second = add i64 %low, 8"]
+    lines += [
+        "%full = add i64 %low, %eights",
+        "%stop = add i64 %low, %n",
+        *still.lines,
+        *start.lines,
+        "%second = add i64 %low, 8",
+    ]
     lines += ["%many = icmp slt i64 %second, %full", "br i1 %many, label %wide, label %check"]
     lines += ["wide:", "%j = phi i64 [%second, %leaf], [%j2, %wide]"]
     lines += [f"%acc = phi {row} [{opening}, %leaf], [{after}, %wide]", *wide.lines, "%j2 = add i64 %j, 8"]
@@ -262,5 +299,4 @@ def _pairwise(element: Element, kinds: str, dtype: Any) -> str:
     place = 2 + 3 * (count - 1)
     calls = [*_word("%n", 0), *_word("%out", place, "ptr"), f"%v = call {own} @sum(ptr %a, i64 0, i64 %n)"]
     calls += [f"store {own} %v, ptr %out, align {dtype.itemsize}", "ret void"]
-    declared = {*start.declared, *wide.declared, *one.declared}
-    return _text(declared, "define void @body(ptr %a) noinline nounwind", calls, before)
+    return _text(still.declared, "define void @body(ptr %a) noinline nounwind", calls, before)
