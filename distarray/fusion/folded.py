@@ -84,7 +84,7 @@ class PendingFold:
         if self.kernel is None:
             found = self._folded(operands, ufunc, dtype, size, mine)
         else:
-            most = folding.BLOCK
+            most = max(folding.BLOCK, 128)
             sizes = _sizes(size, most, self.dtype.kind)
             again = partial(self._part, operands, ufunc, dtype, mine)
             parts = list(self.kernel.parts(operands, sizes, ufunc, out, mine.now, self.program, again))

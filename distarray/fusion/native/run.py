@@ -77,12 +77,12 @@ def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
     return entry.call
 
 
-_CODES = {"b": "?7x", "f4": "f4x", "f8": "d", "i": "q", "u": "Q"}
+_CODES = {"b": "?7x", "f4": "f4x", "f8": "d", "i": "q", "u": "Q", "c8": "f4xf4x", "c16": "dd"}
 
 
 def packing(element: Element, arrays: int) -> Callable[..., bytes]:
     """What packs a kernel's arguments."""
-    codes = [_CODES.get(t.kind) or _CODES[f"f{t.itemsize}"] for t in element.scalars]
+    codes = [_CODES.get(t.kind) or _CODES[f"{t.kind}{t.itemsize}"] for t in element.scalars]
     return Struct(f"@{2 + 3 * arrays}q{''.join(codes)}").pack
 
 

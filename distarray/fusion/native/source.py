@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from distarray.fusion.native.element import Element
-from distarray.fusion.native.operations import BOOL, TYPES, Writer, memory_type
+from distarray.fusion.native.operations import BOOL, PARTS, TYPES, Pair, Value, Writer, memory_type
 
 __all__ = ["FOLDS", "elementwise_text", "fold_text"]
 
@@ -52,65 +52,111 @@ def _opened(element: Element, arrays: int) -> list[str]:
     lines = []
     for k in range(arrays):
         lines += _word(f"%b{k}", 2 + 3 * k, "ptr") + _word(f"%r{k}", 3 + 3 * k) + _word(f"%e{k}", 4 + 3 * k)
+    place = 2 + 3 * arrays
     for k, dtype in enumerate(element.scalars):
-        lines += _word(f"%m{k}", 2 + 3 * arrays + k, memory_type(dtype))
-        lines.append(f"%c{k} = {'trunc i8 ' + f'%m{k}' + ' to i1' if dtype == BOOL else _kept(dtype, f'%m{k}')}")
+        for name in (f"%c{k}r", f"%c{k}i") if dtype in PARTS else (f"%c{k}",):
+            if dtype == BOOL:
+                lines += [*_word(f"%m{k}", place, "i8"), f"{name} = trunc i8 %m{k} to i1"]
+            else:
+                lines += _word(name, place, memory_type(dtype))
+            place += 1
     return lines
 
 
-def _kept(dtype: Any, value: str) -> str:
-    """A copy of a value, under a name of its own."""
-    return f"select i1 true, {TYPES[dtype]} {value}, {TYPES[dtype]} {value}"
+def _scalars(element: Element) -> list[Value]:
+    return [Pair(f"%c{k}r", f"%c{k}i") if t in PARTS else f"%c{k}" for k, t in enumerate(element.scalars)]
 
 
-def _spread(w: Writer, value: str, dtype: Any) -> str:
+def _spread(w: Writer, value: Any, dtype: Any) -> Any:
     """A scalar in all lanes."""
     if w.lanes == 1:
         return value
+    if dtype in PARTS:
+        return Pair(*[_spread(w, v, PARTS[dtype]) for v in value])
     own, wide = TYPES[dtype], w.of(dtype)
     first = w.put(f"insertelement {wide} poison, {own} {value}, i64 0")
     zeros = f"<{w.lanes} x i32> zeroinitializer"
     return w.put(f"shufflevector {wide} {first}, {wide} poison, {zeros}")
 
 
-def _loaded(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str) -> str:
+def _offset(w: Writer, step: str, place: str, lane: int) -> str:
+    """Bytes from a row's start to an element that lies by a stride."""
+    index = w.put(f"add i64 {place}, {lane}")
+    return w.put(f"mul i64 {index}, {step}")
+
+
+def _loaded(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str) -> Any:
     """The elements from `place` on of a row that starts at `base`."""
-    held = memory_type(dtype)
+    held, align = memory_type(dtype), f"align {dtype.alignment}"
+    if dtype in PARTS:
+        return _loaded_pair(w, dtype, kind, base, step, place)
     if kind == "v":
         at = w.put(f"getelementptr {held}, ptr {base}, i64 {place}")
-        value = w.put(f"load {w.wide(held)}, ptr {at}, align {dtype.itemsize}")
+        value = w.put(f"load {w.wide(held)}, ptr {at}, {align}")
     elif kind == "s":
-        value = w.put(f"load {held}, ptr {base}, align {dtype.itemsize}")
+        value = w.put(f"load {held}, ptr {base}, {align}")
     else:
         value = "poison"
         for lane in range(w.lanes):
-            index = w.put(f"add i64 {place}, {lane}")
-            offset = w.put(f"mul i64 {index}, {step}")
-            at = w.put(f"getelementptr i8, ptr {base}, i64 {offset}")
-            one = w.put(f"load {held}, ptr {at}, align {dtype.itemsize}")
-            if w.lanes == 1:
-                value = one
-            else:
-                value = w.put(f"insertelement {w.wide(held)} {value}, {held} {one}, i64 {lane}")
+            at = w.put(f"getelementptr i8, ptr {base}, i64 {_offset(w, step, place, lane)}")
+            one = w.put(f"load {held}, ptr {at}, {align}")
+            value = one if w.lanes == 1 else w.put(f"insertelement {w.wide(held)} {value}, {held} {one}, i64 {lane}")
     if dtype == BOOL:
         value = w.put(f"icmp ne {w.wide('i8')} {value}, {w.number('i8', 0)}")
     return value
 
 
-def _stored(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str, value: str) -> None:
-    held = memory_type(dtype)
+def _loaded_pair(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str) -> Pair:
+    """The same of complex elements."""
+    part = PARTS[dtype]
+    own, lanes = TYPES[part], w.lanes
+    if kind == "v" and lanes > 1:
+        at = w.put(f"getelementptr {{{own}, {own}}}, ptr {base}, i64 {place}")
+        row = f"<{2 * lanes} x {own}>"
+        both = w.put(f"load {row}, ptr {at}, align {part.itemsize}")
+        return Pair(*[w.put(f"shufflevector {row} {both}, {row} poison, {_every_other(k, lanes)}") for k in (0, 1)])
+    if kind == "s":
+        starts = [base]
+    else:
+        starts = [w.put(f"getelementptr i8, ptr {base}, i64 {_offset(w, step, place, lane)}") for lane in range(lanes)]
+    found = []
+    for k in (0, 1):
+        value = "poison"
+        for lane, start in enumerate(starts):
+            at = w.put(f"getelementptr {own}, ptr {start}, i64 {k}")
+            one = w.put(f"load {own}, ptr {at}, align {part.itemsize}")
+            alone = len(starts) == 1
+            value = one if alone else w.put(f"insertelement {w.of(part)} {value}, {own} {one}, i64 {lane}")
+        found.append(value)
+    return Pair(*found)
+
+
+def _every_other(first: int, lanes: int) -> str:
+    return f"<{lanes} x i32> <{', '.join([f'i32 {first + 2 * lane}' for lane in range(lanes)])}>"
+
+
+def _stored(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str, value: Any) -> None:
+    held, align = memory_type(dtype), f"align {PARTS.get(dtype, dtype).itemsize}"
+    lanes = w.lanes
     if dtype == BOOL:
         value = w.put(f"zext {w.wide('i1')} {value} to {w.wide('i8')}")
-    if kind == "v":
-        at = w.put(f"getelementptr {held}, ptr {base}, i64 {place}")
-        w.lines.append(f"store {w.wide(held)} {value}, ptr {at}, align {dtype.itemsize}")
+    if kind == "v" and dtype in PARTS and lanes > 1:
+        at = w.put(f"getelementptr {{{held}, {held}}}, ptr {base}, i64 {place}")
+        order = ", ".join([f"i32 {lane + k * lanes}" for lane in range(lanes) for k in (0, 1)])
+        row = w.wide(held)
+        both = w.put(f"shufflevector {row} {value.real}, {row} {value.imag}, <{2 * lanes} x i32> <{order}>")
+        w.lines.append(f"store <{2 * lanes} x {held}> {both}, ptr {at}, {align}")
         return
-    for lane in range(w.lanes):
-        index = w.put(f"add i64 {place}, {lane}")
-        offset = w.put(f"mul i64 {index}, {step}")
-        at = w.put(f"getelementptr i8, ptr {base}, i64 {offset}")
-        one = value if w.lanes == 1 else w.put(f"extractelement {w.wide(held)} {value}, i64 {lane}")
-        w.lines.append(f"store {held} {one}, ptr {at}, align {dtype.itemsize}")
+    if kind == "v" and dtype not in PARTS:
+        at = w.put(f"getelementptr {held}, ptr {base}, i64 {place}")
+        w.lines.append(f"store {w.wide(held)} {value}, ptr {at}, {align}")
+        return
+    for lane in range(lanes):
+        start = w.put(f"getelementptr i8, ptr {base}, i64 {_offset(w, step, place, lane)}")
+        for k, part in enumerate(value if dtype in PARTS else (value,)):
+            at = w.put(f"getelementptr {held}, ptr {start}, i64 {k}")
+            one = part if lanes == 1 else w.put(f"extractelement {w.wide(held)} {part}, i64 {lane}")
+            w.lines.append(f"store {held} {one}, ptr {at}, {align}")
 
 
 class _Row:
@@ -124,13 +170,13 @@ class _Row:
         self.arrays = {
             k: _loaded(one, t, "s", bases[k], f"%e{k}", "0") for k, t in enumerate(element.arrays) if kinds[k] == "s"
         }
-        self.values: dict[int, str] = {}
-        self.scalars = [f"%c{k}" for k in range(len(element.scalars))]
+        self.values: dict[int, Value] = {}
+        self.scalars = _scalars(element)
         element.write(one, self.arrays, self.scalars, self.values, self.still)
         self.lines = one.lines
         self.declared = one.declared
 
-    def spread(self, lanes: int, prefix: str) -> tuple[Writer, dict[int, str], list[str], dict[int, str]]:
+    def spread(self, lanes: int, prefix: str) -> tuple[Writer, dict[int, Value], list[Value], dict[int, Value]]:
         """The values for so many elements at a time."""
         w = Writer(lanes, prefix)
         element = self.element
@@ -140,7 +186,7 @@ class _Row:
         self.lines = [*self.lines, *w.lines]
         return w, arrays, scalars, lines
 
-    def results(self, lanes: int, prefix: str, place: str) -> tuple[Writer, list[str]]:
+    def results(self, lanes: int, prefix: str, place: str) -> tuple[Writer, list[Any]]:
         """The results of the elements from `place` on, and the writer of their lines."""
         _, arrays, scalars, lines = self.spread(lanes, f"{prefix}w")
         w = Writer(lanes, prefix)
