@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.array import calls
+from distarray.array import calls, recorded
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
@@ -184,6 +184,9 @@ def _of_bits(function: Any, left: Any, right: Any, array: DistributedArray) -> A
 
 def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
     """An operator of two operands, of which `array` is one. What `call` does, at the least cost: loops run through here."""
+    if array._context.kind != "host":
+        found = recorded.binary(ufunc, left, right, array)
+        return calls.binary(ufunc, left, right, array) if found is None else found
     if ufunc in _BITS and array._detached:
         result = _of_bits(_BITS[ufunc], left, right, array)
         if result is not None:

@@ -74,19 +74,23 @@ class Chunk:
         Set, and never cleared, once a second storage holds this chunk: whoever writes copies first.
     place : int
         Of several chunks made at once (`Device.empties`) the how manieth it is.
+    address : int
+        Where a GPU finds it; 0 until that has been asked for: see ``fusion/kernels/direct.py``.
     """
 
-    __slots__ = ("__weakref__", "array", "device", "nbytes", "place", "shared")
+    __slots__ = ("__weakref__", "address", "array", "device", "nbytes", "place", "shared")
 
     array: Any
     device: Device
     nbytes: int
     place: int
     shared: bool
+    address: int
 
     def __init__(self, device: Device, array: Any, place: int = 0) -> None:
         self.device = device
         self.place = place
+        self.address = 0
         self.nbytes = nbytes = array.nbytes
         self.shared = False
         device.chunks[id(self)] = ref(self)
@@ -125,7 +129,7 @@ class Alias(Chunk):
 
     def __init__(self, origin: Chunk, array: Any) -> None:
         self.device, self.origin, self.array = origin.device, origin, array
-        self.place, self.nbytes, self.shared = -1, 0, False
+        self.place, self.nbytes, self.shared, self.address = -1, 0, False, 0
 
     def __del__(self) -> None:
         pass
