@@ -252,7 +252,7 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     if array is None:
         return NotImplemented
     context = array._context
-    found = _values(inputs, context.small)
+    found = None if context.kind != "host" else _values(inputs, context.small)
     if found is None:
         return NotImplemented
     values, first = found
@@ -355,7 +355,7 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if listed:
         inputs = inputs[0]
     array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None or seen(array) is None:
+    if array is None or array._context.kind != "host" or seen(array) is None:
         return NotImplemented
     if any(type(item) in _WRITTEN for item in (*args[count:], *kwargs.values())):
         return NotImplemented

@@ -75,7 +75,7 @@ class Chunk:
     place : int
         Of several chunks made at once (`Device.empties`) the how manieth it is.
     address : int
-        Where a GPU finds it; 0 until that has been asked for: see ``fusion/kernels/direct.py``.
+        Where a GPU finds it, in C order and aligned; 0 where that is not known, -1 of arrays that lie otherwise.
     """
 
     __slots__ = ("__weakref__", "address", "array", "device", "nbytes", "place", "shared")
@@ -111,7 +111,7 @@ class Chunk:
         del self.array
         device.count -= self.nbytes
         device.chunks.pop(id(self), None)
-        device.dispose(self.nbytes, array)
+        device.dispose(self.nbytes, array, self.address)
 
     def counted(self) -> bool:
         """Whether its bytes are counted: it is neither being made nor ending."""
@@ -220,7 +220,7 @@ class Device(abc.ABC):
                 return held
         return self.count
 
-    def dispose(self, nbytes: int, array: Any) -> None:  # noqa: B027 - where arrays go by themselves, nothing
+    def dispose(self, nbytes: int, array: Any, address: int) -> None:  # noqa: B027 - where arrays go by themselves, nothing
         """Disposes of the array of a chunk that ends."""
 
     def reset_peak(self) -> None:
@@ -329,6 +329,10 @@ class Device(abc.ABC):
     @abc.abstractmethod
     def to_host(self, array: Any) -> npt.NDArray[Any]:
         """A fresh NumPy array in C order with this device's `array`. Waits for the work that the array depends on."""
+
+    def to_hosts(self, arrays: Sequence[Any], devices: Sequence[Device]) -> list[npt.NDArray[Any]]:
+        """As `to_host`, of several arrays: each is on the device beside it, of the kind of this one."""
+        return [device.to_host(array) for array, device in zip(arrays, devices, strict=True)]
 
     @abc.abstractmethod
     def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:

@@ -66,6 +66,10 @@ class Kernel:
 
     def __call__(self, blocks: int, threads: int, *values: Any) -> None:
         """Launch on the current device and stream."""
+        self.launch(self._current(), self._stream().ptr, blocks, threads, *values)
+
+    def launch(self, ordinal: int, stream: int, blocks: int, threads: int, *values: Any) -> None:
+        """Launch on a stream of the GPU `ordinal`, which is the current one."""
         try:  # each launch has memory of its own: the driver copies it before it returns, but threads may launch at once
             slot = self._idle.pop()
         except IndexError:
@@ -73,11 +77,9 @@ class Kernel:
             places = np.array([memory.ctypes.data], np.uintp)
             slot = memory, places.ctypes.data, places
         self._pack(slot[0], 0, *values)
-        ordinal = self._current()
         handle = self._handles.get(ordinal)
         if handle is None:
             handle = self._handles[ordinal] = self._function.kernel.ptr
-        stream = self._stream().ptr
         try:
             self._launch(handle, blocks, 1, 1, threads, 1, 1, 0, stream, slot[1], 0)
         except self._refused:  # a thread that the driver sees first: CuPy's way makes the GPU current for it

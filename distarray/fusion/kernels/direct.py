@@ -29,7 +29,7 @@ from distarray.transfer.ledger import watching
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["direct", "written"]
+__all__ = ["SMALL", "address_of", "around", "direct", "written"]
 
 MOST = 1 << 23
 """Elements above which the general way serves: there it costs less than the work, and keeps what the program holds."""
@@ -103,9 +103,9 @@ class _Recipe(NamedTuple):
     seen: Visible | None
 
 
-def _address(chunk: Chunk) -> int:
+def address_of(chunk: Any) -> int:
     """Where a chunk lies, in C order and at a multiple of 16 bytes; -1 of others."""
-    found = chunk.address
+    found: int = chunk.address
     if not found:
         array = chunk.array
         pointer: int = array.data.ptr
@@ -115,8 +115,12 @@ def _address(chunk: Chunk) -> int:
 
 def _pattern(leaves: tuple[Leaf, ...]) -> tuple[int, ...]:
     """For each operand, the first that is the same."""
-    if len(leaves) == 1:
+    count = len(leaves)
+    if count == 1:
         return (0,)
+    if count == 2:
+        one, two = leaves
+        return (0, 0) if one.version is two.version and one.view is two.view else (0, 1)
     first: dict[tuple[int, int], int] = {}
     return tuple([first.setdefault((id(leaf.version), id(leaf.view)), i) for i, leaf in enumerate(leaves)])
 
@@ -144,8 +148,7 @@ def direct(context: Context, node: Node) -> Version | None:
         device = context.by_id[part.device]
         chunk = chunks[part.number] = device.empty(part.shape, dtype, name)
         if part.blocks:
-            with device.active():
-                part.kernel(part.blocks, THREADS, *given, chunk.array.data.ptr, *part.values, *numbers)
+            _launch(device, part, given, chunk.address or chunk.array.data.ptr, numbers)
     return Version(layout, chunks, dtype)
 
 
@@ -179,9 +182,7 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
         for part, given in zip(recipe.parts, addresses, strict=True):
             chunk = chunks[part.number]
             if part.blocks:
-                with chunk.device.active():
-                    at = _address(chunk) + part.offset
-                    part.kernel(part.blocks, THREADS, *given, at, *part.values, *numbers)
+                _launch(chunk.device, part, given, address_of(chunk) + part.offset, numbers)
     if fresh:
         after = Version(version.layout, chunks, version.dtype)
         if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
@@ -192,8 +193,18 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
     return True
 
 
+def _launch(device: Any, part: _Part, given: list[int], target: int, numbers: list[Any]) -> None:
+    """Launch a part's kernel on the device's null stream, and switch the GPU only where it is another."""
+    ordinal = device.ordinal
+    if device.runtime.current() == ordinal:
+        part.kernel.launch(ordinal, 0, part.blocks, THREADS, *given, target, *part.values, *numbers)
+    else:
+        with device.active():
+            part.kernel.launch(ordinal, 0, part.blocks, THREADS, *given, target, *part.values, *numbers)
+
+
 def _reachable(recipe: _Recipe, version: Version) -> bool:
-    return all(_address(version.chunks[part.number]) > 0 for part in recipe.parts)  # type: ignore[arg-type]
+    return all(address_of(version.chunks[part.number]) > 0 for part in recipe.parts)
 
 
 def _replaced(recipe: _Recipe, part: _Part, chunk: Chunk, dtype: Any) -> Chunk:
@@ -201,7 +212,9 @@ def _replaced(recipe: _Recipe, part: _Part, chunk: Chunk, dtype: Any) -> Chunk:
     if part.whole:
         return chunk.device.empty(chunk.array.shape, dtype, "the target of an assignment")
     if recipe.seen is None or chunk.array.nbytes <= COPIED:
-        return duplicate(chunk)
+        device: Any = chunk.device
+        copied: Chunk = device.duplicate(chunk)
+        return copied
     return around(chunk, recipe.seen.show(part.view, chunk.array, chunk.device.xp))
 
 
@@ -212,7 +225,7 @@ def _addresses(recipe: _Recipe, leaves: tuple[Leaf, ...]) -> list[list[int]] | N
         given = []
         for operand, number, offset in part.sources:
             chunk: Any = leaves[operand].version.chunks[number]
-            address = chunk.address or _address(chunk)
+            address = chunk.address or address_of(chunk)
             if address < 0:
                 return None
             given.append(address + offset)
@@ -304,7 +317,7 @@ def _part(
 ) -> _Part | None:  # fmt: skip
     """One chunk of a recipe; None where an array lies so that kernels do not serve."""
     device_id, region = al.layout.chunks[i]
-    device = context.by_id[device_id]
+    device: Any = context.by_id[device_id]
     nothing = Kernel.__new__(Kernel)
     if not cells and target is None:  # an empty chunk
         return _Part(i, device_id, region.shape, 0, i, True, [], nothing, 0, [])
@@ -315,7 +328,7 @@ def _part(
         for leaf, operand, known, source in zip(leaves, operands, al.seen, cells[0].sources, strict=True):
             number = source.number if known is None else known.sources[source.number]
             chunk: Any = leaf.version.chunks[number]
-            base = _address(chunk)
+            base = address_of(chunk)
             array = chunk.array if known is None else known.show(source.number, chunk.array, chunk.device.xp)
             array = array if source.key is None else array[source.key]
             if base < 0 or chunk.device.ordinal != device.ordinal:
