@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from distarray.algorithms.again import number_of
 from distarray.array import elements
 from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, Fields, File, Out, ShapeLike
 from distarray.array.documented import described_as
@@ -444,6 +445,8 @@ class Methods(DistributedArray):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and kind != "bool":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        if self._context.kind != "host" and (number := number_of(self)) is not None:
+            return number
         return self.get().reshape(())[()]
 
     def __bool__(self) -> bool:

@@ -20,14 +20,18 @@ from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
 from distarray.layout import Layout
 from distarray.storage import Version
+from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["again", "learn_fold", "learn_product"]
+__all__ = ["again", "learn_fold", "learn_product", "number_of"]
 
-_SCALARS = {np.dtype(t): (np.ones((), t), np.zeros((), t)) for t in ("float32", "float64")}
-"""What a product is multiplied by, and what stands in its place before: where BLAS reads them."""
+_SCALARS = {np.dtype(t): np.array([1, 0], t) for t in ("float32", "float64")}
+"""What a product is multiplied by, and what stands in its place before."""
+
+_PLACES = {dtype: (held.ctypes.data, held.ctypes.data + held.itemsize) for dtype, held in _SCALARS.items()}
+"""Where BLAS reads them."""
 
 
 class _Fold(NamedTuple):
@@ -62,6 +66,8 @@ class _Known(NamedTuple):
     name: str
     parts: list[Any]
     detached: bool
+    gathered: tuple[tuple[int, int], list[tuple[int, int]]] | None = None
+    """Of a second factor that lies in blocks of rows on one GPU: its shape, and for each chunk the bytes before it."""
 
 
 def _form(x: Any) -> Form | None:
@@ -92,6 +98,9 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
     with context.lock:
         context.check()
         version = x._storage.version  # type: ignore[union-attr]
+        whole = None if known.gathered is None else _gathered(context, known, y._storage.version)  # type: ignore[union-attr]
+        if whole is None and known.gathered is not None:
+            return None
         chunks: list[Chunk | None] = [None] * len(known.layout.chunks)
         for part in known.parts:
             device = context.by_id[part.device]
@@ -99,7 +108,7 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
             if y is None:
                 ready = _fold(device, part, version, chunk)
             else:
-                ready = _product(device, part, version, y._storage.version, chunk)  # type: ignore[union-attr]
+                ready = _product(device, part, version, y._storage.version, chunk, whole)  # type: ignore[union-attr]
             if not ready:
                 return None
             chunks[part.number] = chunk
@@ -111,28 +120,64 @@ def _fold(device: Any, part: _Fold, version: Version, chunk: Chunk) -> bool:
     address = address_of(version.chunks[part.source])
     if address < 0:
         return False
-    with device.active():
-        part.kernel(part.blocks, part.threads, address, chunk.array.data.ptr, *part.values)
+    ordinal, target = device.ordinal, chunk.address or chunk.array.data.ptr
+    if device.runtime.current() == ordinal:
+        part.kernel.launch(ordinal, 0, part.blocks, part.threads, address, target, *part.values)
+    else:
+        with device.active():
+            part.kernel.launch(ordinal, 0, part.blocks, part.threads, address, target, *part.values)
     return True
 
 
-def _product(device: Any, part: _Product, first: Version, second: Version, chunk: Chunk) -> bool:
-    a, b = address_of(first.chunks[part.first]), address_of(second.chunks[part.second])
+def _gathered(context: Context, known: _Known, version: Version) -> Chunk | None:
+    """The second factor in one piece; None where a chunk lies otherwise, or moves are counted."""
+    assert known.gathered is not None
+    shape, pieces = known.gathered
+    addresses = [address_of(version.chunks[number]) for number, _ in pieces]
+    if min(addresses) < 0 or watching.get() is not None:
+        return None
+    device: Any = context.by_id[known.parts[0].device]
+    whole: Chunk = device.empty(shape, version.dtype, known.name)
+    target, api = address_of(whole), device.runtime.api
+    with device.active():
+        for (number, offset), address in zip(pieces, addresses, strict=True):
+            chunk: Any = version.chunks[number]
+            api.memcpyAsync(target + offset, address, chunk.nbytes, api.memcpyDeviceToDevice, device.stream.ptr)
+    return whole
+
+
+def _product(device: Any, part: _Product, first: Version, second: Version, chunk: Chunk, whole: Chunk | None) -> bool:
+    a = address_of(first.chunks[part.first])
+    b = address_of(second.chunks[part.second] if whole is None else whole)
     if a < 0 or b < 0:
         return False
     lib = device.lib
     rows, columns = part.shape
-    one, nothing = _SCALARS[first.dtype]
+    one, nothing = _PLACES[first.dtype]
     cuda = lib.cuda
     multiply = cuda.cublas.sgemm if first.dtype.itemsize == 4 else cuda.cublas.dgemm
     with (
         device.active()
     ):  # BLAS counts by columns: the transposed product of the transposed factors, in the other order
         multiply(
-            cuda.device.get_cublas_handle(), 0, 0, columns, rows, part.summed, one.ctypes.data, b, columns, a, part.summed,
-            nothing.ctypes.data, chunk.array.data.ptr, columns,
+            cuda.device.get_cublas_handle(), 0, 0, columns, rows, part.summed, one, b, columns, a, part.summed,
+            nothing, chunk.array.data.ptr, columns,
         )  # fmt: skip
     return True
+
+
+def number_of(x: DistributedArray) -> Any:
+    """The one number of an array on GPUs that one chunk of this process shows all of, as a NumPy scalar; None of others."""
+    context, storage = x._context, x._storage
+    if storage is None or x._map is not None or context.communicator is not None or watching.get() is not None:
+        return None
+    version = storage.version
+    if len(version.chunks) != 1 or version.layout.is_partial:
+        return None
+    chunk: Any = version.chunks[0]
+    with context.lock:
+        context.check()
+        return chunk.device.to_host(chunk.array).reshape(())[()]
 
 
 def _remember(form: Form, key: Any, known: _Known) -> None:
@@ -174,24 +219,49 @@ def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, d
     key = ("product", other)
     if key in form.recipes or a.ndim != 2 or b.ndim != 2 or max(prod(a._shape), prod(b._shape)) > SMALL:
         return
-    if len(todo.steps) != 1 or todo.steps[0].bring != (None, None) or os.environ.get("CUPY_TF32", "0") != "0":
+    if len(todo.steps) != 1 or todo.steps[0].bring[0] is not None or os.environ.get("CUPY_TF32", "0") != "0":
         return
+    gathered = None
+    if todo.steps[0].bring[1] is not None:
+        gathered = _rows_on_one_gpu(context, layout, b)
+        if gathered is None:
+            return
     first, second = a._storage.version, b._storage.version
     parts = []
     for device_id, jobs in todo.steps[0].jobs:
         if len(jobs) != 1:
             return
         (job,) = jobs
-        if job.add or job.key is not None or job.a != (False, job.a.chunk, None) or job.b != (False, job.b.chunk, None):
+        if job.add or job.key is not None or job.a != (False, job.a.chunk, None):
+            return
+        if job.b != (gathered is not None, job.b.chunk, None):
             return
         rows, columns = layout.chunks[job.chunk][1].shape
         left: Any = first.chunks[job.a.chunk]
-        right: Any = second.chunks[job.b.chunk]
+        right: Any = second.chunks[job.b.chunk] if gathered is None else None
         summed = left.array.shape[1]
-        if min(address_of(left), address_of(right)) < 0 or left.array.shape != (rows, summed):
+        held = b._shape if right is None else right.array.shape
+        if address_of(left) < 0 or left.array.shape != (rows, summed) or (right and address_of(right) < 0):
             return
-        if right.array.shape != (summed, columns) or not rows * columns * summed:
+        if held != (summed, columns) or not rows * columns * summed:
             return
         parts.append(_Product(job.chunk, device_id, (rows, columns), job.a.chunk, job.b.chunk, summed))
     if len(parts) == len([region for _, region in layout.chunks if region.size]) == len(layout.chunks):
-        _remember(form, key, _Known(layout, dtype, "matmul", parts, False))
+        _remember(form, key, _Known(layout, dtype, "matmul", parts, False, gathered))
+
+
+def _rows_on_one_gpu(context: Context, result: Layout, b: DistributedArray) -> Any:
+    """The shape of a matrix that lies in blocks of rows on the GPU of all devices of a result, and the bytes before each chunk."""
+    layout = b._storage.version.layout  # type: ignore[union-attr]
+    pieces, rows, row = [], 0, b._shape[1] * b._dtype.itemsize
+    for number, (device_id, region) in enumerate(layout.chunks):
+        if not region.size:
+            continue
+        if region[0].start != rows or region[0].step != 1 or region[1].size != b._shape[1]:
+            return None
+        pieces.append((number, rows * row))
+        rows = region[0].stop
+        device = context.by_id[device_id]
+        if not all(device.shares_memory(context.by_id[other]) for other in result.devices):
+            return None
+    return (b._shape, pieces) if rows == b._shape[0] else None

@@ -250,8 +250,8 @@ def _gufunc(
     if isinstance(out, tuple):
         (out,) = out
     if ufunc is np.matmul and type(x1) is DistributedArray is type(x2) and casting == "same_kind":
-        given = (out, dtype, signature, axes, axis, keepdims)
-        if given.count(None) == len(given) and (ready := again(("product",), x1, x2)) is not None:
+        plain = all(item is None for item in (out, dtype, signature, axes, axis, keepdims))
+        if plain and (ready := again(("product",), x1, x2)) is not None:
             return ready
     context, (a, b) = operands(x1, x2, out=out)
     if axes is None and axis is None and keepdims is None:

@@ -1,9 +1,10 @@
 """Expressions that come again, straight to their kernel: what all of a kind share is found by one look-up in its form.
 
-An expression that fetches nothing, and whose chunks each see whole chunks of its operands, needs no alignment the second
-time: a recipe holds the kernel and what it is passed besides addresses and numbers, for each chunk of the result or of the
-view that is written to. Values that the program holds are not kept here: to compute one of these again costs no more than a
-launch, and that has to be done anyway.
+An expression for which nothing has to move needs no alignment the second time: a recipe holds the kernel and what it is
+passed besides addresses and numbers, for each part of the result or of the view that is written to. What a logical device
+lacks and another one on the same GPU holds, such as a stencil's halo, is read where it lies, unless a ledger is open.
+Values that the program holds are not kept here: to compute one of these again costs no more than a launch, and that has to
+be done anyway.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from distarray.fusion.kernels.element import PLAIN, converted, element_of
 from distarray.fusion.kernels.elementwise import THREADS, prepared
 from distarray.fusion.meeting import meeting_place
 from distarray.fusion.program import Instruction, Program
-from distarray.geometry import ViewMap
+from distarray.geometry import ViewMap, contiguous_strides
 from distarray.layout import Layout, Visible
 from distarray.storage import Storage, Version, duplicate, share
 from distarray.transfer.ledger import watching
@@ -43,34 +44,30 @@ SMALL = 1 << 16
 OFTEN = {True: 16, False: 3}
 """How often a small expression comes before it is compiled: of one call, for which the library has a kernel, and of several."""
 
+CELLS = 64
+"""Launches in which an expression is computed: of more, the general way knows better."""
+
 INEXACT = 8
 """What a call of a transcendental function counts."""
 
 
-class _Part(NamedTuple):
-    """One chunk of the result, or of the view that is written.
-
-    Attributes
-    ----------
-    number, device, shape
-        Of the chunk that is written, in its layout.
-    offset : int
-        Bytes from there to what is written.
-    view : int
-        The number of the chunk in what the view shows.
-    whole : bool
-        Whether all of the chunk is written.
-    sources : list of (operand, chunk number, bytes from there)
-    kernel, blocks, values
-        The launch, but for addresses and numbers.
-    """
+class _Target(NamedTuple):
+    """A chunk that is written: its number in its layout and in what a view shows of that, its device and shape, and whether all of
+    it is written."""
 
     number: int
+    view: int
     device: int
     shape: tuple[int, ...]
-    offset: int
-    view: int
     whole: bool
+
+
+class _Cell(NamedTuple):
+    """A launch: the chunk that is written, by its place among the targets, and the bytes from there on; the operands as
+    (operand, chunk number, bytes from there on); and what the kernel is passed besides addresses and numbers."""
+
+    target: int
+    offset: int
     sources: list[tuple[int, int, int]]
     kernel: Kernel
     blocks: int
@@ -84,23 +81,46 @@ class _Recipe(NamedTuple):
     ----------
     layout : Layout
         Of the result.
-    parts : list of _Part
+    targets : list of _Target
+    cells : list of _Cell
+    fetches : bool
+        Whether a device reads what another one on the same GPU holds.
     order : list of (position, dtype)
-        Which of the expression's numbers the kernel takes, and as what.
+        Which of the expression's numbers the kernels take, and as what.
     plain : bool
-        Whether Python's floats are what it takes.
-    target : tuple
+        Whether Python's floats are what they take.
+    written : tuple
         What is written to: held, since its id is a part of the key.
     seen : Visible or None
         What the view that is written shows.
     """
 
     layout: Layout
-    parts: list[_Part]
+    targets: list[_Target]
+    cells: list[_Cell]
+    fetches: bool
     order: list[tuple[int, Any]]
     plain: bool
-    target: Any
+    written: Any
     seen: Visible | None
+
+
+class _Like:
+    """In the place of an array in C order that is still to be made."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.strides = tuple([step * dtype.itemsize for step in contiguous_strides(shape)])
+        self.data = self
+        self.ptr = 0
+
+    def __getitem__(self, key: tuple[slice, ...]) -> _Like:
+        part = _Like((), self.dtype)
+        part.shape = tuple([len(range(*k.indices(n))) for k, n in zip(key, self.shape, strict=True)])
+        part.strides = tuple([s * (k.step or 1) for k, s in zip(key, self.strides, strict=True)])
+        part.ptr = self.ptr + sum([(k.start or 0) * s for k, s in zip(key, self.strides, strict=True)])
+        return part
 
 
 def address_of(chunk: Any) -> int:
@@ -138,17 +158,19 @@ def direct(context: Context, node: Node) -> Version | None:
         if recipe is None:
             return None
     addresses = _addresses(recipe, leaves)
-    numbers = _numbers(recipe, node.numbers)
-    if addresses is None or numbers is None:
+    if addresses is None or (recipe.fetches and watching.get() is not None):
         return None
+    numbers = _numbers(recipe, node.numbers)
     layout = recipe.layout
     chunks: list[Chunk | None] = [None] * len(layout.chunks)
+    made = []
     dtype, name = node.dtype, node.ufunc.__name__
-    for part, given in zip(recipe.parts, addresses, strict=True):
-        device = context.by_id[part.device]
-        chunk = chunks[part.number] = device.empty(part.shape, dtype, name)
-        if part.blocks:
-            _launch(device, part, given, chunk.address or chunk.array.data.ptr, numbers)
+    for target in recipe.targets:
+        chunk = chunks[target.number] = context.by_id[target.device].empty(target.shape, dtype, name)
+        made.append(chunk)
+    for cell, given in zip(recipe.cells, addresses, strict=True):
+        chunk = made[cell.target]
+        _launch(chunk.device, cell, given, (chunk.address or chunk.array.data.ptr) + cell.offset, numbers)
     return Version(layout, chunks, dtype)
 
 
@@ -161,28 +183,28 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
     version = storage.version
     leaves = node.leaves
     pattern = _pattern(leaves)
-    target = (version.layout, view, version.dtype)
     recipe = form.recipes.get((pattern, id(version.layout), id(view), version.dtype))
     if type(recipe) is not _Recipe:
-        recipe = _asked(context, form, node, pattern, target)
+        recipe = _asked(context, form, node, pattern, (version, view))
         if recipe is None:
             return False
     addresses = _addresses(recipe, leaves)
-    numbers = _numbers(recipe, node.numbers)
-    if addresses is None or numbers is None or not _reachable(recipe, version):
+    if addresses is None or not _reachable(recipe, version):
         return False
+    numbers = _numbers(recipe, node.numbers)
     others = any(leaf.version is version and leaf.view is not view and leaf.view != view for leaf in leaves)
     fresh = others or version.pinned(by_writer=private)
     chunks = list(version.chunks)
+    made: list[Any] = []
     with context.reporting():
-        for part in recipe.parts:
-            chunk: Any = chunks[part.number]
+        for target in recipe.targets:
+            chunk: Any = chunks[target.number]
             if fresh or chunk.shared:
-                chunks[part.number] = _replaced(recipe, part, chunk, version.dtype)
-        for part, given in zip(recipe.parts, addresses, strict=True):
-            chunk = chunks[part.number]
-            if part.blocks:
-                _launch(chunk.device, part, given, address_of(chunk) + part.offset, numbers)
+                chunk = chunks[target.number] = _replaced(recipe, target, chunk, version.dtype)
+            made.append(chunk)
+        for cell, given in zip(recipe.cells, addresses, strict=True):
+            chunk = made[cell.target]
+            _launch(chunk.device, cell, given, address_of(chunk) + cell.offset, numbers)
     if fresh:
         after = Version(version.layout, chunks, version.dtype)
         if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
@@ -193,37 +215,37 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
     return True
 
 
-def _launch(device: Any, part: _Part, given: list[int], target: int, numbers: list[Any]) -> None:
-    """Launch a part's kernel on the device's null stream, and switch the GPU only where it is another."""
+def _launch(device: Any, cell: _Cell, given: list[int], target: int, numbers: list[Any]) -> None:
+    """Launch a cell's kernel on the device's null stream, and switch the GPU only where it is another."""
     ordinal = device.ordinal
     if device.runtime.current() == ordinal:
-        part.kernel.launch(ordinal, 0, part.blocks, THREADS, *given, target, *part.values, *numbers)
+        cell.kernel.launch(ordinal, 0, cell.blocks, THREADS, *given, target, *cell.values, *numbers)
     else:
         with device.active():
-            part.kernel.launch(ordinal, 0, part.blocks, THREADS, *given, target, *part.values, *numbers)
+            cell.kernel.launch(ordinal, 0, cell.blocks, THREADS, *given, target, *cell.values, *numbers)
 
 
 def _reachable(recipe: _Recipe, version: Version) -> bool:
-    return all(address_of(version.chunks[part.number]) > 0 for part in recipe.parts)
+    return all(address_of(version.chunks[target.number]) > 0 for target in recipe.targets)
 
 
-def _replaced(recipe: _Recipe, part: _Part, chunk: Chunk, dtype: Any) -> Chunk:
+def _replaced(recipe: _Recipe, target: _Target, chunk: Chunk, dtype: Any) -> Chunk:
     """A chunk to write to in the place of one that is still read, with what is not written."""
-    if part.whole:
+    if target.whole:
         return chunk.device.empty(chunk.array.shape, dtype, "the target of an assignment")
     if recipe.seen is None or chunk.array.nbytes <= COPIED:
         device: Any = chunk.device
         copied: Chunk = device.duplicate(chunk)
         return copied
-    return around(chunk, recipe.seen.show(part.view, chunk.array, chunk.device.xp))
+    return around(chunk, recipe.seen.show(target.view, chunk.array, chunk.device.xp))
 
 
 def _addresses(recipe: _Recipe, leaves: tuple[Leaf, ...]) -> list[list[int]] | None:
-    """For each part, where its operands lie; None where one lies otherwise than the recipe takes it."""
+    """For each cell, where its operands lie; None where one lies otherwise than the recipe takes it."""
     found = []
-    for part in recipe.parts:
+    for cell in recipe.cells:
         given = []
-        for operand, number, offset in part.sources:
+        for operand, number, offset in cell.sources:
             chunk: Any = leaves[operand].version.chunks[number]
             address = chunk.address or address_of(chunk)
             if address < 0:
@@ -233,8 +255,8 @@ def _addresses(recipe: _Recipe, leaves: tuple[Leaf, ...]) -> list[list[int]] | N
     return found
 
 
-def _numbers(recipe: _Recipe, numbers: tuple[Any, ...]) -> list[Any] | None:
-    """The numbers as the kernel takes them."""
+def _numbers(recipe: _Recipe, numbers: tuple[Any, ...]) -> list[Any]:
+    """The numbers as the kernels take them."""
     if recipe.plain:
         found = [numbers[place] for place, _ in recipe.order]
         for number in found:
@@ -248,9 +270,11 @@ def _numbers(recipe: _Recipe, numbers: tuple[Any, ...]) -> list[Any] | None:
 # --- how a recipe is found --------------------------------------------------------------------------------------------
 
 
-def _asked(context: Context, form: Form, node: Node, pattern: tuple[int, ...], target: Any) -> _Recipe | None:
-    """The recipe of a kind that has come often enough for one; None of others, and of kinds that have none."""
+def _asked(context: Context, form: Form, node: Node, pattern: tuple[int, ...], place: Any) -> _Recipe | None:
+    """The recipe of a kind that has come often enough for one; None of others, and of kinds that have none. `place` is the version
+    and the view that are written to."""
     size = prod(node.shape)
+    target = None if place is None else (place[0].layout, place[1], place[0].dtype)
     key: Any = pattern if target is None else (pattern, id(target[0]), id(target[1]), target[2])
     count = form.recipes.get(key, 0)
     if count is None or not 0 < size <= MOST:
@@ -261,9 +285,8 @@ def _asked(context: Context, form: Form, node: Node, pattern: tuple[int, ...], t
     if count + 1 < often:
         form.recipes[key] = count + 1
         return None
-    found = form.recipes[key] = (
-        None if size > SMALL and _cost(form) > DEAR else _made(context, form, node, pattern, target)
-    )
+    dear = size > SMALL and _cost(form) > DEAR
+    found = form.recipes[key] = None if dear else _Cook(context, form, node, pattern, target).made(place)
     return found
 
 
@@ -271,84 +294,112 @@ def _cost(form: Form) -> int:
     return sum([1 if step.ufunc.__name__ in CUT_FREE else INEXACT for step in form.steps])
 
 
-def _made(context: Context, form: Form, node: Node, pattern: tuple[int, ...], target: Any) -> _Recipe | None:
-    """How an expression is computed whose operands all lie where they are needed, each chunk in one piece."""
-    places = {operand: i for i, operand in enumerate(sorted(set(pattern)))}
-    leaves = [node.leaves[operand] for operand in places]
-    program = _program(form, node, [places[operand] for operand in pattern])
-    if program.steps[-1].ufunc.__name__ == "power" and node.dtype.kind in "iu":
-        return None
-    seen = None
-    if target is not None:
-        layout, view, _ = target
-        if layout.is_partial or (view is not None and id(view) not in context.interned):
-            return None
-        seen = context.layouts.visible(layout, ViewMap.identity(layout.shape) if view is None else view)
-        if seen is None or seen.twins or len(set(seen.sources)) < len(seen.sources):
-            return None
-    wanted = None if seen is None else seen.layout
-    described = [(leaf.version.layout, leaf.view) for leaf in leaves]
-    place, away, stores = meeting_place(context, node.shape, described, wanted)
-    if place is not wanted or any(away) or any(stores):
-        return None
-    al = alignment_of(context, program, leaves, wanted, node.shape)
-    if al.fetches or al.layout.is_partial or any(len(cells) > 1 or (cells and cells[0].key) for cells in al.cells):
-        return None
-    dtype = node.dtype if target is None else target[2]
-    bound = element_of(context.local_devices[0].lib, program, tuple([leaf.dtype for leaf in leaves]), dtype)
-    if bound is None:
-        return None
-    parts = []
-    for i, cells in enumerate(al.cells):
-        if context.by_id[al.layout.chunks[i][0]].process != context.process:
-            continue
-        part = _part(context, leaves, list(places), al, i, cells, bound.element, dtype, seen, target)
-        if part is None:
-            return None
-        parts.append(part)
-    taken = [(form.steps[step].args[arg][1], kind) for step, arg, kind in bound.element.scalars]
-    plain = all(kind.kind == "f" and kind.itemsize >= 4 for _, kind in taken)
-    return _Recipe(al.layout, parts, taken, plain, target, seen)
+class _Cook:
+    """Finds out how an expression is computed whose operands all lie on the GPU where they are needed."""
 
+    def __init__(self, context: Context, form: Form, node: Node, pattern: tuple[int, ...], target: Any) -> None:
+        self.context, self.form, self.target = context, form, target
+        self.operands = sorted(set(pattern))
+        self.leaves = [node.leaves[operand] for operand in self.operands]
+        self.program = _program(form, node, [self.operands.index(operand) for operand in pattern])
+        self.dtype = node.dtype if target is None else target[2]
 
-def _part(
-    context: Context, leaves: list[Leaf], operands: list[int], al: Any, i: int, cells: Any, element: Any, dtype: Any,
-    seen: Visible | None, target: Any,
-) -> _Part | None:  # fmt: skip
-    """One chunk of a recipe; None where an array lies so that kernels do not serve."""
-    device_id, region = al.layout.chunks[i]
-    device: Any = context.by_id[device_id]
-    nothing = Kernel.__new__(Kernel)
-    if not cells and target is None:  # an empty chunk
-        return _Part(i, device_id, region.shape, 0, i, True, [], nothing, 0, [])
-    if not cells:
-        return None
-    arrays, sources = [], []
-    with device.active():
-        for leaf, operand, known, source in zip(leaves, operands, al.seen, cells[0].sources, strict=True):
-            number = source.number if known is None else known.sources[source.number]
-            chunk: Any = leaf.version.chunks[number]
-            base = address_of(chunk)
-            array = chunk.array if known is None else known.show(source.number, chunk.array, chunk.device.xp)
-            array = array if source.key is None else array[source.key]
-            if base < 0 or chunk.device.ordinal != device.ordinal:
+    def made(self, place: Any) -> _Recipe | None:
+        """The recipe, or None."""
+        context, target = self.context, self.target
+        if self.program.name == "power" and self.program.dtype.kind in "iu":  # its exponents are looked at
+            return None
+        seen = None
+        if target is not None:
+            layout, view, _ = target
+            if layout.is_partial or (view is not None and id(view) not in context.interned):
                 return None
-            arrays.append(array)
-            sources.append((operand, number, array.data.ptr - base))
-        number, whole = i, True
-        if seen is None:
-            out, offset = device.empty(region.shape, dtype, "").array, 0
-        else:
-            layout = target[0]
-            number = seen.sources[i]
-            chunk = device.empty(layout.chunks[number][1].shape, dtype, "")
-            out = seen.show(i, chunk.array, device.xp)
-            offset = out.data.ptr - chunk.array.data.ptr
-            whole = region.size == layout.chunks[number][1].size
-        ready = prepared(device.lib, element, [*arrays, out])
-    if ready is None:
-        return None
-    return _Part(number, device_id, region.shape, offset, i, whole, sources, *ready)
+            seen = context.layouts.visible(layout, ViewMap.identity(layout.shape) if view is None else view)
+            if seen is None or seen.twins or len(set(seen.sources)) < len(seen.sources):
+                return None
+        al = self._aligned(None if seen is None else seen.layout)
+        lib = context.local_devices[0].lib
+        bound = element_of(lib, self.program, tuple([leaf.dtype for leaf in self.leaves]), self.dtype)
+        if al is None or bound is None:
+            return None
+        targets, cells = [], []
+        for i, tiles in enumerate(al.cells):
+            device_id, region = al.layout.chunks[i]
+            if context.by_id[device_id].process != context.process:
+                continue
+            number, shape = i, region.shape
+            if seen is not None:
+                number = seen.sources[i]
+                shape = target[0].chunks[number][1].shape
+            targets.append(_Target(number, i, device_id, shape, prod(shape) == region.size))
+            out: Any = _Like(shape, self.dtype)
+            base = 0
+            if seen is not None:
+                chunk = place[0].chunks[number]
+                base = address_of(chunk)
+                if base < 0:
+                    return None
+                out = seen.show(i, chunk.array, chunk.device.xp)
+            for tile in tiles:
+                into = out if tile.key is None else out[tile.key]
+                cell = self._cell(lib, al, tile, context.by_id[device_id], len(targets) - 1, into, base, bound.element)
+                if cell is None:
+                    return None
+                cells.append(cell)
+        taken = [(self.form.steps[step].args[arg][1], kind) for step, arg, kind in bound.element.scalars]
+        plain = all(kind.kind == "f" and kind.itemsize >= 4 for _, kind in taken)
+        return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, target, seen)
+
+    def _aligned(self, wanted: Layout | None) -> Any:
+        """The alignment, where nothing has to move: what is fetched lies on the same GPU, in one piece each."""
+        context, program, leaves = self.context, self.program, self.leaves
+        described = [(leaf.version.layout, leaf.view) for leaf in leaves]
+        place, away, stores = meeting_place(context, program.shape, described, wanted)
+        if place is not wanted or any(away) or any(stores):
+            return None
+        al = alignment_of(context, program, leaves, wanted, program.shape)
+        if al.layout.is_partial or sum([len(tiles) for tiles in al.cells]) > CELLS:
+            return None
+        return (
+            None
+            if al.fetches and (context.communicator is not None or any(len(f.parts) > 1 for f in al.fetches))
+            else al
+        )
+
+    def _cell(
+        self, lib: Any, al: Any, tile: Any, device: Any, target: int, out: Any, base: int, element: Any
+    ) -> _Cell | None:
+        """One launch; None where an array lies so that kernels do not serve."""
+        arrays, sources = [], []
+        with device.active():
+            for k, (leaf, operand, source) in enumerate(zip(self.leaves, self.operands, tile.sources, strict=True)):
+                number, array = _source(al, leaf, k, source)
+                chunk: Any = leaf.version.chunks[number]
+                start = address_of(chunk)
+                if start < 0 or chunk.device.ordinal != device.ordinal:
+                    return None
+                arrays.append(array if source.key is None else array[source.key])
+                sources.append((operand, number, arrays[-1].data.ptr - start))
+            ready = prepared(lib, element, [*arrays, out])
+        return None if ready is None else _Cell(target, out.data.ptr - base, sources, *ready)
+
+
+def _source(al: Any, leaf: Leaf, k: int, source: Any) -> tuple[int, Any]:
+    """The number of the chunk that an operand of a cell is read from, and what is shown of it: of what would be fetched, of the
+    chunk that gives it."""
+    version = leaf.version
+    if not source.fetched:
+        seen = al.seen[k]
+        number = source.number if seen is None else seen.sources[source.number]
+        chunk: Any = version.chunks[number]
+        return number, chunk.array if seen is None else seen.show(source.number, chunk.array, chunk.device.xp)
+    fetch = al.fetches[source.number]
+    ((giver, key, _),) = fetch.parts
+    base = al.bases[fetch.group]
+    number = giver if base is None else base.sources[giver]
+    chunk = version.chunks[number]
+    _, array = al.giver(fetch, giver, version)
+    return number, al.pulls[k][source.number].apply(array[key], chunk.device.xp)
 
 
 def _program(form: Form, node: Node, places: list[int]) -> Program:
