@@ -90,7 +90,7 @@ def test_steps_that_come_again_are_those_of_numpy(devices: int, shape: tuple[int
             rate = np.float32(0.01 * turn).item()
             wanted, found = step(a, b, rate), step(x, y, rate)
             if turn == 20:
-                held = u_before = x[1:-1, 1:-1] * 2.0  # still to be computed when its operand is written
+                held = x[1:-1, 1:-1] * 2.0  # still to be computed when its operand is written
                 kept = a[1:-1, 1:-1] * np.float32(2.0)
             for one, two in zip(wanted, found, strict=True):
                 np.testing.assert_allclose(two.get(), one, rtol=2e-6, atol=2e-6)
@@ -99,7 +99,6 @@ def test_steps_that_come_again_are_those_of_numpy(devices: int, shape: tuple[int
             x /= 4.0
             y /= 4.0
         np.testing.assert_allclose(held.get(), kept, rtol=2e-6, atol=2e-6)
-        assert u_before is held
         np.testing.assert_allclose(x.get(), a, rtol=2e-6, atol=2e-6)
 
 
@@ -156,7 +155,6 @@ def test_a_recipe_takes_no_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     with da.init(devices=1, kind="cuda", memory_limit=1 << 20) as context:
         x = da.ones(200_000, dtype="f4", layout=da.blocks(0))
         x += 1.0
-        x[1:] = x[1:] * 2.0
         device = context.devices[0]
         device.reset_peak()
         x += 1.0
