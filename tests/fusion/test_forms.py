@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import distarray as da
+from distarray.errors import ImplicitCommunicationError
 from distarray.fusion import forms
 from distarray.fusion.kernels import direct
 
@@ -113,7 +114,7 @@ def test_moves_are_counted_however_often_a_call_came() -> None:
                 (x[:-1] + x[1:]).evaluate()
             counts.append(log.bytes_moved)
         assert set(counts) == {8 * 4}
-        with pytest.raises(da.exceptions.ImplicitCommunicationError), da.no_implicit_communication():
+        with pytest.raises(ImplicitCommunicationError), da.no_implicit_communication():
             (x[:-1] + x[1:]).evaluate()
 
 

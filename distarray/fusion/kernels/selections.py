@@ -103,15 +103,18 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     for (int k = 0; k < 4; ++k) if (first + k * {_THREADS} < a.width) q[first + k * {_THREADS}] = held[k];
 }}
 """
+    each = range(PIECES)
     pieces = f"""
 typedef {word} T;
-struct Args {{ const long long* index; T* q; long long width, tiles; const T* p[{PIECES}]; long long start[{PIECES}]; }};
+struct Args {{
+    const long long* index; T* q; long long width, tiles; const T {", ".join([f"*p{k}" for k in each])};
+    long long {", ".join([f"start{k}" for k in each])};
+}};
 extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
     const long long row = blockIdx.x / a.tiles, tile = blockIdx.x % a.tiles, from = a.index[row];
-    const T* p = a.p[0];
-    long long start = 0;
-    #pragma unroll
-    for (int k = 1; k < {PIECES}; ++k) if (from >= a.start[k]) {{ p = a.p[k]; start = a.start[k]; }}
+    const T* p = a.p0;
+    long long start = a.start0;
+    {" ".join([f"if (from >= a.start{k}) {{ p = a.p{k}; start = a.start{k}; }}" for k in each[1:]])}
     p += (from - start) * a.width;
     T* q = a.q + row * a.width;
     const long long first = tile * {_THREADS * 4} + threadIdx.x;
