@@ -27,7 +27,8 @@ from distarray.fusion.conditions import WarningOnce
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
-from distarray.transfer.execute import allocate, redistribute
+from distarray.transfer.execute import allocate
+from distarray.transfer.lending import lent
 
 __all__ = ["contract", "operands", "product_dtype", "view"]
 
@@ -181,7 +182,7 @@ def _placed(
 def _bring(context: Context, source: Operand, where: Any, name: str) -> list[Chunk | None]:
     if where is None:
         return []
-    return redistribute(context, source, context.layout(where), operation=name)
+    return lent(context, source, context.layout(where), operation=name)
 
 
 def _multiply(
