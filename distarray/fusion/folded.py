@@ -94,7 +94,8 @@ class PendingFold:
 
     def _folded(self, operands: Sequence[Any], ufunc: np.ufunc, dtype: Any, size: int, notes: Notes) -> Any:
         """So many elements, folded by NumPy."""
-        most = max(128, blocks.REGISTER_BYTES // max(step.dtype.itemsize for step in self.program.steps))
+        least = 128 if self.dtype.kind == "f" else 1
+        most = max(least, blocks.REGISTER_BYTES // max(step.dtype.itemsize for step in self.program.steps))
         sizes = _sizes(size, most, self.dtype.kind)
         plan = blocks.schedule(self.program, len(operands), self.dtype)
         parts = []

@@ -133,6 +133,8 @@ def exact(step: Instruction, types: tuple[Any, ...]) -> tuple[Any, tuple[Any, ..
     if isinstance(step.ufunc, Conversion):
         source = step.dtype if isinstance(inputs[0], type) else inputs[0]
         loop, settled = source, (source,)
+        if is_known(source) and Writer(2, "").cast(_dummy(source), source, step.dtype) is None:
+            return None
     else:
         name = step.ufunc.__name__
         if step.kwargs or type(step.ufunc) is not np.ufunc or len(inputs) != step.ufunc.nin:

@@ -1,6 +1,7 @@
 """Element-wise operations whose result IEEE 754, or integer arithmetic, fixes to the bit, as LLVM's instructions.
 
-Each is written for `lanes` elements at a time, without any of LLVM's flags that allow reassociation or contraction. Complex
+Each is written for `lanes` elements at a time, in LLVM's strict operations: it knows that a comparison of a square root with
+itself needs no root, and with the root would go the condition that NumPy reports of it. Complex
 numbers are pairs of values; their products are rounded as NumPy is found to do it on this processor, which may fuse the second
 product. What is not exact (powers, transcendental functions, integer and complex division, half precision) has no entry, and
 stays NumPy's. So do conversions of floating-point numbers to integers: for a number that has no room LLVM promises nothing, and
@@ -106,10 +107,29 @@ class Writer:
     def call(self, function: str, dtype: Any, *values: str) -> str:
         """A call of an LLVM function that is defined for the rows of a dtype."""
         own = self.of(dtype)
-        suffix = {"float": "f32", "double": "f64"}.get(TYPES[dtype], TYPES[dtype])
-        full = f"@llvm.{function}.{suffix if self.lanes == 1 else f'v{self.lanes}{suffix}'}"
+        full = f"@llvm.{function}.{self._suffix(dtype)}"
         self.declared.add(f"declare {own} {full}({', '.join([own] * len(values))})")
         return self.put(f"call {own} {full}({', '.join([f'{own} {v}' for v in values])})")
+
+    def exactly(self, operation: str, dtype: Any, *values: str, source: Any = None, test: str = "") -> str:
+        """An operation on floating-point numbers that is neither left out nor moved, whatever becomes of its result: what it meets
+        is reported. `source`: of a conversion, or of a comparison, which takes quiet notice of NaN."""
+        given = self.of(dtype if source is None else source)
+        own = self.wide("i1") if test else self.of(dtype)
+        kinds = [dtype] if source is None or test else [dtype, source]
+        full = f"@llvm.experimental.constrained.{operation}.{'.'.join([self._suffix(t) for t in kinds])}"
+        notes = ['metadata !"fpexcept.strict"']
+        if test:
+            notes.insert(0, f'metadata !"{test}"')
+        elif operation != "fpext":
+            notes.insert(0, 'metadata !"round.tonearest"')
+        kind = ", ".join([*[given] * len(values), *["metadata"] * len(notes)])
+        self.declared.add(f"declare {own} {full}({kind})")
+        return self.put(f"call {own} {full}({', '.join([*[f'{given} {v}' for v in values], *notes])}) strictfp")
+
+    def _suffix(self, dtype: Any) -> str:
+        suffix = {"float": "f32", "double": "f64"}.get(TYPES[dtype], TYPES[dtype])
+        return suffix if self.lanes == 1 else f"v{self.lanes}{suffix}"
 
     def select(self, flag: str, dtype: Any, yes: Any, no: Any) -> Any:
         if dtype in PARTS:
@@ -119,7 +139,9 @@ class Writer:
         return self.put(f"select {self.wide('i1')} {flag}, {own} {yes}, {own} {no}")
 
     def compare(self, test: str, dtype: Any, a: str, b: str) -> str:
-        return self.put(f"{'fcmp' if dtype.kind == 'f' else 'icmp'} {test} {self.of(dtype)} {a}, {b}")
+        if dtype.kind == "f":
+            return self.exactly("fcmp", dtype, a, b, test=test)
+        return self.put(f"icmp {test} {self.of(dtype)} {a}, {b}")
 
     def truth(self, value: Any, dtype: Any) -> str:
         """Whether elements are not zero."""
@@ -153,8 +175,8 @@ class Writer:
         if target.kind == "f":
             if source.kind == "f":
                 how = "fpext" if target.itemsize > source.itemsize else "fptrunc"
-            else:
-                how = "sitofp" if source.kind == "i" else "uitofp"
+                return self.exactly(how, target, value, source=source)
+            how = "sitofp" if source.kind == "i" else "uitofp"
         elif source.kind == "f":
             return None
         elif a == b:
@@ -175,7 +197,9 @@ _SIZES = {"float": 0x7FFFFFFF, "double": 0x7FFFFFFFFFFFFFFF}
 
 def _arithmetic(floating: str, integer: str, truth: str) -> Operation:
     def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
-        how = truth if t == BOOL else floating if t.kind == "f" else integer
+        if t.kind == "f":
+            return w.exactly(floating, t, *values)
+        how = truth if t == BOOL else integer
         return w.put(f"{how} {w.of(t)} {values[0]}, {values[1]}") if how else None
 
     return write
@@ -239,7 +263,7 @@ def _square(w: Writer, t: Any, values: Sequence[str]) -> Any:
 
 
 def _reciprocal(w: Writer, t: Any, values: Sequence[str]) -> str | None:
-    return w.put(f"fdiv {w.of(t)} {w.number(TYPES[t], '1.0')}, {values[0]}") if t.kind == "f" else None
+    return w.exactly("fdiv", t, w.number(TYPES[t], "1.0"), values[0]) if t.kind == "f" else None
 
 
 def _rounding(function: str) -> Operation:
@@ -247,6 +271,10 @@ def _rounding(function: str) -> Operation:
         return w.call(function, t, values[0]) if t.kind == "f" else None
 
     return write
+
+
+def _sqrt(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    return w.exactly("sqrt", t, values[0]) if t.kind == "f" else None
 
 
 def _same(w: Writer, t: Any, values: Sequence[str]) -> str:
@@ -303,7 +331,7 @@ OPERATIONS: dict[str, Operation] = {
     "fabs": _absolute,
     "square": _square,
     "reciprocal": _reciprocal,
-    "sqrt": _rounding("sqrt"),
+    "sqrt": _sqrt,
     "floor": _rounding("floor"),
     "ceil": _rounding("ceil"),
     "trunc": _rounding("trunc"),
@@ -359,15 +387,12 @@ def _product(ufunc: np.ufunc) -> Operation:
         fused = _is_fused(ufunc, t)
         if fused is None:
             return None
-        own = w.of(t)
-        real = w.put(f"fmul {own} {a.imag}, {b.imag}")
-        imag = w.put(f"fmul {own} {a.imag}, {b.real}")
+        real, imag = w.exactly("fmul", t, a.imag, b.imag), w.exactly("fmul", t, a.imag, b.real)
         if fused:
-            return Pair(
-                w.call("fma", t, a.real, b.real, _negative(w, t, [real])), w.call("fma", t, a.real, b.imag, imag)
-            )
-        first, second = w.put(f"fmul {own} {a.real}, {b.real}"), w.put(f"fmul {own} {a.real}, {b.imag}")
-        return Pair(w.put(f"fsub {own} {first}, {real}"), w.put(f"fadd {own} {second}, {imag}"))
+            less = _negative(w, t, [real])
+            return Pair(w.exactly("fma", t, a.real, b.real, less), w.exactly("fma", t, a.real, b.imag, imag))
+        first, second = w.exactly("fmul", t, a.real, b.real), w.exactly("fmul", t, a.real, b.imag)
+        return Pair(w.exactly("fsub", t, first, real), w.exactly("fadd", t, second, imag))
 
     return write
 

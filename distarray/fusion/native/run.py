@@ -236,8 +236,7 @@ class _Work:
 
 
 def unmet(plan: Plan, program: Program, flags: int, notes: Notes) -> bool:
-    """Whether there is more to be said of floating-point conditions than has been noted. Kernels compare with instructions that
-    take note of NaN, which NumPy does not: such a note says nothing unless a step could make it too."""
+    """Whether there is more to be said of floating-point conditions than has been noted."""
     for kind, i in plan.raising:
         if flags & CONDITIONS[kind]:
             if i is None:

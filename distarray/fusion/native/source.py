@@ -237,7 +237,7 @@ def elementwise_text(element: Element, kinds: str) -> str:
     lines += [f"%q{k} = getelementptr i8, ptr %p{k}, i64 %r{k}" for k in range(count)]
     lines += ["%i2 = add i64 %i, 1", "%again = icmp slt i64 %i2, %rows", "br i1 %again, label %row, label %done"]
     lines += ["done:", "ret void"]
-    return _text(row.declared, "define void @body(ptr %a) noinline nounwind", lines)
+    return _text(row.declared, "define void @body(ptr %a) noinline nounwind strictfp", lines)
 
 
 def _text(declared: set[str], head: str, lines: Sequence[str], before: str = "") -> str:
@@ -290,7 +290,7 @@ def fold_text(element: Element, kinds: str, ufunc: str, dtype: Any) -> str:
         lines.append(f"store {own} %out, ptr %b{count - 1}, align {dtype.itemsize}")
     lines.append("ret void")
     declared = {*row.declared, *wide.declared, *one.declared, f"declare {own} {whole}({many})"}
-    return _text(declared, "define void @body(ptr %a) noinline nounwind", lines)
+    return _text(declared, "define void @body(ptr %a) noinline nounwind strictfp", lines)
 
 
 def _identity(how: str, dtype: Any) -> int | str:
@@ -314,16 +314,18 @@ def _pairwise(element: Element, kinds: str, dtype: Any) -> str:
     start, (opening,) = still.results(8, "s", "%low")
     wide, (value,) = still.results(8, "v", "%j")
     one, (rest,) = still.results(1, "t", "%t")
-    after = wide.put(f"fadd {row} %acc, {value}")
-    end = one.put(f"fadd {own} %sum, {rest}")
+    both = Writer(1, "b")
+    total = both.exactly("fadd", dtype, "%left", "%right")
+    after = wide.exactly("fadd", dtype, "%acc", value)
+    end = one.exactly("fadd", dtype, "%sum", rest)
     parts = [last.put(f"extractelement {row} %all, i64 {k}") for k in range(8)]
     while len(parts) > 1:
-        parts = [last.put(f"fadd {own} {a}, {b}") for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        parts = [last.exactly("fadd", dtype, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
     lines = ["%big = icmp sgt i64 %n, 128", "br i1 %big, label %split, label %leaf", "split:"]
     lines += ["%lower = lshr i64 %n, 1", "%half = and i64 %lower, -8", "%upper = add i64 %low, %half"]
     lines += ["%size = sub i64 %n, %half", f"%left = call {own} @sum(ptr %a, i64 %low, i64 %half)"]
-    lines += [f"%right = call {own} @sum(ptr %a, i64 %upper, i64 %size)", f"%both = fadd {own} %left, %right"]
-    lines += [f"ret {own} %both", "leaf:", *_opened(element, count), "%eights = and i64 %n, -8"]
+    lines += [f"%right = call {own} @sum(ptr %a, i64 %upper, i64 %size)", *both.lines]
+    lines += [f"ret {own} {total}", "leaf:", *_opened(element, count), "%eights = and i64 %n, -8"]
     lines += [
         "%full = add i64 %low, %eights",
         "%stop = add i64 %low, %n",
@@ -341,8 +343,11 @@ def _pairwise(element: Element, kinds: str, dtype: Any) -> str:
     lines += [f"%sum = phi {own} [{parts[0]}, %check], [{end}, %tail]", *one.lines, "%t2 = add i64 %t, 1"]
     lines += ["%on = icmp slt i64 %t2, %stop", "br i1 %on, label %tail, label %done"]
     lines += ["done:", f"%out = phi {own} [{parts[0]}, %check], [{end}, %tail]", f"ret {own} %out"]
-    before = "\n".join([f"define {own} @sum(ptr %a, i64 %low, i64 %n) noinline nounwind {{", "entry:", *lines, "}"])
+    before = "\n".join(
+        [f"define {own} @sum(ptr %a, i64 %low, i64 %n) noinline nounwind strictfp {{", "entry:", *lines, "}"]
+    )
     place = 2 + 3 * (count - 1)
     calls = [*_word("%n", 0), *_word("%out", place, "ptr"), f"%v = call {own} @sum(ptr %a, i64 0, i64 %n)"]
     calls += [f"store {own} %v, ptr %out, align {dtype.itemsize}", "ret void"]
-    return _text(still.declared, "define void @body(ptr %a) noinline nounwind", calls, before)
+    declared = still.declared | last.declared | both.declared | wide.declared | one.declared
+    return _text(declared, "define void @body(ptr %a) noinline nounwind strictfp", calls, before)
