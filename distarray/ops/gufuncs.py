@@ -89,9 +89,9 @@ def _places(signature: Signature, operands: Sequence[Any], targets: Sequence[Any
 
 
 def _model(x: Any, core: Sequence[int]) -> Any:
-    """Zeros with the length of the core axes, and of one turn of the loops."""
+    """Zeros with the length of the core axes, and no turn of the loops."""
     whole = {axis % x.ndim for axis in core} if x.ndim else set()
-    return np.zeros([n if i in whole else min(n, 1) for i, n in enumerate(x.shape)], x.dtype)
+    return np.zeros([n if i in whole else 0 for i, n in enumerate(x.shape)], x.dtype)
 
 
 def _last(x: Any, core: Sequence[int]) -> Any:
