@@ -349,7 +349,7 @@ def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedA
     x = lines.x
     context = x._context
     _, _, t = places(method, 2, q)
-    dtype = x.dtype if t is None or weak else np.result_type(x.dtype, t.dtype)
+    dtype = x.dtype if t is None or weak or x.dtype.kind in "mM" else np.result_type(x.dtype, t.dtype)
     weight = np.dtype(np.float64) if dtype.kind in "mM" else dtype
 
     def local(lib: Any, part: Any) -> Any:
