@@ -28,8 +28,7 @@ def outcome(call: Any) -> tuple[Any, set[str]]:
     return found, {str(warning.message) for warning in heard}
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4"])
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize(("layout", "dtype"), [*[(layout, "f8") for layout in LAYOUTS], (LAYOUTS[0], "f4")], ids=str)
 def test_nan_moments(layout: Any, dtype: str, four: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nan_sums, "LEAST", 1)
     monkeypatch.setattr(nan_sums, "BLOCK", 7)
@@ -38,14 +37,13 @@ def test_nan_moments(layout: Any, dtype: str, four: Any, monkeypatch: pytest.Mon
     a[rng.random(a.shape) < 0.2] = np.nan
     a[2], a[3:6, 1, 2] = np.nan, [np.inf, np.inf, 1]
     x = da.asarray(a, layout=layout)
-    for y, b in ((x, a), (x.T, a.T), (x[::-2], a[::-2])):
-        for axis in (None, 0, 1, -1, (0, 2), (0, 1, 2)):
-            for call in (np.nanmean, np.nanvar, np.nanstd):
-                for kwargs in ({}, {"keepdims": True}):
-                    found, heard = outcome(lambda: call(y, axis=axis, **kwargs))  # noqa: B023 - called at once
-                    wanted, known = outcome(lambda: call(b, axis=axis, **kwargs))  # noqa: B023
-                    assert (found.dtype, found.shape, heard) == (wanted.dtype, wanted.shape, known)
-                    np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype == "f4" else 1e-12, atol=1e-6)
+    for y, b in ((x, a), (x.T[::-1], a.T[::-1])):
+        for axis in (None, 0, -1, (0, 2)):
+            for call, kwargs in ((np.nanmean, {}), (np.nanvar, {"keepdims": True}), (np.nanstd, {})):
+                found, heard = outcome(lambda: call(y, axis=axis, **kwargs))  # noqa: B023 - called at once
+                wanted, known = outcome(lambda: call(b, axis=axis, **kwargs))  # noqa: B023
+                assert (found.dtype, found.shape, heard) == (wanted.dtype, wanted.shape, known)
+                np.testing.assert_allclose(found, wanted, rtol=1e-5 if dtype == "f4" else 1e-12, atol=1e-6)
 
 
 @pytest.mark.parametrize("shares", [(1, 1), (2, 1)])
@@ -68,7 +66,7 @@ def test_nan_moments_on_ranks(shares: Any, monkeypatch: pytest.MonkeyPatch) -> N
 def test_convolution(bad: Any, dtype: str, four: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toeplitz, "ROWS", 4)
     rng = np.random.default_rng(0)
-    for n, m in ((4000, 40), (4001, 32), (5000, 400), (2100, 129)):
+    for n, m in ((4001, 40), (2100, 129)):
         a, v = rng.standard_normal(n).astype(dtype), rng.standard_normal(m).astype(dtype)
         if bad is not None:
             a[n // 3] = bad
