@@ -319,7 +319,8 @@ class _Cook:
                 return None
         al = self._aligned(None if seen is None else seen.layout)
         lib = context.local_devices[0].lib
-        bound = element_of(lib, self.program, tuple([leaf.dtype for leaf in self.leaves]), self.dtype)
+        dtypes = tuple([leaf.dtype for leaf in self.leaves])
+        bound = element_of(lib, self.program, dtypes, self.dtype, fixed=False)  # other expressions have other numbers
         if al is None or bound is None:
             return None
         targets, cells = [], []
