@@ -150,8 +150,8 @@ def timed(call: Callable[[], Any], wait: Callable[[], None], small: bool) -> flo
 
 def sample(value: Any) -> Any:
     """Some elements of a NumPy array, in double precision."""
-    flat = np.asarray(value, np.float64).reshape(-1)
-    return flat[:: max(1, flat.size // 9973)]
+    flat = np.asarray(value).reshape(-1)
+    return flat[:: max(1, flat.size // 9973)].astype(np.float64)
 
 
 class Column:

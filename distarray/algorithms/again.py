@@ -179,7 +179,12 @@ def number_of(x: DistributedArray) -> Any:
         context.check()
         if not layout.is_partial:
             chunk: Any = chunks[0] if len(chunks) == 1 else None
-            return None if chunk is None else chunk.device.to_host(chunk.array).reshape(())[()]
+            if chunk is None:
+                return None
+            device, address = chunk.device, chunk.address
+            return device.runtime.number(
+                address if address > 0 else chunk.array.data.ptr, version.dtype, device.ordinal
+            )
         if layout.shape:
             return None
         arrays = [chunk.array for chunk in chunks]  # type: ignore[union-attr]
