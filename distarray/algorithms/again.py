@@ -19,8 +19,9 @@ from distarray.fusion.forms import Form, base_form
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
 from distarray.layout import Layout
-from distarray.storage import Version
+from distarray.storage import Operand, Version
 from distarray.transfer.ledger import watching
+from distarray.transfer.numbers import folded_number
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -167,17 +168,27 @@ def _product(device: Any, part: _Product, first: Version, second: Version, chunk
 
 
 def number_of(x: DistributedArray) -> Any:
-    """The one number of an array on GPUs that one chunk of this process shows all of, as a NumPy scalar; None of others."""
+    """The one number of an array without axes on GPUs of this process alone, as a NumPy scalar; None where partial values do not
+    fold to it at once."""
     context, storage = x._context, x._storage
     if storage is None or x._map is not None or context.communicator is not None or watching.get() is not None:
         return None
     version = storage.version
-    if len(version.chunks) != 1 or version.layout.is_partial:
-        return None
-    chunk: Any = version.chunks[0]
+    layout, chunks = version.layout, version.chunks
     with context.lock:
         context.check()
-        return chunk.device.to_host(chunk.array).reshape(())[()]
+        if not layout.is_partial:
+            chunk: Any = chunks[0] if len(chunks) == 1 else None
+            if chunk is None:
+                return None
+            device, address = chunk.device, chunk.address
+            return device.runtime.number(
+                address if address > 0 else chunk.array.data.ptr, version.dtype, device.ordinal
+            )
+        if layout.shape:
+            return None
+        arrays = [chunk.array for chunk in chunks]  # type: ignore[union-attr]
+        return folded_number(context, Operand(layout, arrays, version.dtype))
 
 
 def _remember(form: Form, key: Any, known: _Known) -> None:

@@ -16,6 +16,9 @@ from distarray.transfer.ledger import watching
 
 __all__ = ["binary"]
 
+_new = object.__new__
+_NOTHING: dict[str, Any] = {}
+
 LARGEST = 65504
 """A number that every floating dtype has room for."""
 
@@ -24,7 +27,8 @@ def _recorded(x: DistributedArray) -> tuple[Any, Any, tuple[Leaf, ...], tuple[An
     """An array as an operand: its form, itself, its leaves and numbers, and how many calls it is made of."""
     node = x._node
     if node is not None:
-        return None if node.form is None else (node.form, node, node.leaves, node.numbers, node.size)
+        form = node.form
+        return None if form is None else (form, node, node.leaves, node.numbers, node.size)
     storage = x._storage
     if storage is None or storage.exposed:
         return None
@@ -51,6 +55,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> D
     if kind is float or kind is int:
         if not form.inexact or not -LARGEST <= other <= LARGEST:
             return None
+        args: tuple[Any, Any]
         if left is array:
             child = form.grown.get((ufunc, 0, kind))
             args, numbers = (arg, other), (*numbers, other)
@@ -71,6 +76,28 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> D
         return None
     if child is None or size >= MAX_NODES:
         return None
-    node = Node(context, ufunc, args, {}, shape, child.dtype, size + 1, SILENT, False)
-    node.form, node.leaves, node.numbers = child, leaves, numbers
-    return DistributedArray._make(context, shape, child.dtype, node, None)
+    # as the constructors would: at this place every call counts
+    node: Node = _new(Node)
+    node.context = context
+    node.ufunc = ufunc
+    node.args = args
+    node.kwargs = _NOTHING
+    node.shape = shape
+    node.dtype = dtype = child.dtype
+    node.size = size + 1
+    node.errors = SILENT
+    node.loud = node.masked = False
+    node.form = child
+    node.leaves = leaves
+    node.numbers = numbers
+    found: DistributedArray = _new(DistributedArray)
+    found._context = context
+    found._shape = shape
+    found._dtype = dtype
+    found._node = node
+    found._storage = found._map = found._fresh = found._kin = None
+    found._reach = ()
+    found._home = -1
+    found._writable = True
+    found._detached = False
+    return found

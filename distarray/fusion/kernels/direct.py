@@ -166,13 +166,13 @@ def direct(context: Context, node: Node) -> Version | None:
     layout = recipe.layout
     chunks: list[Chunk | None] = [None] * len(layout.chunks)
     made = []
-    dtype, name = node.dtype, node.ufunc.__name__
-    for target in recipe.targets:
-        chunk = chunks[target.number] = context.by_id[target.device].empty(target.shape, dtype, name)
+    dtype, name, by_id = node.dtype, node.ufunc.__name__, context.by_id
+    for number, _, device_id, shape, _ in recipe.targets:
+        chunk = chunks[number] = by_id[device_id].empty(shape, dtype, name)
         made.append(chunk)
-    for cell, given in zip(recipe.cells, addresses, strict=True):
-        chunk = made[cell.target]
-        _launch(chunk.device, cell, given, (chunk.address or chunk.array.data.ptr) + cell.offset, numbers)
+    for cell, given in zip(recipe.cells, addresses):
+        chunk = made[cell[0]]
+        _launch(chunk.device, cell, given, (chunk.address or chunk.array.data.ptr) + cell[1], numbers)
     return Version(layout, chunks, dtype)
 
 
@@ -220,11 +220,12 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
 def _launch(device: Any, cell: _Cell, given: list[int], target: int, numbers: list[Any]) -> None:
     """Launch a cell's kernel on the device's null stream, and switch the GPU only where it is another."""
     ordinal = device.ordinal
+    _, _, _, kernel, blocks, values = cell
     if device.runtime.current() == ordinal:
-        cell.kernel.launch(ordinal, 0, cell.blocks, THREADS, *given, target, *cell.values, *numbers)
+        kernel.launch(ordinal, 0, blocks, THREADS, *given, target, *values, *numbers)
     else:
         with device.active():
-            cell.kernel.launch(ordinal, 0, cell.blocks, THREADS, *given, target, *cell.values, *numbers)
+            kernel.launch(ordinal, 0, blocks, THREADS, *given, target, *values, *numbers)
 
 
 def _reachable(recipe: _Recipe, version: Version) -> bool:
@@ -259,6 +260,8 @@ def _addresses(recipe: _Recipe, leaves: tuple[Leaf, ...]) -> list[list[int]] | N
 
 def _numbers(recipe: _Recipe, numbers: tuple[Any, ...]) -> list[Any]:
     """The numbers as the kernels take them."""
+    if not recipe.order:
+        return []
     if recipe.plain:
         found = [numbers[place] for place, _ in recipe.order]
         for number in found:
@@ -321,7 +324,8 @@ class _Cook:
                 return None
         al = self._aligned(None if seen is None else seen.layout)
         lib = context.local_devices[0].lib
-        bound = element_of(lib, self.program, tuple([leaf.dtype for leaf in self.leaves]), self.dtype)
+        dtypes = tuple([leaf.dtype for leaf in self.leaves])
+        bound = element_of(lib, self.program, dtypes, self.dtype, fixed=False)  # other expressions have other numbers
         if al is None or bound is None:
             return None
         targets, cells = [], []
