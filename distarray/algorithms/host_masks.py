@@ -62,7 +62,7 @@ class Pieces:
     def part(self, low: int, count: int) -> Any:
         """So many values from one on: a view, or a copy where they lie in several arrays."""
         i = bisect_right(self._starts, low, hi=len(self._arrays)) - 1
-        found = []
+        found: list[Any] = []
         while count > 0 or not found:
             piece = self._arrays[i][low - self._starts[i] : low - self._starts[i] + count]
             found.append(piece)
@@ -80,6 +80,6 @@ def scatter(target: Any, mask: Any, count: int, values: Pieces, at: int = 0) -> 
     for low in range(0, mask.size, rows):
         flags = mask[low : low + rows]
         index = np.flatnonzero(flags) if sparse else flags
-        here = index.size if sparse else np.count_nonzero(flags)
+        here: int = index.size if sparse else int(np.count_nonzero(flags))
         target[low : low + rows][index] = values.part(at, here)
         at += here

@@ -392,7 +392,7 @@ def _scattered(x: DistributedArray, prepared: _Prepared, value: Any) -> bool:
     resolve(context, storage.version, "assignment")
     trailing = x.shape[len(prepared.work.layout.shape) :]
     seen = context.layouts.visible(storage.version.layout, x._view_map())
-    if seen is None or seen.twins:
+    if seen is None or seen.twins or not seen.layout.index_map.is_disjoint:  # every copy is written, or none
         return False
     places = {chunk: i for i, chunk in enumerate(seen.layout.chunks)}
     grown = _grown(context, prepared.work.layout, trailing)
