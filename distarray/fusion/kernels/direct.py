@@ -12,6 +12,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from distarray.devices import Chunk
 from distarray.devices.kernels import Kernel
 from distarray.fusion.blocks import CUT_FREE
@@ -436,18 +438,24 @@ def _program(form: Form, node: Node, places: list[int]) -> Program:
 
 # --- what is not written ----------------------------------------------------------------------------------------------
 
-COPIED = 1 << 25
-"""Bytes of a chunk up to which a GPU copies it whole in no more time than it takes to ask for each edge."""
+COPIED = {"cuda": 1 << 25, "host": 1 << 18}
+"""Bytes of a chunk up to which a device copies it whole in no more time than it takes to ask for each edge."""
+
+
+def _address(array: Any) -> int:
+    if isinstance(array, np.ndarray):
+        return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return array.data.ptr  # type: ignore[no-any-return]
 
 
 def around(chunk: Chunk, shown: Any) -> Chunk:
-    """A copy of a chunk that is about to be written where `shown`, a view of it, lies. A GPU copies a box's surroundings
-    alone, so that an update of all but an edge does not pay for the array twice."""
+    """A copy of a chunk that is about to be written where `shown`, a view of it, lies: where that is a large box, its
+    surroundings alone, so that an update of all but an edge does not pay for the array twice."""
     array, device = chunk.array, chunk.device
-    if device.kind == "host" or array.nbytes <= COPIED or shown.strides != array.strides or 2 * shown.size < array.size:
+    if array.nbytes <= COPIED[device.kind] or shown.strides != array.strides or 2 * shown.size < array.size:
         return duplicate(chunk)
     fresh = device.empty(array.shape, array.dtype, "a copy on write")
-    offset = shown.data.ptr - array.data.ptr
+    offset = _address(shown) - _address(array)
     head: tuple[slice, ...] = ()
     for stride, n in zip(array.strides, shown.shape, strict=True):
         start, offset = divmod(offset, stride)
