@@ -12,6 +12,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from distarray.devices import Chunk
 from distarray.devices.kernels import Kernel
 from distarray.fusion.blocks import CUT_FREE
@@ -20,6 +22,7 @@ from distarray.fusion.expr import Leaf, Node
 from distarray.fusion.forms import Form
 from distarray.fusion.kernels.element import PLAIN, converted, element_of
 from distarray.fusion.kernels.elementwise import THREADS, prepared
+from distarray.fusion.kernels.graphs import Graphs, Launch
 from distarray.fusion.meeting import meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap, contiguous_strides
@@ -89,6 +92,8 @@ class _Recipe(NamedTuple):
         Which of the expression's numbers the kernels take, and as what.
     plain : bool
         Whether Python's floats are what they take.
+    turns : list of (graphs, device, first cell, last cell)
+        The cells of each GPU.
     written : tuple
         What is written to: held, since its id is a part of the key.
     seen : Visible or None
@@ -101,6 +106,7 @@ class _Recipe(NamedTuple):
     fetches: bool
     order: list[tuple[int, Any]]
     plain: bool
+    turns: list[tuple[Graphs, int, int, int]]
     written: Any
     seen: Visible | None
 
@@ -168,9 +174,8 @@ def direct(context: Context, node: Node) -> Version | None:
     for number, _, device_id, shape, _ in recipe.targets:
         chunk = chunks[number] = by_id[device_id].empty(shape, dtype, name)
         made.append(chunk)
-    for cell, given in zip(recipe.cells, addresses):
-        chunk = made[cell[0]]
-        _launch(chunk.device, cell, given, (chunk.address or chunk.array.data.ptr) + cell[1], numbers)
+    outs = [chunk.address or chunk.array.data.ptr for chunk in made]
+    _launch(context, recipe, addresses, outs, numbers)
     return Version(layout, chunks, dtype)
 
 
@@ -202,9 +207,7 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
             if fresh or chunk.shared:
                 chunk = chunks[target.number] = _replaced(recipe, target, chunk, version.dtype)
             made.append(chunk)
-        for cell, given in zip(recipe.cells, addresses, strict=True):
-            chunk = made[cell.target]
-            _launch(chunk.device, cell, given, address_of(chunk) + cell.offset, numbers)
+        _launch(context, recipe, addresses, [address_of(chunk) for chunk in made], numbers)
     if fresh:
         after = Version(version.layout, chunks, version.dtype)
         if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
@@ -215,15 +218,16 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
     return True
 
 
-def _launch(device: Any, cell: _Cell, given: list[int], target: int, numbers: list[Any]) -> None:
-    """Launch a cell's kernel on the device's null stream, and switch the GPU only where it is another."""
-    ordinal = device.ordinal
-    _, _, _, kernel, blocks, values = cell
-    if device.runtime.current() == ordinal:
-        kernel.launch(ordinal, 0, blocks, THREADS, *given, target, *values, *numbers)
-    else:
-        with device.active():
-            kernel.launch(ordinal, 0, blocks, THREADS, *given, target, *values, *numbers)
+def _launch(context: Context, recipe: _Recipe, addresses: list[list[int]], outs: list[int], numbers: list[Any]) -> None:
+    """Launch the kernels of a recipe, those of each GPU in turn."""
+    launches: list[Launch] = []
+    for (target, offset, _, kernel, blocks, values), given in zip(recipe.cells, addresses, strict=True):
+        launches.append((kernel, blocks, THREADS, (*given, outs[target] + offset, *values, *numbers)))
+    for graphs, device_id, first, last in recipe.turns:
+        own = launches if last - first == len(launches) else launches[first:last]
+        if 0 in numbers:  # and -0.0, which is equal to it
+            graphs = Graphs()
+        graphs.run(context.by_id[device_id], own)
 
 
 def _reachable(recipe: _Recipe, version: Version) -> bool:
@@ -352,7 +356,20 @@ class _Cook:
                 cells.append(cell)
         taken = [(self.form.steps[step].args[arg][1], kind) for step, arg, kind in bound.element.scalars]
         plain = all(kind.kind == "f" and kind.itemsize >= 4 for _, kind in taken)
-        return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, target, seen)
+        turns = self._turns(targets, cells)
+        return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, turns, target, seen)
+
+    def _turns(self, targets: list[_Target], cells: list[_Cell]) -> list[tuple[Graphs, int, int, int]]:
+        """The cells of neighbouring devices on one GPU, together."""
+        by_id = self.context.by_id
+        turns: list[tuple[Graphs, int, int, int]] = []
+        for i, cell in enumerate(cells):
+            device = targets[cell.target].device
+            if turns and by_id[turns[-1][1]].shares_memory(by_id[device]):
+                turns[-1] = (*turns[-1][:3], i + 1)
+            else:
+                turns.append((Graphs(), device, i, i + 1))
+        return turns
 
     def _aligned(self, wanted: Layout | None) -> Any:
         """The alignment, where nothing has to move: what is fetched lies on the same GPU, in one piece each."""
@@ -421,18 +438,24 @@ def _program(form: Form, node: Node, places: list[int]) -> Program:
 
 # --- what is not written ----------------------------------------------------------------------------------------------
 
-COPIED = 1 << 25
-"""Bytes of a chunk up to which a GPU copies it whole in no more time than it takes to ask for each edge."""
+COPIED = {"cuda": 1 << 25, "host": 1 << 18}
+"""Bytes of a chunk up to which a device copies it whole in no more time than it takes to ask for each edge."""
+
+
+def _address(array: Any) -> int:
+    if isinstance(array, np.ndarray):
+        return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return array.data.ptr  # type: ignore[no-any-return]
 
 
 def around(chunk: Chunk, shown: Any) -> Chunk:
-    """A copy of a chunk that is about to be written where `shown`, a view of it, lies. A GPU copies a box's surroundings
-    alone, so that an update of all but an edge does not pay for the array twice."""
+    """A copy of a chunk that is about to be written where `shown`, a view of it, lies: where that is a large box, its
+    surroundings alone, so that an update of all but an edge does not pay for the array twice."""
     array, device = chunk.array, chunk.device
-    if device.kind == "host" or array.nbytes <= COPIED or shown.strides != array.strides or 2 * shown.size < array.size:
+    if array.nbytes <= COPIED[device.kind] or shown.strides != array.strides or 2 * shown.size < array.size:
         return duplicate(chunk)
     fresh = device.empty(array.shape, array.dtype, "a copy on write")
-    offset = shown.data.ptr - array.data.ptr
+    offset = _address(shown) - _address(array)
     head: tuple[slice, ...] = ()
     for stride, n in zip(array.strides, shown.shape, strict=True):
         start, offset = divmod(offset, stride)
