@@ -34,7 +34,9 @@ def test_writes_without_a_plan_equal_planned_ones(ctx, data):
     h, g = (np.random.default_rng(seed).random((7, 9)) for seed in (0, 1))
     one, other = (data.draw(st.sampled_from(LAYOUTS)) for _ in range(2))
     bounds = data.draw(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 8), st.integers(1, 3)))
-    most = data.draw(st.sampled_from([assembled.ELEMENTS, 40, 12]))  # of larger arrays only what slices show is put together
+    most = data.draw(
+        st.sampled_from([assembled.ELEMENTS, 40, 12])
+    )  # of larger arrays only what slices show is put together
     with ctx(4), pytest.MonkeyPatch.context() as patch:
         patch.setattr(assembled, "ELEMENTS", most)
         x, y = da.asarray(h, layout=one), da.asarray(h, layout=one)
