@@ -11,7 +11,7 @@ import pytest
 
 import distarray as da
 from distarray.errors import ImplicitCommunicationError
-from distarray.fusion import forms
+from distarray.fusion import expr, forms
 from distarray.fusion.kernels import direct, graphs
 
 # --- what they share -----------------------------------------------------------------------------------------------------
@@ -225,3 +225,36 @@ def test_what_never_comes_again_is_not_recorded(monkeypatch: pytest.MonkeyPatch)
     for i in range(3 * graphs.TRIED):
         never.run(device, [(None, 1, 1, (i,))])
     assert len(made) == 2 and never._known is None and len(issued) == 10 + 3 * graphs.TRIED
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_form_is_filled_in_the_order_of_its_steps(seed: int) -> None:
+    """The steps of a form, on the operands and numbers of an expression, are what the expression records."""
+    rng = np.random.default_rng(seed)
+    with da.init(devices=2, kind="host", minimum_chunk=1) as context:
+        arrays = [da.asarray(rng.standard_normal((6, 4)), layout=da.blocks(0)) for _ in range(3)]
+        held: list[Any] = [a._arg() for a in arrays]
+        for _ in range(6):
+            one, two = (held[i] for i in rng.integers(0, len(held), 2))
+            number = float(rng.standard_normal())
+            args = [(one, two), (one, number), (number, one), (two, one)][rng.integers(4)]
+            ufunc = [np.add, np.subtract, np.multiply][rng.integers(3)]
+            held.append(expr.record(context, ufunc, args, {}, (6, 4)))
+            expr._give_form(context, held[-1])  # as on GPUs
+        root = held[-1]
+        leaves: list[Any] = []
+        numbers: list[Any] = []
+        assert root.form is not None and expr.filled(root, leaves, numbers)
+        assert [leaf.version.layout for leaf in leaves] == [base.layout for base in root.form.bases]
+        assert len(numbers) == root.form.numbers
+        values = [da.DistributedArray._of_version(context, leaf.version).get() for leaf in leaves]
+        steps: list[Any] = []
+        for step in root.form.steps:
+            steps.append(
+                step.ufunc(*[{"leaf": values, "step": steps, "number": numbers}[kind][n] for kind, n in step.args])
+            )
+        inner = next((arg for arg in root.args if type(arg) is expr.Node), None)
+        np.testing.assert_array_equal(da.DistributedArray._of_node(root).get(), steps[-1])
+        if inner is not None:  # an expression of which a part has been computed is no longer filled so
+            again = expr.record(context, np.negative, (held[-1],), {}, (6, 4))
+            assert expr.filled(again, [], []) is False

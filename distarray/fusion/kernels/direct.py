@@ -18,7 +18,7 @@ from distarray.devices import Chunk
 from distarray.devices.kernels import Kernel
 from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.compiled import alignment_of
-from distarray.fusion.expr import Leaf, Node
+from distarray.fusion.expr import Leaf, Node, filled
 from distarray.fusion.forms import Form
 from distarray.fusion.kernels.element import PLAIN, converted, element_of
 from distarray.fusion.kernels.elementwise import THREADS, prepared
@@ -35,11 +35,13 @@ if TYPE_CHECKING:
 
 __all__ = ["SMALL", "address_of", "around", "direct", "written"]
 
-MOST = 1 << 23
-"""Elements above which the general way serves: there it costs less than the work, and keeps what the program holds."""
+MOST = 1 << 30
+"""Elements above which a plan costs nothing beside the work."""
 
+LARGE = 1 << 23
 DEAR = 64
-"""Nor is an expression of more than `SMALL` elements computed here whose calls count more: a part of it may be worth keeping."""
+"""Nor is an expression of more than `SMALL` elements computed here whose calls count more, of more than `LARGE` a quarter of it: a
+part of it may be worth keeping."""
 
 SMALL = 1 << 16
 """Elements up to which a kernel takes longer to compile than CuPy's take to run a few times."""
@@ -129,6 +131,10 @@ class _Like:
         return part
 
 
+_Filling = tuple[tuple[int, ...], list[Leaf], list[Any]]
+"""For each operand of an expression the first that is the same; the operands; the numbers."""
+
+
 def address_of(chunk: Any) -> int:
     """Where a chunk lies, in C order and at a multiple of 16 bytes; -1 of others."""
     found: int = chunk.address
@@ -139,7 +145,7 @@ def address_of(chunk: Any) -> int:
     return found
 
 
-def _pattern(leaves: tuple[Leaf, ...]) -> tuple[int, ...]:
+def _pattern(leaves: list[Leaf]) -> tuple[int, ...]:
     """For each operand, the first that is the same."""
     count = len(leaves)
     if count == 1:
@@ -156,17 +162,20 @@ def direct(context: Context, node: Node) -> Version | None:
     form = node.form
     if form is None or context.eager:
         return None
-    leaves = node.leaves
+    leaves: list[Leaf] = []
+    given: list[Any] = []
+    if not filled(node, leaves, given):
+        return None
     pattern = _pattern(leaves)
     recipe = form.recipes.get(pattern)
     if type(recipe) is not _Recipe:
-        recipe = _asked(context, form, node, pattern, None)
+        recipe = _asked(context, form, node, (pattern, leaves, given), None)
         if recipe is None:
             return None
     addresses = _addresses(recipe, leaves)
     if addresses is None or (recipe.fetches and watching.get() is not None):
         return None
-    numbers = _numbers(recipe, node.numbers)
+    numbers = _numbers(recipe, given)
     layout = recipe.layout
     chunks: list[Chunk | None] = [None] * len(layout.chunks)
     made = []
@@ -186,17 +195,20 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
     if form is None or context.eager or storage.exposed or watching.get() is not None:
         return False
     version = storage.version
-    leaves = node.leaves
+    leaves: list[Leaf] = []
+    given: list[Any] = []
+    if not filled(node, leaves, given):
+        return False
     pattern = _pattern(leaves)
     recipe = form.recipes.get((pattern, id(version.layout), id(view), version.dtype))
     if type(recipe) is not _Recipe:
-        recipe = _asked(context, form, node, pattern, (version, view))
+        recipe = _asked(context, form, node, (pattern, leaves, given), (version, view))
         if recipe is None:
             return False
     addresses = _addresses(recipe, leaves)
     if addresses is None or not _reachable(recipe, version):
         return False
-    numbers = _numbers(recipe, node.numbers)
+    numbers = _numbers(recipe, given)
     others = any(leaf.version is version and leaf.view is not view and leaf.view != view for leaf in leaves)
     fresh = others or version.pinned(by_writer=private)
     chunks = list(version.chunks)
@@ -238,14 +250,14 @@ def _replaced(recipe: _Recipe, target: _Target, chunk: Chunk, dtype: Any) -> Chu
     """A chunk to write to in the place of one that is still read, with what is not written."""
     if target.whole:
         return chunk.device.empty(chunk.array.shape, dtype, "the target of an assignment")
-    if recipe.seen is None or chunk.array.nbytes <= COPIED:
+    if recipe.seen is None or chunk.array.nbytes <= COPIED["cuda"]:
         device: Any = chunk.device
         copied: Chunk = device.duplicate(chunk)
         return copied
     return around(chunk, recipe.seen.show(target.view, chunk.array, chunk.device.xp))
 
 
-def _addresses(recipe: _Recipe, leaves: tuple[Leaf, ...]) -> list[list[int]] | None:
+def _addresses(recipe: _Recipe, leaves: list[Leaf]) -> list[list[int]] | None:
     """For each cell, where its operands lie; None where one lies otherwise than the recipe takes it."""
     found = []
     for cell in recipe.cells:
@@ -260,7 +272,7 @@ def _addresses(recipe: _Recipe, leaves: tuple[Leaf, ...]) -> list[list[int]] | N
     return found
 
 
-def _numbers(recipe: _Recipe, numbers: tuple[Any, ...]) -> list[Any]:
+def _numbers(recipe: _Recipe, numbers: list[Any]) -> list[Any]:
     """The numbers as the kernels take them."""
     if not recipe.order:
         return []
@@ -277,10 +289,10 @@ def _numbers(recipe: _Recipe, numbers: tuple[Any, ...]) -> list[Any]:
 # --- how a recipe is found --------------------------------------------------------------------------------------------
 
 
-def _asked(context: Context, form: Form, node: Node, pattern: tuple[int, ...], place: Any) -> _Recipe | None:
+def _asked(context: Context, form: Form, node: Node, filling: _Filling, place: Any) -> _Recipe | None:
     """The recipe of a kind that has come often enough for one; None of others, and of kinds that have none. `place` is the version
     and the view that are written to."""
-    size = prod(node.shape)
+    size, pattern = prod(node.shape), filling[0]
     target = None if place is None else (place[0].layout, place[1], place[0].dtype)
     key: Any = pattern if target is None else (pattern, id(target[0]), id(target[1]), target[2])
     count = form.recipes.get(key, 0)
@@ -292,8 +304,8 @@ def _asked(context: Context, form: Form, node: Node, pattern: tuple[int, ...], p
     if count + 1 < often:
         form.recipes[key] = count + 1
         return None
-    dear = size > SMALL and _cost(form) > DEAR
-    found = form.recipes[key] = None if dear else _Cook(context, form, node, pattern, target).made(place)
+    dear = size > SMALL and _cost(form) > (DEAR if size <= LARGE else DEAR // 4)
+    found = form.recipes[key] = None if dear else _Cook(context, form, node, filling, target).made(place)
     return found
 
 
@@ -304,11 +316,12 @@ def _cost(form: Form) -> int:
 class _Cook:
     """Finds out how an expression is computed whose operands all lie on the GPU where they are needed."""
 
-    def __init__(self, context: Context, form: Form, node: Node, pattern: tuple[int, ...], target: Any) -> None:
+    def __init__(self, context: Context, form: Form, node: Node, filling: _Filling, target: Any) -> None:
         self.context, self.form, self.target = context, form, target
+        pattern, leaves, numbers = filling
         self.operands = sorted(set(pattern))
-        self.leaves = [node.leaves[operand] for operand in self.operands]
-        self.program = _program(form, node, [self.operands.index(operand) for operand in pattern])
+        self.leaves = [leaves[operand] for operand in self.operands]
+        self.program = _program(form, node, numbers, [self.operands.index(operand) for operand in pattern])
         self.dtype = node.dtype if target is None else target[2]
 
     def made(self, place: Any) -> _Recipe | None:
@@ -423,14 +436,14 @@ def _source(al: Any, leaf: Leaf, k: int, source: Any) -> tuple[int, Any]:
     return number, al.pulls[k][source.number].apply(array[key], chunk.device.xp)
 
 
-def _program(form: Form, node: Node, places: list[int]) -> Program:
+def _program(form: Form, node: Node, numbers: list[Any], places: list[int]) -> Program:
     """The program of a form, and the numbers of one expression of it; `places`: of each operand among those that differ."""
     steps = []
     for step in form.steps:
         args: list[tuple[str, Any]] = []
         for kind, n in step.args:
             args.append(
-                ("leaf", places[n]) if kind == "leaf" else (kind, n) if kind == "step" else ("const", node.numbers[n])
+                ("leaf", places[n]) if kind == "leaf" else (kind, n) if kind == "step" else ("const", numbers[n])
             )
         steps.append(Instruction(step.ufunc, tuple(args), step.kwargs, step.dtype, {}, node.site, step.masked, False))
     return Program(tuple(steps), ("step", len(steps) - 1), node.dtype, node.shape, node.ufunc.__name__)
