@@ -1,4 +1,5 @@
-"""The plugin for the public suite makes the contexts of one process and of several; the suite itself is run by ``conformance/standard.py``."""
+"""The plugin for the public suite makes the contexts of one process and of several; the suite itself is run by
+``conformance/standard.py``."""
 
 from __future__ import annotations
 
