@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from distarray.algorithms.again import number_of
 from distarray.array import elements
 from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, Fields, File, Out, ShapeLike
 from distarray.array.documented import described_as
@@ -49,11 +50,12 @@ from distarray.ops import (
     searching,
     selecting,
     sorting,
+    sources,
     taking,
     ufuncs,
 )
 from distarray.ops import flat as flats
-from distarray.transfer.asking import called_name, ensure_asked
+from distarray.transfer.asking import called_name, ensure_asked, refuse_strides
 from distarray.transfer.ledger import note_to_host
 
 __all__ = ["DistributedArray"]
@@ -73,7 +75,13 @@ class Methods(DistributedArray):
     # --- NumPy's protocols --------------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
+        found = _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
+        if found is NotImplemented and any(
+            _is_dask(item) for item in inputs
+        ):  # Dask leaves arrays it does not know to them
+            computed = [sources.from_dask(item) if _is_dask(item) else item for item in inputs]
+            return _UFUNC_METHODS[method](ufunc, *computed, **kwargs)
+        return found
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         for kind in types:
@@ -100,7 +108,9 @@ class Methods(DistributedArray):
     def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
         if copy is False:
             raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
-        ensure_asked(sys._getframe(1), self.nbytes)
+        frame = sys._getframe(1)
+        ensure_asked(frame, self.nbytes)
+        refuse_strides(frame, self.shape, self.dtype.itemsize)
         value = self.get()
         return value if dtype is None else value.astype(dtype, copy=False)
 
@@ -155,14 +165,14 @@ class Methods(DistributedArray):
     def __getitem__(self, key: Any) -> DistributedArray:
         if self._context.hints is not None:
             touched(self, key, "read")
-        ready = elements.item(self, key)
+        ready = (elements.item if self._context.kind == "host" else elements.viewed)(self, key)
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
         if not (elements.is_plain(key) or _is_basic(key)):
             if _names_fields(key):
                 return memory.field(self, key)
             return indexing.getitem(self, key)
-        view = self._view_map().index(key)
+        view = elements.named(self, key)
         found = self._viewed(view)
         if not view.shape and not _has_ellipsis(key):
             if self._dtype.kind != "V":
@@ -187,7 +197,7 @@ class Methods(DistributedArray):
                 return
             indexing.setitem(self, key, value)
             return
-        view = self._view_map().index(key)
+        view = elements.named(self, key)
         several = getattr(value, "ndim", 0) != 0 and not (
             self._dtype.kind == "b" and value.size == 1
         )  # its truth value
@@ -444,6 +454,8 @@ class Methods(DistributedArray):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and kind != "bool":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        if self._context.kind != "host" and (number := number_of(self)) is not None:
+            return number
         return self.get().reshape(())[()]
 
     def __bool__(self) -> bool:
@@ -865,6 +877,12 @@ class Methods(DistributedArray):
     def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Out = None) -> Any:
         """Products of all elements up to each one along an axis; see :func:`distarray.cumprod`."""
         return scans.cumprod(self, axis, dtype, out)
+
+
+def _is_dask(item: Any) -> bool:
+    return (
+        type(item).__module__.partition(".")[0] == "dask" and hasattr(item, "__dask_graph__") and hasattr(item, "shape")
+    )
 
 
 def _refuse_shuffle(frame: FrameType) -> None:

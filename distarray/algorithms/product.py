@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.again import learn_product
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, Stage, needed
 from distarray.algorithms.rounds import FEW_ROWS, is_bearable, plan
 from distarray.array.aliases import Out
@@ -146,6 +147,8 @@ def contract(
             with WarningOnce(context, name), context.guarding(name):
                 context.workers.run(tasks, step.work * weight, blas=step.work > ALONE)
             del brought, tasks
+        if context.kind != "host" and name == "matmul" and not detached and not conjugate and dtype == whole:
+            learn_product(context, a, b, todo, layout, dtype)
     product = from_chunks(context, layout, chunks, dtype, detached=detached)
     if dtype != whole:
         product = DistributedArray._of_node(astype_node(product, whole))

@@ -19,7 +19,7 @@ __all__ = ["cond", "lstsq", "matrix_rank", "pinv"]
 
 
 @implements(np.linalg.lstsq)
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, Any, int, Any]:
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, Any, np.int32, Any]:
     """Least-squares solution of ``a @ x = b`` of least norm, as ``numpy.linalg.lstsq``.
 
     Parameters
