@@ -326,6 +326,8 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
         _, met = context.quiet(ufunc, *values, out=into)
     except Exception:  # of dtypes and shapes, before the first element
         return False
+    if storage is not None and storage.copies:
+        storage.outdate()
     if met:
         report(met, ufunc.__name__)
     return True

@@ -19,6 +19,7 @@ from distarray.fusion.demand import demand
 from distarray.fusion.expr import Leaf, Node, is_loud, small, warn_complex
 from distarray.fusion.write import write
 from distarray.geometry import ViewMap
+from distarray.storage import Apart
 
 NO_ARRAY = "output must be an array, not {}: pass a DistributedArray or a NumPy array"
 
@@ -36,10 +37,18 @@ ASSIGNED = ("assignment destination", "write to x.copy() instead")
 
 def check_writable(target: Any, what: str = "output array", cure: str = "pass x.copy()") -> None:
     """Refuse an array that what is written would be lost in."""
-    if isinstance(target, DistributedArray) and not target._writable:
+    if isinstance(target, DistributedArray) and not target._writable and not _alone(target):
         raise ReadOnlyError(
             f"{what} is read-only: it is a copy where NumPy would have a view, a broadcast view, or was set so; {cure}"
         )
+
+
+def _alone(target: DistributedArray) -> bool:
+    """Whether a copy that stands for a view was the last to hold what it was made of, to read it once more."""
+    if not isinstance(target._writable, Apart):
+        return False
+    assert target._storage is not None
+    return target._storage.version is not None and bool(target._writable)
 
 
 def check_outputs(out: tuple[Any, ...], shape: Shape) -> None:
