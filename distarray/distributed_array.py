@@ -28,6 +28,7 @@ from distarray.array.state import DistributedArray, copy_array, detach
 from distarray.array.writing import assign
 from distarray.context import current_context
 from distarray.errors import UnsupportedError, absent
+from distarray.fusion.expr import warn_complex
 from distarray.linalg import dots
 from distarray.ops import (
     choosing,
@@ -101,8 +102,7 @@ class Methods(DistributedArray):
         if copy is False:
             raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
         ensure_asked(sys._getframe(1), self.nbytes)
-        value = self.get()
-        return value if dtype is None else value.astype(dtype, copy=False)
+        return self._as_numpy(dtype)
 
     def to_numpy(self, dtype: DTypeLike = None) -> Any:
         """The global value as a new ``numpy.ndarray``: what plotting libraries look for.
@@ -121,7 +121,16 @@ class Methods(DistributedArray):
         Communication: as for :meth:`get`.
         """
         ensure_asked(sys._getframe(1), self.nbytes)
-        return self.get() if dtype is None else self.get().astype(dtype, copy=False)
+        return self._as_numpy(dtype)
+
+    def _as_numpy(self, dtype: DTypeLike) -> Any:
+        value = self.get()
+        if dtype is None:
+            return value
+        if value.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
+            warn_complex()  # at the caller's line
+            value = value.real
+        return value.astype(dtype, copy=False)
 
     def __getattr__(self, name: str) -> Any:
         reason = memory.ELSEWHERE.get(name, "it has no distributed implementation")

@@ -140,7 +140,7 @@ def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
                 f"setting an array element with a sequence: the list has {value.ndim} axes, and what it is assigned to "
                 f"{len(view.shape)}. Pass an array of shape {view.shape}"
             )
-    if isinstance(value, (*PYTHON_SCALARS, np.generic)):
+    if value is None or isinstance(value, (*PYTHON_SCALARS, np.generic)):
         filled = np.empty((), x._dtype)
         with nullcontext() if small(value) else WarningOnce(x._context, "cast"):
             filled[...] = value

@@ -25,7 +25,8 @@ def outcome(call: Any, h: np.ndarray[Any, Any]) -> tuple[Any, ...]:
             return next(t for t in (TypeError, OverflowError, IndexError, ValueError) if isinstance(error, t)), str(
                 error
             )[:30]
-        found = np.asarray((h if value is None else value).get() if isinstance(h, da.DistributedArray) else value)
+        value = h if value is None else value
+        found = value.get() if isinstance(value, da.DistributedArray) else np.asarray(value)
     return found.dtype, found.tolist(), {w.category for w in caught}
 
 
@@ -86,3 +87,33 @@ def test_pad(values: Any, dtype: str) -> None:
 
 def test_a_border_of_negative_zeros() -> None:
     assert np.signbit(np.pad(da.zeros(3), 1, constant_values=-0.0).get()).tolist() == [True, False, False, False, True]
+
+
+CASTS: list[Any] = [
+    lambda x: x.astype("f4"), lambda x: (x * 2).astype("i4"), lambda x: da.asarray(x, dtype="f4"), lambda x: np.array(x, "f4"),
+    lambda x: da.array(x, dtype="i8"), lambda x: np.asarray(x, dtype="f4"), lambda x: da.asarray(x.get(), dtype="f4"),
+    lambda x: np.cumsum(x, dtype="f4").get(), lambda x: x[1:].astype("f4").get(), lambda x: x.to_numpy("f4"),
+    lambda x: da.zeros(4).__setitem__(slice(None), x), lambda x: da.linspace(1j, 2, 4, dtype="f4").get(),
+    lambda x: np.linspace(x, 2 * x, 4, dtype="f4").get(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("devices", [1, 4])
+@pytest.mark.parametrize("number", range(len(CASTS)))
+def test_a_dropped_imaginary_part_is_warned_of_once_at_the_callers_line(number: int, devices: int) -> None:
+    with da.init(devices=devices, kind="host"):
+        for layout in (da.blocks(0), da.replicated()):
+            x = da.asarray(np.array([1j, 2, 3, 5]), layout=layout)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                CASTS[number](x)
+            assert [(w.category, w.filename) for w in caught] == [(np.exceptions.ComplexWarning, __file__)]
+
+
+def test_numbers_are_weak_in_choose() -> None:
+    number, x = np.array([0, 1, 0]), np.ones(3, "f4")
+    for choices in ([x, 0.1], [x.astype("u1"), 300], [x.astype("i1"), 2.5], [x, 1j], [x.astype("f2"), np.float64(1)]):
+        expected = np.choose(number, choices)
+        found = np.choose(da.asarray(number), [da.asarray(c) if isinstance(c, np.ndarray) else c for c in choices])
+        assert found.dtype == expected.dtype  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(np.asarray(found), expected)
