@@ -82,7 +82,7 @@ class StandIn(Storage):
         super().__init__(context, version)
 
     @property
-    def version(self) -> Version:  # type: ignore[override]
+    def version(self) -> Version:
         if self._stale is not None:
             self._renew()
         return self._current

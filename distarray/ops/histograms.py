@@ -304,7 +304,8 @@ def histogram(
 
 def _numbered(edges: Sequence[Any], lib: Any, *sources: Any) -> tuple[Any, ...]:
     """The bins of points, in C order of the grid, and the weights behind the coordinates, of those that lie in a bin."""
-    inside, number = True, 0
+    inside: Any = True
+    number: Any = 0
     for given, part in zip(edges, sources, strict=False):
         edge = lib.asarray(given)
         inside = inside & (part >= edge[0]) & (part <= edge[-1])

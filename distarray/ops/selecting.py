@@ -68,8 +68,10 @@ def choose(a: ArrayLike, choices: Arrays, out: Out = None, mode: str = "raise") 
         )
     n = len(found)
     arrays = [as_array(context, x) for x in found]
-    models = [x if isinstance(x, PYTHON_SCALARS) else np.empty(0, y.dtype) for x, y in zip(found, arrays, strict=True)]
-    dtype = np.choose(np.zeros(0, np.intp), models).dtype  # numbers are weak, as NumPy has them here
+    models: list[Any] = [
+        x if isinstance(x, PYTHON_SCALARS) else np.empty(0, y.dtype) for x, y in zip(found, arrays, strict=True)
+    ]
+    dtype: np.dtype[Any] = np.choose(np.zeros(0, np.intp), models).dtype  # numbers are weak, as NumPy has them here
     shape = broadcast_shape(number.shape, *[x.shape for x in arrays])
     if mode == "raise":
         if 0 not in shape and not (int(reductions.min(number)) >= 0 and int(reductions.max(number)) < n):

@@ -158,7 +158,7 @@ def plan(source: Layout, target: Layout, devices: Collection[int] | None = None)
     return _resolve(source, target, wanted)
 
 
-def waypoint(source: IndexMap, target: IndexMap, least: int | None = None, factor: int = 4) -> IndexMap | None:
+def waypoint(source: IndexMap, target: IndexMap, least: int | None = None, factor: int = 2) -> IndexMap | None:
     """Blocks to move by way of, where two maps meet in far more pieces than each of them meets blocks in: in more than
     `least`, and than `factor` times as many.
 
