@@ -117,14 +117,18 @@ def absent(
     return AttributeError(text, name=name, obj=obj)
 
 
-def absent_from(module: str, reasons: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+def absent_from(
+    module: str, reasons: Mapping[str, str] | None = None, late: Mapping[str, Callable[[], Any]] | None = None
+) -> Callable[[str], Any]:
     """The ``__getattr__`` of a namespace's module, which has a counterpart of the same name in NumPy.
 
-    `reasons` says of some names why they are not there.
+    `reasons` says of some names why they are not there; `late` makes the values that are looked up when asked for.
     """
     theirs = "numpy" + module.removeprefix("distarray")
 
     def find(name: str) -> Any:
+        if late is not None and name in late:
+            return late[name]()
         numpys = sys.modules.get(theirs)
         found = getattr(numpys, name, None) if not name.startswith("__") and name in dir(numpys) else None
         on = " on x.get()" if callable(found) and not isinstance(found, type) else ""
