@@ -120,7 +120,8 @@ def contract(
             first = _placed(context, a, problem, second.layout, False, dtype, name)
         if second is None:
             second = _placed(context, b, problem, first.layout, True, dtype, name)
-        if problem.a == problem.b and halfway(context, second.layout, first.layout, MEETINGS, 1):
+        unlike = first.layout is not second.layout and problem.a == problem.b
+        if unlike and halfway(context, second.layout, first.layout, MEETINGS, 1):
             # cut where the two meet, there would be far more products than either has chunks
             beside = redistribute(context, second, first.layout, operation=name)
             second = Operand(first.layout, [None if c is None else c.array for c in beside], second.dtype)
