@@ -127,7 +127,7 @@ def windows(
 def _is_reshaped(x: DistributedArray) -> bool:
     """Whether `x` indexes into another shape than its storage's."""
     view = x._view_map()
-    return view.inner is not None or view.base != x._own().version.layout.shape
+    return view.inner is not None or view.base != x._own().layout.shape
 
 
 def _settled(x: DistributedArray) -> DistributedArray:

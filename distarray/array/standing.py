@@ -126,5 +126,10 @@ class StandIn(Storage):
             version = storage.version
             if version.layout is not layout:
                 version = moved(storage, layout, "reshape")
+            if self.exposed:  # others hold the buffers
+                for held, fresh in zip(self._current.chunks, version.chunks, strict=True):
+                    if held is not None and fresh is not None:
+                        held.device.copy(held.array, fresh.array, held.device)
+            else:
+                self.replace(version)
             self._stale = None
-            self.replace(version)

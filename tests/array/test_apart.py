@@ -151,6 +151,14 @@ def test_parts_diagonals_and_other_dtypes_are_seen(four: Any) -> None:
     assert d.tolist() == [0, 77, 8] and not d.flags.writeable
 
 
+def test_buffers_that_were_handed_out_are_filled_again(uneven: Any) -> None:
+    y = uneven.reshape(50, 3, 2)
+    held = y.all_chunks()
+    uneven[0] = 9
+    assert y[0, 0, 0] == 9
+    assert held[0][0][0, 0, 0] == 9
+
+
 def test_what_numpy_copies_is_no_view_of_anything(four: Any) -> None:
     x = da.arange(300.0, layout=da.blocks(0))
     copies = [x.reshape(50, 3, 2).flatten(), np.roll(x.reshape(50, 3, 2), 1), x.reshape(50, 3, 2).copy(),
