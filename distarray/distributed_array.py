@@ -51,11 +51,12 @@ from distarray.ops import (
     searching,
     selecting,
     sorting,
+    sources,
     taking,
     ufuncs,
 )
 from distarray.ops import flat as flats
-from distarray.transfer.asking import called_name, ensure_asked
+from distarray.transfer.asking import called_name, ensure_asked, refuse_strides
 from distarray.transfer.ledger import note_to_host
 
 __all__ = ["DistributedArray"]
@@ -67,6 +68,16 @@ _UFUNC_METHODS: dict[str, Callable[..., Any]] = {
 """What ``__array_ufunc__`` calls, by the name that NumPy passes."""
 
 
+def _as_numpy(x: DistributedArray, dtype: DTypeLike) -> Any:
+    value = x.get()
+    if dtype is None:
+        return value
+    if value.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
+        warn_complex()  # at the caller's line
+        value = value.real
+    return value.astype(dtype, copy=False)
+
+
 class Methods(DistributedArray):
     """Given to the array below."""
 
@@ -75,7 +86,13 @@ class Methods(DistributedArray):
     # --- NumPy's protocols --------------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
+        found = _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
+        if found is NotImplemented and any(
+            _is_dask(item) for item in inputs
+        ):  # Dask leaves arrays it does not know to them
+            computed = [sources.from_dask(item) if _is_dask(item) else item for item in inputs]
+            return _UFUNC_METHODS[method](ufunc, *computed, **kwargs)
+        return found
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         for kind in types:
@@ -102,8 +119,10 @@ class Methods(DistributedArray):
     def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
         if copy is False:
             raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
-        ensure_asked(sys._getframe(1), self.nbytes)
-        return self._as_numpy(dtype)
+        frame = sys._getframe(1)
+        ensure_asked(frame, self.nbytes)
+        refuse_strides(frame, self.shape, self.dtype.itemsize)
+        return _as_numpy(self, dtype)
 
     def to_numpy(self, dtype: DTypeLike = None) -> Any:
         """The global value as a new ``numpy.ndarray``: what plotting libraries look for.
@@ -122,16 +141,7 @@ class Methods(DistributedArray):
         Communication: as for :meth:`get`.
         """
         ensure_asked(sys._getframe(1), self.nbytes)
-        return self._as_numpy(dtype)
-
-    def _as_numpy(self, dtype: DTypeLike) -> Any:
-        value = self.get()
-        if dtype is None:
-            return value
-        if value.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
-            warn_complex()  # at the caller's line
-            value = value.real
-        return value.astype(dtype, copy=False)
+        return _as_numpy(self, dtype)
 
     def __getattr__(self, name: str) -> Any:
         reason = memory.ELSEWHERE.get(name, "it has no distributed implementation")
@@ -877,6 +887,12 @@ class Methods(DistributedArray):
     def cumprod(self, axis: int | None = None, dtype: DTypeLike = None, out: Out = None) -> Any:
         """Products of all elements up to each one along an axis; see :func:`distarray.cumprod`."""
         return scans.cumprod(self, axis, dtype, out)
+
+
+def _is_dask(item: Any) -> bool:
+    return (
+        type(item).__module__.partition(".")[0] == "dask" and hasattr(item, "__dask_graph__") and hasattr(item, "shape")
+    )
 
 
 def _refuse_shuffle(frame: FrameType) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "PerformanceHint",
     "ReadOnlyError",
     "RemoteError",
+    "RemoteFileError",
     "RendezvousError",
     "UnsupportedError",
 ]
@@ -97,6 +98,10 @@ class CollectiveMismatchError(CommunicationError):
 
 class RemoteError(CommunicationError):
     """Another process raised an exception inside an operation."""
+
+
+class RemoteFileError(RemoteError, OSError):
+    """Another process could not read or write a file: an ``OSError`` on every process."""
 
 
 class RendezvousError(CommunicationError, ConnectionError):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from distarray.algorithms.local import at, everywhere, mapped
+from distarray.algorithms.toeplitz import convolved
 from distarray.array.aliases import ArrayLike, Axis
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
@@ -78,12 +79,13 @@ def _convolved(name: str, a: DistributedArray, v: DistributedArray, mode: Any, *
             for (_, out), (_, part) in zip(target.chunks, halo.chunks, strict=True)
         ]
 
-        def local(lib: Any, part: Any, weight: Any, cut: slice) -> Any:
-            if cut.start == cut.stop:
-                return lib.empty(0, dtype)
+        def local(lib: Any, part: Any, weight: Any, cut: slice, out: Any) -> Any:
+            if cut.start == cut.stop or (lib is np and convolved(part, weight, cut.start, out)):
+                return None
             return lib.convolve(part, weight, "full")[cut]
 
-        return mapped(context, [parts, each, cuts], target, dtype, local, name)
+        with context.workers.limit_blas():  # products of small matrices
+            return mapped(context, [parts, each, cuts], target, dtype, local, name, into=True)
 
 
 def _halos(context: Context, layout: Layout, n: int, m: int, start: int, stop: int) -> tuple[Layout, Layout]:
