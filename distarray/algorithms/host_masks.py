@@ -36,13 +36,13 @@ def compress(array: Any, mask: Any, out: Any) -> None:
     at = 0
     for low in range(0, mask.size, rows):
         part, flags = array[low : low + rows], mask[low : low + rows]
-        index = np.flatnonzero(flags)
+        index = flags.nonzero()[0]
         into = out[at : at + index.size]
         at += index.size
         if index.size == flags.size:
             np.copyto(into, part)
         elif index.size:
-            np.take(part, index, axis=0, out=into, mode="clip")  # in range; "raise" would copy twice
+            part.take(index, axis=0, out=into, mode="clip")  # in range; "raise" would copy twice
 
 
 def scatter(target: Any, mask: Any, count: int, values: Any) -> None:
@@ -53,6 +53,6 @@ def scatter(target: Any, mask: Any, count: int, values: Any) -> None:
     rows = max(1, BLOCK // prod(target.shape[1:]))
     at = 0
     for low in range(0, mask.size, rows):
-        index = np.flatnonzero(mask[low : low + rows])
+        index = mask[low : low + rows].nonzero()[0]
         target[low : low + rows][index] = values[at : at + index.size]
         at += index.size

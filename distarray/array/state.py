@@ -463,12 +463,16 @@ TURNED = object()
 
 
 def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:
-    """The view that a key of another view shows: (that view, its shape, the key, the storage's shape)."""
+    """The view that a key of another view shows, or what lies within bounds of it: (that view, its shape, the key or the list
+    of bounds, the storage's shape)."""
     outer, shape, key, whole_shape = lazy
     if type(outer) is tuple:
         outer = _mapped(outer)
     base = ViewMap.identity(shape) if outer is None else outer
-    view = base.transpose() if key is TURNED else base.index(key)
+    if type(key) is list:
+        view = base.within(key)
+    else:
+        view = base.transpose() if key is TURNED else base.index(key)
     return None if view.is_identity and view.base == whole_shape else view
 
 
@@ -510,7 +514,7 @@ def copy_array(a: DistributedArray) -> DistributedArray:
         return DistributedArray._of_node(a._node)
     storage = a._own()
     with context.lock:
-        if a._view is None and not storage.exposed:
+        if (a._map is None or a._view is None) and not storage.exposed:
             return DistributedArray._of_version(context, storage.version)
         found = a._operand("copy", partial_ok=True)
         chunks = allocate(context, found.layout, a.dtype, label="a copy")

@@ -36,7 +36,7 @@ class WarningOnce:
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         self.state.__exit__(kind, value, trace)
-        if kind is None and self.context.kind == "host":
+        if kind is None and self.context.kind == "host" and (self.seen or self.context.communicator is not None):
             with self.context.guarding(self.name):  # a filter may make an exception of it
                 for condition in self.seen:
                     warn_at(call_site(), f"{condition} encountered in {self.name}")
