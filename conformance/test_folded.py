@@ -30,12 +30,12 @@ FOLDS = [np.sum, np.any, np.all, np.max, np.min, np.mean, np.prod, np.var]
 @contextmanager
 def small_blocks(nbytes):
     """Blocks of so many bytes."""
-    before = blocks.REGISTER_BYTES, blocks._REGISTERS
-    blocks.REGISTER_BYTES, blocks._REGISTERS = nbytes, blocks._Registers()
+    before = blocks.REGISTER_BYTES, blocks.REGISTERS
+    blocks.REGISTER_BYTES, blocks.REGISTERS = nbytes, blocks._Registers()
     try:
         yield
     finally:
-        blocks.REGISTER_BYTES, blocks._REGISTERS = before
+        blocks.REGISTER_BYTES, blocks.REGISTERS = before
 
 
 def heard(call):

@@ -36,7 +36,7 @@ def tuned(worth: int, register: int) -> Iterator[None]:
         (held, "WORTH", dict.fromkeys(held.WORTH, worth)),
         (held, "LEAST", dict.fromkeys(held.LEAST, 0)),
         (blocks, "REGISTER_BYTES", register),
-        (blocks, "_REGISTERS", blocks._Registers()),
+        (blocks, "REGISTERS", blocks._Registers()),
         (run, "LEAST", 0 if register < 1 << 18 else run.LEAST),
         (direct, "MOST", 0),
     ]

@@ -115,6 +115,7 @@ def _libraries(runtime: Any) -> Iterator[tuple[str, str]]:
     nccl = [name for name in ("nvidia-nccl-cu12", "nvidia-nccl-cu13") if _version(name) != "not installed"]
     yield "NCCL wheel", ", ".join(f"{_version(name)} ({name})" for name in nccl) or "not installed"
     yield "nccl4py", _version("nccl4py")
+    yield "llvmlite", _version("llvmlite")
     yield "mpi4py", _version("mpi4py")
     yield "MPI library", _mpi()
 

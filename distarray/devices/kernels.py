@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import PerformanceHint
 
-__all__ = ["OPTIONS", "Kernel", "Kernels", "collapse", "extent", "steps_of"]
+__all__ = ["OPTIONS", "Kernel", "Kernels", "collapse", "extent", "steps_of", "tell_compiled"]
 
 OPTIONS = ("-std=c++17", "--fmad=false")
 """No contraction: a fused chain then has the bits of its steps, each of which rounds. (CuPy adds -ftz=true, as for its own.)"""
@@ -51,8 +51,7 @@ class Kernel:
     def __init__(self, lib: Any, source: str, fields: str) -> None:
         start = perf_counter()
         self._function = lib.RawModule(code=source, options=OPTIONS).get_function("kernel")
-        if os.environ.get("DISTARRAY_HINTS", "0") not in ("", "0"):
-            _tell(perf_counter() - start)
+        tell_compiled(perf_counter() - start)
         packed = Struct(f"@{fields}0q")  # to its full size, which the launch copies
         self._pack = packed.pack
         self._type = np.dtype(("V", packed.size))
@@ -63,9 +62,9 @@ class Kernel:
         self._function((blocks,), (threads,), (packed,))
 
 
-def _tell(seconds: float) -> None:
-    """Hint, at the caller's line, that it waited for a compiler."""
-    if seconds < NOTICED:
+def tell_compiled(seconds: float) -> None:
+    """Hint (``DISTARRAY_HINTS=1``), at the caller's line, that it waited for a compiler."""
+    if seconds < NOTICED or os.environ.get("DISTARRAY_HINTS", "0") in ("", "0"):
         return
     frame = sys._getframe(2)
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy.")):

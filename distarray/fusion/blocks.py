@@ -20,7 +20,16 @@ from distarray.fusion.expr import ASTYPE, real_part
 from distarray.fusion.notes import Notes, call_numpy, is_same
 from distarray.fusion.program import Instruction, Program
 
-__all__ = ["CUT_FREE", "REGISTER_BYTES", "Schedule", "fold_blocks", "run_blocks", "schedule", "worth_blocks"]
+__all__ = [
+    "CUT_FREE",
+    "REGISTERS",
+    "REGISTER_BYTES",
+    "Schedule",
+    "fold_blocks",
+    "run_blocks",
+    "schedule",
+    "worth_blocks",
+]
 
 REGISTER_BYTES = 1 << 19
 """Of a register. Its blocks are 2¹⁶ float64: of smaller ones the calls cost too much, and the interpreter lock where two threads
@@ -64,7 +73,7 @@ class _Registers(threading.local):
         self.free.extend(taken[: max(0, KEPT - len(self.free))])
 
 
-_REGISTERS = _Registers()
+REGISTERS = _Registers()
 """Scratch of each thread, of at most `KEPT` registers between calls, whatever the context: it holds no values."""
 
 
@@ -221,7 +230,7 @@ def _selected(args: Sequence[Any], into: Any) -> bool:
             return False
     if isinstance(y, np.ndarray) and np.may_share_memory(y, into) and not is_same(y, into):
         return False
-    taken = _REGISTERS.take(2)
+    taken = REGISTERS.take(2)
     try:
         holds = np.ndarray(into.shape, bool, taken[1])
         bits, differ = (_like((into,), into.shape, word, register) for register in taken)
@@ -232,7 +241,7 @@ def _selected(args: Sequence[Any], into: Any) -> bool:
         np.bitwise_and(differ, bits, out=differ)
         np.bitwise_xor(differ, second, out=into.view(word))
     finally:
-        _REGISTERS.give(taken)
+        REGISTERS.give(taken)
     return True
 
 
@@ -240,11 +249,11 @@ def run_blocks(
     plan: Schedule, operands: Sequence[Any], out: Any, strict: bool, notes: Notes, stores: Sequence[Any] = ()
 ) -> None:
     """Compute a program into `out`, and the steps that are kept into `stores`."""
-    taken = _REGISTERS.take(plan.needed)
+    taken = REGISTERS.take(plan.needed)
     try:
         _Pass(plan, operands, out, strict, notes, taken, stores).run()
     finally:
-        _REGISTERS.give(taken)
+        REGISTERS.give(taken)
 
 
 def fold_blocks(
@@ -252,7 +261,7 @@ def fold_blocks(
 ) -> Iterator[Any]:
     """The values of a program over operands in one axis, in blocks of these sizes, each in memory that the next overwrites.
     What the steps meet is noted; the caller, between blocks, has its own floating-point state."""
-    taken = _REGISTERS.take(plan.needed + 1)
+    taken = REGISTERS.take(plan.needed + 1)
     try:
         work = _Pass(plan, operands, None, False, notes, taken, ())
         low = 0
@@ -263,7 +272,7 @@ def fold_blocks(
             yield block
             low += size
     finally:
-        _REGISTERS.give(taken)
+        REGISTERS.give(taken)
 
 
 class _Pass:

@@ -21,6 +21,8 @@ from distarray.fusion.expr import real_part
 from distarray.fusion.kernels.later import LaterChunk, settled
 from distarray.fusion.kernels.rows import fused_rows
 from distarray.fusion.kernels.run import fused
+from distarray.fusion.native.run import Cell as NativeCell
+from distarray.fusion.native.run import native_cells
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Instruction, Program
 
@@ -57,13 +59,17 @@ def evaluate_cells(
         return
     notes = Notes()
     plan = _planned(program, jobs, stored)
+    native = native_cells(program, jobs, stored)
+    if native is None:
+        native = [[None] * len(cells) for _, cells in jobs]
     if context.workers.threads_for(len(jobs), nbytes) <= 1:
         with notes.listening(program):
-            for _, cells in jobs:
-                _run_host(program, plan, cells, strict, notes, stored)
+            for (_, cells), kernels in zip(jobs, native, strict=True):
+                _run_host(program, plan, cells, kernels, strict, notes, stored)
     else:
         tasks: list[Callable[[], None]] = [
-            partial(_run_listening, program, plan, cells, strict, notes, stored) for _, cells in jobs
+            partial(_run_listening, program, plan, cells, kernels, strict, notes, stored)
+            for (_, cells), kernels in zip(jobs, native, strict=True)
         ]
         context.workers.run(tasks, nbytes)
     notes.finish()
@@ -99,23 +105,50 @@ def _planned(program: Program, jobs: Jobs, stored: tuple[int, ...]) -> Schedule 
 
 
 def _run_listening(
-    program: Program, plan: Schedule | None, cells: Any, strict: bool, notes: Notes, stored: tuple[int, ...]
+    program: Program,
+    plan: Schedule | None,
+    cells: Any,
+    kernels: Sequence[NativeCell | None],
+    strict: bool,
+    notes: Notes,
+    stored: tuple[int, ...],
 ) -> None:
     mine = Notes()
     with mine.listening(program):
-        _run_host(program, plan, cells, strict, mine, stored)
+        _run_host(program, plan, cells, kernels, strict, mine, stored)
     notes.seen.update(mine.seen)
     notes.failed = notes.failed or mine.failed
 
 
 def _run_host(
-    program: Program, plan: Schedule | None, cells: Any, strict: bool, notes: Notes, stored: tuple[int, ...]
+    program: Program,
+    plan: Schedule | None,
+    cells: Any,
+    kernels: Sequence[NativeCell | None],
+    strict: bool,
+    notes: Notes,
+    stored: tuple[int, ...],
 ) -> None:
-    for out, operands, arrays in cells:
-        if plan is not None and worth_blocks(program, out):
+    for (out, operands, arrays), kernel in zip(cells, kernels, strict=True):
+        if kernel is not None:
+            kernel.run(notes, partial(_again, program, strict, notes, stored), strict)
+        elif plan is not None and worth_blocks(program, out):
             run_blocks(plan, operands, out, strict, notes, arrays)
         else:
             _run(np, program, operands, out, strict, notes, dict(zip(stored, arrays, strict=True)))
+
+
+def _again(
+    program: Program,
+    strict: bool,
+    notes: Notes,
+    stored: tuple[int, ...],
+    operands: Sequence[Any],
+    out: Any,
+    arrays: Sequence[Any],
+) -> None:
+    """A block that a kernel leaves to NumPy."""
+    _run(np, program, operands, out, strict, notes, dict(zip(stored, arrays, strict=True)))
 
 
 def _run(

@@ -14,6 +14,7 @@ Higham, N. J. (1993), "The accuracy of floating point summation", SIAM J. Sci. C
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from distarray.fusion.demand import operands_of
 from distarray.fusion.expr import Node
 from distarray.fusion.held import INEXACT, WORTH, is_held
 from distarray.fusion.meeting import meeting_place
+from distarray.fusion.native import folding
 from distarray.fusion.notes import Notes
 from distarray.fusion.program import Program
 from distarray.storage import Operand
@@ -42,16 +44,23 @@ _EXACT: dict[Any, str] = {np.add: "biu", np.maximum: "iu", np.minimum: "iu", np.
 class PendingFold:
     """A program over one chunk, to be folded as it is computed. `operands` lie in C order, or have one element."""
 
-    __slots__ = ("dtype", "notes", "operands", "program", "shape")
+    __slots__ = ("dtype", "kernel", "notes", "operands", "program", "shape")
 
     def __init__(
-        self, program: Program, operands: Sequence[Any], shape: tuple[int, ...], dtype: Any, notes: Notes
+        self,
+        program: Program,
+        operands: Sequence[Any],
+        shape: tuple[int, ...],
+        dtype: Any,
+        notes: Notes,
+        kernel: folding.NativeFold | None,
     ) -> None:
         self.program = program
         self.operands = operands
         self.shape = shape
         self.dtype = dtype
         self.notes = notes
+        self.kernel = kernel
 
     @property
     def ndim(self) -> int:
@@ -71,23 +80,48 @@ class PendingFold:
         as the caller asked for."""
         mine = Notes()
         size = self.size
-        most = max(1, blocks.REGISTER_BYTES // max(step.dtype.itemsize for step in self.program.steps))
-        if self.dtype.kind == "f":
-            sizes: list[int] = []
-            _leaves(size, max(most, 128), sizes)
-        else:
-            sizes = [min(most, size - low) for low in range(0, size, most)]
-        plan = blocks.schedule(self.program, len(self.operands), self.dtype)
         operands = [array.reshape(-1) if array.size > 1 or size == 1 else array.reshape(()) for array in self.operands]
-        parts = []
-        for block in blocks.fold_blocks(plan, operands, sizes, self.dtype, mine):
-            parts.append(ufunc.reduce(block, axis=None, dtype=dtype))
-        if self.dtype.kind == "f":
-            found, _ = _added(ufunc, size, max(most, 128), parts, 0)
+        if self.kernel is None:
+            found = self._folded(operands, ufunc, dtype, size, mine)
         else:
-            found = ufunc.reduce(np.array(parts, out.dtype), dtype=dtype)
+            most = folding.BLOCK
+            sizes = _sizes(size, most, self.dtype.kind)
+            again = partial(self._part, operands, ufunc, dtype, mine)
+            parts = list(self.kernel.parts(operands, sizes, ufunc, out, mine.now, self.program, again))
+            found = _whole(ufunc, parts, size, most, self.dtype.kind, out.dtype, dtype)
         out[...] = found
         self.notes.seen.update(mine.seen)
+
+    def _folded(self, operands: Sequence[Any], ufunc: np.ufunc, dtype: Any, size: int, notes: Notes) -> Any:
+        """So many elements, folded by NumPy."""
+        most = max(128, blocks.REGISTER_BYTES // max(step.dtype.itemsize for step in self.program.steps))
+        sizes = _sizes(size, most, self.dtype.kind)
+        plan = blocks.schedule(self.program, len(operands), self.dtype)
+        parts = []
+        for block in blocks.fold_blocks(plan, operands, sizes, self.dtype, notes):
+            parts.append(ufunc.reduce(block, axis=None, dtype=dtype))
+        return _whole(ufunc, parts, size, most, self.dtype.kind, parts[0].dtype, dtype)
+
+    def _part(self, operands: Sequence[Any], ufunc: np.ufunc, dtype: Any, notes: Notes, low: int, size: int) -> Any:
+        """The elements from `low` on that a kernel leaves to NumPy."""
+        given = [array[low : low + size] if array.ndim else array for array in operands]
+        return self._folded(given, ufunc, dtype, size, notes)
+
+
+def _sizes(size: int, most: int, kind: str) -> list[int]:
+    """The lengths of blocks, none longer than `most`: for sums of floating-point numbers where NumPy's tree is cut."""
+    if kind != "f":
+        return [min(most, size - low) for low in range(0, size, most)]
+    sizes: list[int] = []
+    _leaves(size, most, sizes)
+    return sizes
+
+
+def _whole(ufunc: np.ufunc, parts: Sequence[Any], size: int, most: int, kind: str, held: Any, dtype: Any) -> Any:
+    """The fold of the blocks' folds."""
+    if kind == "f":
+        return _added(ufunc, size, most, parts, 0)[0]
+    return ufunc.reduce(np.array(parts, held), dtype=dtype)
 
 
 def _half(size: int) -> int:
@@ -156,6 +190,7 @@ def unfolded(context: Context, node: Node, ufunc: np.ufunc, dtype: Any) -> Opera
         operands = operands_of(settled, al, (), cells[0])
         if any(a.size > 1 and (a.shape != region.shape or not a.flags.c_contiguous) for a in operands):
             return None
-        arrays.append(PendingFold(program, operands, region.shape, node.dtype, notes))
+        kernel = folding.fold_of(program, operands, region.size, node.dtype, ufunc, dtype)
+        arrays.append(PendingFold(program, operands, region.shape, node.dtype, notes, kernel))
     node.read = True
     return Operand(al.layout, arrays, node.dtype)

@@ -64,7 +64,7 @@ class Notes:
     """Floating-point conditions met during an evaluation: (condition, step), each given as one warning afterwards."""
 
     _KINDS = ("divide", "over", "under", "invalid")
-    _WORDS: ClassVar[dict[str, str]] = {
+    WORDS: ClassVar[dict[str, str]] = {
         "divide by zero": "divide",
         "overflow": "over",
         "underflow": "under",
@@ -128,7 +128,7 @@ class Notes:
         step = self.step
         if step is None:
             self.seen.setdefault((condition, 0), _CAST)
-        elif step.errors[self._WORDS.get(condition, "invalid")] == "warn":
+        elif step.errors[self.WORDS.get(condition, "invalid")] == "warn":
             self.seen.setdefault((condition, id(step)), step)
 
     def finish(self) -> None:

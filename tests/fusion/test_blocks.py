@@ -103,11 +103,11 @@ def test_blocks_are_equal_to_the_steps(case, nbytes, strict):
     expected, found = (np.zeros(program.shape, program.dtype, order) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr(blocks, "REGISTER_BYTES", nbytes)
-        patch.setattr(blocks, "_REGISTERS", blocks._Registers())
+        patch.setattr(blocks, "REGISTERS", blocks._Registers())
         _run(np, program, leaves, expected, strict, Notes())
         plan = blocks.schedule(program, len(leaves), found.dtype)
         blocks.run_blocks(plan, leaves, found, strict, Notes())
-        assert sum(map(len, blocks._REGISTERS.free)) <= blocks.KEPT * nbytes
+        assert sum(map(len, blocks.REGISTERS.free)) <= blocks.KEPT * nbytes
     assert expected.tobytes() == found.tobytes()
 
 

@@ -1,0 +1,261 @@
+"""Compiled expressions are those of NumPy's calls: bits, dtypes and warnings, over random programs, layouts and values."""
+
+import warnings
+from contextlib import contextmanager
+from functools import partial
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import distarray as da
+from conformance.checking import on_gpu
+from conformance.strategies import extremes
+from distarray.fusion import blocks
+from distarray.fusion.native import folding, run
+from distarray.fusion.native.element import Element, Line
+from distarray.fusion.native.machine import machine
+from distarray.fusion.native.operations import OPERATIONS, TYPES
+from distarray.fusion.native.source import elementwise_text
+
+pytestmark = [
+    pytest.mark.skipif(on_gpu(), reason="GPUs have kernels of their own"),
+    pytest.mark.skipif(machine() is None, reason="the extra `fast` is not installed, or not for this processor"),
+]
+
+
+@contextmanager
+def compiled(nbytes=1 << 18, block=1 << 17):
+    """In the block everything is compiled that can be; the cells and folds that kernels compute are counted."""
+    count = []
+    cell, fold = run.Cell.run, folding.NativeFold.parts
+
+    def counted(function):
+        def call(self, *args):
+            count.append(1)
+            return function(self, *args)
+
+        return call
+
+    with (
+        mock.patch.multiple(run, LEAST=8, KEPT=0, COMPILED=0, BLOCK=block),
+        mock.patch.multiple(folding, LEAST=8, KEPT=0, BLOCK=block),
+        mock.patch.multiple(blocks, REGISTER_BYTES=nbytes, REGISTERS=blocks._Registers()),
+        mock.patch.object(run.Cell, "run", counted(cell)),
+        mock.patch.object(folding.NativeFold, "parts", counted(fold)),
+    ):
+        yield count
+
+
+@contextmanager
+def by_numpy():
+    """In the block nothing is compiled."""
+    with (
+        mock.patch.object(run, "machine", return_value=None),
+        mock.patch.object(folding, "machine", return_value=None),
+    ):
+        yield
+
+
+def same(a, b):
+    """Equal to the bit; one NaN is as good as another."""
+    return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(canonical(a), canonical(b))
+
+
+def canonical(a):
+    a = np.array(a, order="C", ndmin=1)
+    if a.dtype.kind == "f":
+        a[np.isnan(a)] = np.nan
+    return a.view(f"u{a.dtype.itemsize}")
+
+
+def pairs(dtype):
+    """All pairs of a dtype's extreme values and some more, a few of them in a tail."""
+    values = extremes(dtype)
+    if dtype.kind == "f":
+        info = np.finfo(dtype)
+        more = [0.1, -0.1, 2.5, -2.5, 3.5, info.max, -info.max, info.tiny, info.smallest_subnormal, 1e3, 7.0]
+        values = np.concatenate([values, np.array(more, dtype)])
+    elif dtype.kind in "iu":
+        values = np.concatenate([values, np.arange(2, 12).astype(dtype)])
+    x, y = np.meshgrid(values, values)
+    return np.tile(x.ravel(), 3), np.tile(y.ravel(), 3)
+
+
+def computed(element, arrays):
+    """The results of one kernel over whole arrays."""
+    outs = [np.zeros(arrays[0].size, dtype) for _, _, dtype in element.results]
+    words = [arrays[0].size, 1]
+    for array in (*arrays, *outs):
+        words += (array.__array_interface__["data"][0], 0, array.itemsize)
+    kernel = machine().compiled(elementwise_text(element, "v" * (len(arrays) + len(outs))))
+    kernel.call(run.packing(element, len(arrays) + len(outs))(*words))
+    return outs
+
+
+@pytest.mark.parametrize("dtype", list(TYPES), ids=str)
+@np.errstate(all="ignore")
+def test_every_operation_has_the_bits_of_numpy(dtype):
+    x, y = pairs(dtype)
+    lines, wanted = [], []
+    for name in OPERATIONS:
+        ufunc = getattr(np, name)
+        given = (x, y)[: ufunc.nin]
+        try:
+            value = ufunc(*given)
+        except TypeError:
+            continue
+        picks = tuple(("array", k) for k in range(ufunc.nin))
+        line = Line(name, picks, (dtype,) * ufunc.nin, dtype, value.dtype, False)
+        trial = Element((dtype,) * 2, (), (line,), ((("line", 0), value.dtype, value.dtype),))
+        if (
+            value.dtype in TYPES
+            and ufunc.resolve_dtypes((dtype,) * ufunc.nin + (None,))[0] == dtype
+            and trial.is_possible()
+        ):
+            lines.append(line)
+            wanted.append(value)
+    assert len(lines) > 15
+    results = tuple((("line", i), value.dtype, value.dtype) for i, value in enumerate(wanted))
+    for line, value, found in zip(lines, wanted, computed(Element((dtype,) * 2, (), tuple(lines), results), [x, y])):
+        assert same(found, value), line.name
+
+
+@pytest.mark.parametrize("dtype", list(TYPES), ids=str)
+@np.errstate(all="ignore")
+def test_every_conversion_has_the_bits_of_numpy(dtype):
+    x, _ = pairs(dtype)
+    results = [(("array", 0), dtype, t) for t in TYPES]
+    results = [r for r in results if Element((dtype,), (), (), (r,)).is_possible()]
+    for (_, _, target), found in zip(results, computed(Element((dtype,), (), (), tuple(results)), [x])):
+        assert same(found, x.astype(target)), target
+
+
+UNARY = ["negative", "absolute", "sqrt", "square", "rint", "isnan", "signbit", "logical_not", "exp", "sin", "invert"]
+BINARY = (
+    "add add subtract subtract multiply multiply divide minimum maximum less greater_equal equal not_equal logical_and "
+    "bitwise_or bitwise_xor copysign arctan2 floor_divide".split()
+)
+LEAVES = ["x", "y", "row", "column", "scalar", 2, 0.5, -3, True, np.float32(1.5)]
+
+
+@st.composite
+def trees(draw, depth=4):
+    """An expression as nested tuples."""
+    if not depth or draw(st.integers(0, 5)) == 0:
+        return draw(st.sampled_from(LEAVES[:2] if draw(st.booleans()) else LEAVES))
+    kind = draw(st.sampled_from(["unary", "binary", "binary", "binary", "where", "astype"]))
+    below = trees(depth=depth - 1)
+    if kind == "unary":
+        return (draw(st.sampled_from(UNARY)), draw(below))
+    if kind == "binary":
+        return (draw(st.sampled_from(BINARY)), draw(below), draw(below))
+    if kind == "where":
+        return ("where", ("less", draw(below), draw(below)), draw(below), draw(below))
+    return ("astype", draw(below), draw(st.sampled_from(["f4", "f8", "i4", "i8", "u1", "?"])))
+
+
+def evaluated(tree, names):
+    if isinstance(tree, str):
+        return names[tree]
+    if not isinstance(tree, tuple):
+        return tree
+    name, *args = tree
+    if name == "astype":
+        value = evaluated(args[0], names)
+        return value.astype(args[1]) if hasattr(value, "astype") else np.dtype(args[1]).type(value)
+    return getattr(np, name)(*[evaluated(arg, names) for arg in args])
+
+
+def whole(names, tree):
+    """The value in the whole shape."""
+    found = evaluated(tree, names)
+    return found if getattr(found, "shape", ()) == names["x"].shape else np.add(found, names["y"])
+
+
+def heard(call):
+    """The bits that a call returns or writes, and the texts that it warns of; or its error."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = call()
+            found = found.get() if isinstance(found, da.DistributedArray) else np.asarray(found)
+        except (TypeError, OverflowError, ValueError) as error:
+            return None, str(error)
+    return found, sorted(str(w.message) for w in caught)
+
+
+USES = {
+    "value": lambda names, tree: whole(names, tree),
+    "into a view": lambda names, tree: names["x"].__setitem__((slice(1, None), slice(None)), whole(names, tree)[1:]),
+    "in place": lambda names, tree: np.add(names["x"], whole(names, tree), out=names["x"], casting="unsafe"),
+    "neighbours": lambda names, tree: names["x"].__setitem__(
+        (slice(1, -1),), names["x"][:-2] * 2 + names["x"][2:] - whole(names, tree)[1:-1]
+    ),
+    "sum": lambda names, tree: whole(names, tree).sum(),
+    "max": lambda names, tree: whole(names, tree).max(),
+    "any": lambda names, tree: whole(names, tree).any(),
+}
+
+
+def held(names, tree):
+    """A value that uses another which the program holds."""
+    first = whole(names, tree)
+    kept = np.add(first, names["y"]) * 3
+    total = kept - first
+    return np.concatenate([total, kept])
+
+
+USES["held"] = held
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    trees(),
+    st.sampled_from(list(USES)),
+    st.sampled_from([("f8", "f8"), ("f4", "f4"), ("f4", "f8"), ("i4", "f8"), ("i8", "i8"), ("u1", "i4"), ("?", "f4")]),
+    st.tuples(st.integers(3, 40), st.sampled_from([8, 13, 40, 200])),
+    st.sampled_from([1, 3]),
+    st.sampled_from([None, da.blocks(0), da.blocks(1), da.replicated()]),
+    st.sampled_from([(1 << 18, 1 << 17), (256, 100), (1024, 64)]),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_compiled_programs_are_those_of_numpy_calls(tree, use, dtypes, shape, devices, layout, sizes, special, seed):
+    rng = np.random.default_rng(seed)
+    hosts = {}
+    for name, dtype, form in zip(("x", "y", "row", "column", "scalar"), (*dtypes, *dtypes, dtypes[0]),
+                                 (shape, shape, shape[1:], (shape[0], 1), ())):  # fmt: skip
+        value = np.asarray(rng.random(form) * 9 - (0 if dtype in ("u1", "?") else 4))
+        if special and dtype[0] == "f" and value.size > 3:
+            value.flat[rng.integers(0, value.size, 3)] = rng.choice([np.inf, -0.0, 0.0, np.nan, 1e300], 3)
+        with np.errstate(all="ignore"):
+            hosts[name] = value.astype(dtype)
+    outcomes = []
+    for ways in (False, True):
+        with da.init(devices=devices, kind="host", minimum_chunk=1) as context, np.errstate(all="warn", under="ignore"):
+            names = {name: da.asarray(host, layout=layout if host.ndim == 2 else None) for name, host in hosts.items()}
+            context.workers.inline_bytes = 0
+            with compiled(*sizes) if ways else by_numpy():
+                found = heard(partial(USES[use], names, tree))
+            outcomes.append((*found, names["x"].get()))
+    (a, said, x), (b, told, other) = outcomes
+    assert (a is None) == (b is None)
+    assert a is None or a.dtype == object or same(a, b)
+    assert said == told
+    assert same(x, other)
+
+
+def test_kernels_are_used_and_one_pass_serves_a_chain():
+    with da.init(devices=2, kind="host", minimum_chunk=1), compiled() as count:
+        a, b = (da.arange(300_000.0) + k for k in (0, 1))
+        for x in (a, b):
+            x.evaluate()
+        count.clear()
+        chain = ((a * b + 2) * 0.5 - a / (b + 1)).evaluate()
+        assert len(count) == 2
+        assert (a * b).sum() > 0
+        assert len(count) == 4
+        assert (chain.get() == (a.get() * b.get() + 2) * 0.5 - a.get() / (b.get() + 1)).all()

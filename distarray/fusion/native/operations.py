@@ -1,0 +1,309 @@
+"""Element-wise operations whose result IEEE 754, or integer arithmetic, fixes to the bit, as LLVM's instructions.
+
+Each is written for `lanes` elements at a time, without any of LLVM's flags that allow reassociation or contraction. What NumPy
+computes otherwise (powers, transcendental functions, integer division, complex products, half precision) has no entry, and
+stays NumPy's. So do conversions of floating-point numbers to integers: for a number that has no room LLVM promises nothing, and
+drops the condition that NumPy reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["OPERATIONS", "TYPES", "Writer", "may_raise", "memory_type"]
+
+BOOL = np.dtype(bool)
+
+TYPES: dict[Any, str] = {
+    np.dtype(name): text
+    for name, text in {
+        "bool": "i1", "int8": "i8", "uint8": "i8", "int16": "i16", "uint16": "i16", "int32": "i32", "uint32": "i32",
+        "int64": "i64", "uint64": "i64", "float32": "float", "float64": "double",
+    }.items()
+}  # fmt: skip
+"""The dtypes that kernels know, as LLVM's types of values."""
+
+
+def memory_type(dtype: Any) -> str:
+    """An element as it lies in memory."""
+    return "i8" if dtype == BOOL else TYPES[dtype]
+
+
+class Writer:
+    """Lines of LLVM's language for `lanes` elements; names are unique within a function by `prefix`."""
+
+    def __init__(self, lanes: int, prefix: str) -> None:
+        self.lanes = lanes
+        self.prefix = prefix
+        self.lines: list[str] = []
+        self.declared: set[str] = set()
+        self._count = 0
+
+    def name(self) -> str:
+        self._count += 1
+        return f"%{self.prefix}.{self._count}"
+
+    def wide(self, scalar: str) -> str:
+        """The type of a row of elements of an LLVM type."""
+        return scalar if self.lanes == 1 else f"<{self.lanes} x {scalar}>"
+
+    def of(self, dtype: Any) -> str:
+        return self.wide(TYPES[dtype])
+
+    def put(self, text: str) -> str:
+        """A line that defines a value; its name."""
+        name = self.name()
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def number(self, scalar: str, value: int | str) -> str:
+        """A constant of an LLVM type in all lanes."""
+        if self.lanes == 1:
+            return str(value)
+        return f"<{', '.join([f'{scalar} {value}'] * self.lanes)}>"
+
+    def zero(self, dtype: Any) -> str:
+        if self.lanes > 1:
+            return "zeroinitializer"
+        return "0.0" if dtype.kind == "f" else "0"
+
+    def call(self, function: str, dtype: Any, *values: str) -> str:
+        """A call of an LLVM function that is defined for the rows of a dtype."""
+        own = self.of(dtype)
+        suffix = {"float": "f32", "double": "f64"}.get(TYPES[dtype], TYPES[dtype])
+        full = f"@llvm.{function}.{suffix if self.lanes == 1 else f'v{self.lanes}{suffix}'}"
+        self.declared.add(f"declare {own} {full}({', '.join([own] * len(values))})")
+        return self.put(f"call {own} {full}({', '.join([f'{own} {v}' for v in values])})")
+
+    def select(self, flag: str, dtype: Any, yes: str, no: str) -> str:
+        own = self.of(dtype)
+        return self.put(f"select {self.wide('i1')} {flag}, {own} {yes}, {own} {no}")
+
+    def compare(self, test: str, dtype: Any, a: str, b: str) -> str:
+        return self.put(f"{'fcmp' if dtype.kind == 'f' else 'icmp'} {test} {self.of(dtype)} {a}, {b}")
+
+    def truth(self, value: str, dtype: Any) -> str:
+        """Whether elements are not zero."""
+        if dtype == BOOL:
+            return value
+        return self.compare("une" if dtype.kind == "f" else "ne", dtype, value, self.zero(dtype))
+
+    def bits(self, value: str, dtype: Any) -> tuple[str, str]:
+        """Floating-point numbers as integers, and their LLVM type."""
+        word = f"i{8 * dtype.itemsize}"
+        return self.put(f"bitcast {self.of(dtype)} {value} to {self.wide(word)}"), word
+
+    def cast(self, value: str, source: Any, target: Any) -> str | None:
+        """The value as NumPy converts it; None where that is not one instruction here."""
+        if source == target:
+            return value
+        if target == BOOL:
+            return self.truth(value, source)
+        a, b = self.of(source), self.of(target)
+        if target.kind == "f":
+            if source.kind == "f":
+                how = "fpext" if target.itemsize > source.itemsize else "fptrunc"
+            else:
+                how = "sitofp" if source.kind == "i" else "uitofp"
+        elif source.kind == "f":
+            return None
+        elif a == b:
+            return value
+        elif source == BOOL or target.itemsize > source.itemsize:
+            how = "sext" if source.kind == "i" else "zext"
+        else:
+            how = "trunc"
+        return self.put(f"{how} {a} {value} to {b}")
+
+
+Operation = Callable[[Writer, Any, Sequence[str]], "str | None"]
+"""From the dtype of the operands and their values, the result; None where it is not to be had for that dtype."""
+
+_EXPONENTS = {"float": 0x7F800000, "double": 0x7FF0000000000000}
+_SIZES = {"float": 0x7FFFFFFF, "double": 0x7FFFFFFFFFFFFFFF}
+
+
+def _arithmetic(floating: str, integer: str, truth: str) -> Operation:
+    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+        how = truth if t == BOOL else floating if t.kind == "f" else integer
+        return w.put(f"{how} {w.of(t)} {values[0]}, {values[1]}") if how else None
+
+    return write
+
+
+def _bitwise(how: str) -> Operation:
+    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+        return None if t.kind == "f" else w.put(f"{how} {w.of(t)} {values[0]}, {values[1]}")
+
+    return write
+
+
+def _logical(how: str) -> Operation:
+    def write(w: Writer, t: Any, values: Sequence[str]) -> str:
+        a, b = [w.truth(v, t) for v in values]
+        return w.put(f"{how} {w.wide('i1')} {a}, {b}")
+
+    return write
+
+
+def _comparison(floating: str, integer: str) -> Operation:
+    def write(w: Writer, t: Any, values: Sequence[str]) -> str:
+        test = floating if t.kind == "f" else integer
+        if t.kind in "ub" and test[0] == "s":
+            test = f"u{test[1:]}"
+        return w.compare(test, t, values[0], values[1])
+
+    return write
+
+
+def _extremum(floating: str, integer: str) -> Operation:
+    """NumPy's choice: of two equal numbers (zeros of either sign) the second, of NaN the first."""
+
+    def write(w: Writer, t: Any, values: Sequence[str]) -> str:
+        a, b = values
+        if t.kind != "f":
+            test = integer if t.kind == "i" else f"u{integer[1:]}"
+            return w.select(w.compare(test, t, a, b), t, a, b)
+        chosen = w.select(w.compare(floating, t, a, b), t, a, b)
+        return w.select(w.compare("uno", t, a, a), t, a, chosen)
+
+    return write
+
+
+def _negative(w: Writer, t: Any, values: Sequence[str]) -> str:
+    if t.kind == "f":
+        return w.put(f"fneg {w.of(t)} {values[0]}")
+    return w.put(f"sub {w.of(t)} {w.zero(t)}, {values[0]}")
+
+
+def _absolute(w: Writer, t: Any, values: Sequence[str]) -> str:
+    if t.kind == "f":
+        return w.call("fabs", t, values[0])
+    if t.kind != "i":
+        return values[0]
+    return w.select(w.compare("slt", t, values[0], w.zero(t)), t, _negative(w, t, values), values[0])
+
+
+def _square(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    return OPERATIONS["multiply"](w, t, [values[0], values[0]])
+
+
+def _reciprocal(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    return w.put(f"fdiv {w.of(t)} {w.number(TYPES[t], '1.0')}, {values[0]}") if t.kind == "f" else None
+
+
+def _rounding(function: str) -> Operation:
+    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+        return w.call(function, t, values[0]) if t.kind == "f" else None
+
+    return write
+
+
+def _same(w: Writer, t: Any, values: Sequence[str]) -> str:
+    return values[0]
+
+
+def _invert(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    if t.kind == "f":
+        return None
+    return w.put(f"xor {w.of(t)} {values[0]}, {w.number(TYPES[t], 'true' if t == BOOL else -1)}")
+
+
+def _logical_not(w: Writer, t: Any, values: Sequence[str]) -> str:
+    return _invert(w, BOOL, [w.truth(values[0], t)])  # type: ignore[return-value]
+
+
+def _isnan(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    return w.compare("uno", t, values[0], values[0]) if t.kind == "f" else None
+
+
+def _by_exponent(test: str, part: dict[str, int]) -> Operation:
+    """A test of bits: comparing NaN would raise a condition."""
+
+    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+        if t.kind != "f":
+            return None
+        bits, word = w.bits(values[0], t)
+        kept = w.put(f"and {w.wide(word)} {bits}, {w.number(word, part[TYPES[t]])}")
+        return w.put(f"icmp {test} {w.wide(word)} {kept}, {w.number(word, _EXPONENTS[TYPES[t]])}")
+
+    return write
+
+
+def _signbit(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    if t.kind != "f":
+        return None
+    bits, word = w.bits(values[0], t)
+    return w.put(f"icmp slt {w.wide(word)} {bits}, {w.number(word, 0)}")
+
+
+def _copysign(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    return w.call("copysign", t, *values) if t.kind == "f" else None
+
+
+OPERATIONS: dict[str, Operation] = {
+    "add": _arithmetic("fadd", "add", "or"),
+    "subtract": _arithmetic("fsub", "sub", ""),
+    "multiply": _arithmetic("fmul", "mul", "and"),
+    "divide": _arithmetic("fdiv", "", ""),
+    "negative": _negative,
+    "positive": _same,
+    "conjugate": _same,
+    "absolute": _absolute,
+    "fabs": _absolute,
+    "square": _square,
+    "reciprocal": _reciprocal,
+    "sqrt": _rounding("sqrt"),
+    "floor": _rounding("floor"),
+    "ceil": _rounding("ceil"),
+    "trunc": _rounding("trunc"),
+    "rint": _rounding("rint"),
+    "maximum": _extremum("ogt", "sgt"),
+    "minimum": _extremum("olt", "slt"),
+    "equal": _comparison("oeq", "eq"),
+    "not_equal": _comparison("une", "ne"),
+    "less": _comparison("olt", "slt"),
+    "less_equal": _comparison("ole", "sle"),
+    "greater": _comparison("ogt", "sgt"),
+    "greater_equal": _comparison("oge", "sge"),
+    "logical_and": _logical("and"),
+    "logical_or": _logical("or"),
+    "logical_xor": _logical("xor"),
+    "logical_not": _logical_not,
+    "bitwise_and": _bitwise("and"),
+    "bitwise_or": _bitwise("or"),
+    "bitwise_xor": _bitwise("xor"),
+    "invert": _invert,
+    "isnan": _isnan,
+    "isfinite": _by_exponent("ne", _EXPONENTS),
+    "isinf": _by_exponent("eq", _SIZES),
+    "signbit": _signbit,
+    "copysign": _copysign,
+}
+OPERATIONS["true_divide"] = OPERATIONS["divide"]
+
+_RAISING = {
+    "add": ("over", "under", "invalid"),
+    "divide": ("divide", "over", "under", "invalid"),
+    "sqrt": ("invalid",),
+}
+for _name, _like in {
+    "subtract": "add",
+    "multiply": "add",
+    "square": "add",
+    "true_divide": "divide",
+    "reciprocal": "divide",
+}.items():
+    _RAISING[_name] = _RAISING[_like]
+
+
+def may_raise(name: str, source: Any, target: Any) -> tuple[str, ...]:
+    """The floating-point conditions that NumPy may report of an operation on operands of dtype `source`."""
+    if source.kind != "f":
+        return ()
+    if name != "astype":
+        return _RAISING.get(name, ())
+    return ("over", "under") if target.kind == "f" and target.itemsize < source.itemsize else ()

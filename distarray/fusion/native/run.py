@@ -1,0 +1,343 @@
+"""Cells of host arrays computed by kernels: block by block, so that one that met a floating-point condition can be computed
+again by NumPy, which says where it was met.
+
+A kernel writes to the result itself. Where the result is an operand too, the block of that operand is copied before, so that
+computing again reads what stood there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+from struct import Struct
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from distarray.devices.kernels import Kernels, collapse, steps_of, tell_compiled
+from distarray.fusion import blocks
+from distarray.fusion.native.element import Element
+from distarray.fusion.native.machine import CONDITIONS, machine
+from distarray.fusion.native.planning import Part, Plan, plan_of, scalars_of
+from distarray.fusion.native.source import elementwise_text
+from distarray.fusion.notes import Notes, call_numpy
+from distarray.fusion.program import Program
+
+__all__ = ["COMPILED", "KEPT", "LEAST", "Cell", "function_of", "native_cells", "unmet"]
+
+LEAST = 1 << 14
+"""Elements of a cell from which kernels are thought of: less is done before a plan is found."""
+
+KEPT = 1 << 21
+"""Steps times elements, in all calls so far, from which a kernel is looked for on disk."""
+
+COMPILED = 1 << 24
+"""Steps times elements, in all calls so far, from which a kernel is compiled: about what that costs."""
+
+BLOCK = 1 << 17
+"""Elements of a block where nothing lies in registers."""
+
+NEAR = 4
+"""The longest stride along rows, in elements, that kernels read with."""
+
+_FUNCTIONS = Kernels()
+
+
+class _Entry:
+    """A kernel's text, and its function once there is one."""
+
+    __slots__ = ("call", "looked", "owner", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.owner: Any = None
+        self.call: Any = None
+        self.looked = False
+
+
+def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
+    """The function of a kernel, or None while compiling it costs more than has been spent without."""
+    entry = _FUNCTIONS.get(key, lambda: _Entry(text()))
+    if entry.call is None:
+        found = machine()
+        if found is None:
+            return None
+        if not entry.looked:
+            entry.looked = True
+            entry.owner = found.kept(entry.text)
+        if entry.owner is None:
+            if spent < COMPILED:
+                return None
+            start = perf_counter()
+            entry.owner = found.compiled(entry.text)
+            tell_compiled(perf_counter() - start)
+        entry.call = entry.owner.call
+    return entry.call
+
+
+_CODES = {"b": "?7x", "f4": "f4x", "f8": "d", "i": "q", "u": "Q"}
+
+
+def packing(element: Element, arrays: int) -> Callable[..., bytes]:
+    """What packs a kernel's arguments."""
+    codes = [_CODES.get(t.kind) or _CODES[f"f{t.itemsize}"] for t in element.scalars]
+    return Struct(f"@{2 + 3 * arrays}q{''.join(codes)}").pack
+
+
+class Cell:
+    """One cell, with the kernels that compute it."""
+
+    __slots__ = (
+        "aliased",
+        "arrays",
+        "block",
+        "calls",
+        "leaves",
+        "places",
+        "plan",
+        "program",
+        "sizes",
+        "steps",
+        "targets",
+    )
+
+    def __init__(
+        self, program: Program, plan: Plan, arrays: dict[int, Any], leaves: int, targets: list[int], sizes: list[int]
+    ) -> None:
+        self.program = program
+        self.plan = plan
+        self.arrays = arrays
+        self.leaves = leaves
+        self.targets = targets
+        self.sizes = sizes
+        self.steps: dict[int, list[int]] = {}
+        self.places = {v: array.__array_interface__["data"][0] for v, array in arrays.items()}
+        self.aliased: list[int] = []
+        self.calls: list[Any] = []
+        self.block = BLOCK
+
+    def run(self, notes: Notes, again: Callable[[Sequence[Any], Any, Sequence[Any]], None], strict: bool) -> None:
+        """Compute all blocks; `again` computes one by NumPy."""
+        count = 1 + max(self.plan.registers.values(), default=-1)
+        registers = blocks.REGISTERS.take(count + len(self.aliased))
+        try:
+            work = _Work(self, notes, again, strict, registers)
+            done = met = 0
+            for block in self._blocks():
+                done += 1
+                if 4 * met > 8 + done:  # most blocks meet something: NumPy alone costs less
+                    work.repeat(block, copied=False)
+                elif work.compute(block):
+                    met += 1
+            if 4 * met > 8 + done:
+                self.plan.given_up += 1
+        finally:
+            blocks.REGISTERS.give(registers)
+
+    def _blocks(self) -> Iterator[tuple[tuple[int, ...], int, int, int, int]]:
+        """Leading indices, the first row and how many, the first element of rows and how many."""
+        *lead, rows, n = self.sizes
+        wide = min(n, self.block)
+        high = max(1, self.block // wide)
+        for index in product(*[range(k) for k in lead]):
+            for row in range(0, rows, high):
+                for low in range(0, n, wide):
+                    yield index, row, min(high, rows - row), low, min(wide, n - low)
+
+
+class _Work:
+    """The run of one cell in one thread."""
+
+    def __init__(self, cell: Cell, notes: Notes, again: Any, strict: bool, registers: Sequence[Any]) -> None:
+        self.cell = cell
+        self.notes = notes
+        self.again = again
+        self.strict = strict
+        self.registers = registers
+        plan = cell.plan
+        count = len(registers) - len(cell.aliased)
+        self.held = {v: registers[r] for v, r in plan.registers.items()}
+        self.copies = dict(zip(cell.aliased, registers[count:], strict=True))
+        self.dtypes = {**plan.dtypes, **{v: cell.arrays[v].dtype for v in cell.aliased}}
+        self.at = {v: r.__array_interface__["data"][0] for v, r in (*self.held.items(), *self.copies.items())}
+        self.views: dict[int, Any] = {}
+        self.shaped: dict[int, Any] = {}
+        self.shape = (0, 0)
+
+    def compute(self, block: Any) -> bool:
+        """Compute one block; whether NumPy had to compute it again."""
+        cell = self.cell
+        plan, program = cell.plan, cell.program
+        index, row, rows, low, n = block
+        if self.shape != (rows, n):
+            self.shape = (rows, n)
+            self.shaped = {
+                v: np.ndarray((rows, n), self.dtypes[v], memory)
+                for v, memory in (*self.held.items(), *self.copies.items())
+            }
+        for v in cell.aliased:
+            np.copyto(self.shaped[v], self.view(v, block))
+        for part, (call, pack, scalars) in zip(plan.parts, cell.calls, strict=True):
+            if part.element is None:
+                self._numpy(part, block)
+                continue
+            words = [n, rows]
+            for v in (*part.reads, *part.writes):
+                if v in self.at:
+                    item = self.dtypes[v].itemsize
+                    words += (self.at[v], n * item, item)
+                else:
+                    *lead, between, along = cell.steps[v]
+                    place = cell.places[v] + row * between + low * along
+                    for i, step in zip(index, lead, strict=True):
+                        place += i * step
+                    words += (place, between, along)
+            flags = call(pack(*words, *scalars))
+            if flags and unmet(plan, program, flags, self.notes):
+                self.repeat(block)
+                return True
+        return False
+
+    def _numpy(self, part: Part, block: Any) -> None:
+        step = self.notes.step = self.cell.program.steps[part.step]
+        reads = iter([self.value(v, block) for v in part.reads])
+        args = [value if kind == "const" else next(reads) for kind, value in step.args]
+        if self.strict:
+            args = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in args]
+        into = self.value(part.writes[0], block)
+        if step.masked:
+            call_numpy(step, args, into)
+        else:
+            step.ufunc(*args, out=into, **step.kwargs)
+
+    def value(self, v: int, block: Any) -> Any:
+        found = self.shaped.get(v)
+        return self.view(v, block) if found is None else found
+
+    def view(self, v: int, block: Any) -> Any:
+        """What of an array meets a block."""
+        whole = self.views.get(v)
+        if whole is None:
+            cell = self.cell
+            whole = self.views[v] = np.lib.stride_tricks.as_strided(cell.arrays[v], cell.sizes, cell.steps[v])
+        index, row, rows, low, n = block
+        return whole[(*index, slice(row, row + rows), slice(low, low + n))]
+
+    def repeat(self, block: Any, *, copied: bool = True) -> None:
+        """Compute a block by NumPy's calls, from operands as they were."""
+        cell = self.cell
+        given = []
+        for v in range(cell.leaves):
+            given.append(self.shaped[v] if copied and v in self.copies else self.view(v, block))
+        *stores, out = [self.view(v, block) for v in cell.targets]
+        self.again(given, out, stores)
+
+
+def unmet(plan: Plan, program: Program, flags: int, notes: Notes) -> bool:
+    """Whether there is more to be said of floating-point conditions than has been noted. Kernels compare with instructions that
+    take note of NaN, which NumPy does not: such a note says nothing unless a step could make it too."""
+    for kind, i in plan.raising:
+        if flags & CONDITIONS[kind]:
+            if i is None:
+                if notes.now[kind] != "ignore":
+                    return True
+            else:
+                step = program.steps[i]
+                if step.errors[kind] != "ignore" and (_WORDS[kind], id(step)) not in notes.seen:
+                    return True
+    return False
+
+
+_WORDS = {kind: words for words, kind in Notes.WORDS.items()}
+
+
+def native_cells(
+    program: Program, jobs: Sequence[tuple[Any, Sequence[Any]]], stored: tuple[int, ...]
+) -> list[list[Cell | None]] | None:
+    """For each device's cells what computes them by kernels, or None where all are NumPy's."""
+    total = 0
+    for _, cells in jobs:
+        for out, _, _ in cells:
+            if out.size >= LEAST:
+                total += out.size
+    if not total or not program.steps or total * len(program.steps) < LEAST or machine() is None:
+        return None
+    found: list[list[Cell | None]] = []
+    counted = False
+    for _, cells in jobs:
+        mine: list[Cell | None] = []
+        for out, operands, stores in cells:
+            cell = None
+            if out.size >= LEAST:
+                plan = plan_of(program, tuple([a.dtype for a in operands]), out.dtype, stored)
+                if plan is None or plan.given_up > 2:
+                    return None
+                if not counted:
+                    counted = True
+                    plan.spent += total * len(program.steps)
+                if plan.spent < KEPT:
+                    return None
+                cell = _cell(program, plan, operands, out, stored, stores)
+            mine.append(cell)
+        found.append(mine)
+    return found
+
+
+def _cell(
+    program: Program, plan: Plan, operands: Sequence[Any], out: Any, stored: tuple[int, ...], stores: Sequence[Any]
+) -> Cell | None:
+    """One cell's arrays as kernels take them; None where they do not."""
+    first = len(operands)
+    numbers = [*range(first), *[first + i for i in stored], first + len(program.steps)]
+    arrays = dict(zip(numbers, [*operands, *stores, out], strict=True))
+    order = sorted(range(out.ndim), key=lambda axis: -abs(out.strides[axis]))
+    shape = tuple([out.shape[axis] for axis in order])
+    strides = []
+    for array in arrays.values():
+        own = steps_of(array, out.shape)
+        if own is None or not array.dtype.isnative or not array.flags.aligned:
+            return None
+        strides.append(tuple([own[axis] for axis in order]))
+    sizes, steps = collapse(shape, strides)
+    while len(sizes) < 2:
+        sizes.insert(0, 1)
+        for step in steps:
+            step.insert(0, 0)
+    if sizes[-1] < 8 or sizes[-1] * sizes[-2] < LEAST:
+        return None
+    if any(abs(step[-1]) > NEAR for step in steps):
+        return None
+    mixed = any(part.element is None for part in plan.parts)
+    if mixed and any(
+        0 in step[-2 if sizes[-2] > 1 else -1 :] for step, v in zip(steps, numbers, strict=True) if arrays[v].size > 1
+    ):
+        return None  # NumPy's calls would be made for more elements than there are
+    cell = Cell(program, plan, arrays, first, numbers[first:], sizes)
+    cell.steps = {v: [k * arrays[v].dtype.itemsize for k in step] for v, step in zip(numbers, steps, strict=True)}
+    for v, array in zip(numbers[:first], operands, strict=True):
+        for target in cell.targets:
+            if np.may_share_memory(array, arrays[target]):
+                if cell.places[v] != cell.places[target] or cell.steps[v] != cell.steps[target]:
+                    return None
+                if (plan.raising or mixed) and v not in cell.aliased:
+                    cell.aliased.append(v)
+    if plan.registers or cell.aliased:
+        itemsize = max([plan.itemsize, *[arrays[v].dtype.itemsize for v in cell.aliased]])
+        cell.block = min(BLOCK, blocks.REGISTER_BYTES // itemsize)
+    kinds = {v: "v" if s[-1] == 1 else "s" if s[-1] == 0 else "x" for v, s in zip(numbers, steps, strict=True)}
+    kinds.update(dict.fromkeys([*plan.registers, *cell.aliased], "v"))
+    for part in plan.parts:
+        if part.element is None:
+            cell.calls.append((None, None, ()))
+            continue
+        element, mine = part.element, "".join([kinds[v] for v in (*part.reads, *part.writes)])
+        scalars = scalars_of(program, part)
+        if scalars is None:
+            return None
+        call = function_of((element, mine), partial(elementwise_text, element, mine), plan.spent)
+        if call is None:
+            return None
+        cell.calls.append((call, packing(element, len(mine)), scalars))
+    return cell
