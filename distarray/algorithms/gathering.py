@@ -21,7 +21,7 @@ from distarray.storage import Operand
 from distarray.transfer.ledger import note
 from distarray.transfer.round import Round
 
-__all__ = ["Boxes", "Order", "Request", "fetch", "local_index", "project", "split_target"]
+__all__ = ["IndexedBoxes", "Order", "Request", "fetch", "local_index", "project", "split_target"]
 
 TAKEN_BYTES = 1 << 17
 """How much a host device takes before it puts it in its places."""
@@ -46,8 +46,8 @@ class Portion(NamedTuple):
     giver: int
 
 
-class Boxes:
-    """Boxes along the indexed axes, and in which order they lie along the first: the same for all positions."""
+class IndexedBoxes:
+    """IndexedBoxes along the indexed axes, and in which order they lie along the first: the same for all positions."""
 
     def __init__(self, regions: Sequence[Region]) -> None:
         self.regions = tuple(regions)
@@ -115,7 +115,7 @@ class Order:
     def __init__(self, index: Index) -> None:
         self.index = index
 
-    def select(self, boxes: Boxes) -> list[tuple[int, Any]]:
+    def select(self, boxes: IndexedBoxes) -> list[tuple[int, Any]]:
         """``(i, positions in ascending order)`` of the boxes that hold at least one position."""
         dealt = boxes.deal(self.index[0])
         near, exact = (self._bisected(boxes.regions), False) if dealt is None else dealt
@@ -183,7 +183,7 @@ def take(lib: Any, array: Any, index: Index) -> Any:
 class _Groups(NamedTuple):
     """The cells of a layout by where they lie on the indexed axes."""
 
-    boxes: Boxes
+    boxes: IndexedBoxes
     cells: tuple[tuple[tuple[Region, tuple[int, ...]], ...], ...]  # for each box: (region of the other axes, holders)
 
 
@@ -196,7 +196,7 @@ def _groups(context: Context, layout: Layout, axes: tuple[int, ...]) -> _Groups:
         for cell in layout.index_map.cells:
             by_box.setdefault(project(cell.region, axes), []).append((project(cell.region, others), cell.holders))
         boxes = tuple(sorted(by_box))
-        found = context.layouts.remember(key, _Groups(Boxes(boxes), tuple(tuple(by_box[box]) for box in boxes)))
+        found = context.layouts.remember(key, _Groups(IndexedBoxes(boxes), tuple(tuple(by_box[box]) for box in boxes)))
     return found  # type: ignore[no-any-return]
 
 

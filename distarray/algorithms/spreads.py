@@ -50,7 +50,7 @@ _APART = Program(
 )  # fmt: skip
 
 
-class _Course(NamedTuple):
+class _Shares(NamedTuple):
     """Who contributes what.
 
     Attributes
@@ -99,7 +99,7 @@ def split_spread(
         return from_chunks(context, course.result, results, made.dtype)
 
 
-def _planned(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool) -> _Course | None:
+def _planned(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool) -> _Shares | None:
     key = ("spread", axes, keepdims, layout)
     found = context.layouts.remembered(key)
     if found is None:
@@ -107,7 +107,7 @@ def _planned(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: 
     return found[0]  # type: ignore[no-any-return]
 
 
-def _plan(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool) -> _Course | None:
+def _plan(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool) -> _Shares | None:
     call = Reduction(np.add, axes, keepdims, _WIDE, None, NOTHING)
     if whole_lines(call, layout) is not None:
         return None
@@ -139,7 +139,7 @@ def _plan(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: boo
     def placed(over: tuple[int, ...], region: Region) -> Layout:
         return context.layout(IndexMap(over, {d: [region] if d in by_device else [] for d in layout.devices}))
 
-    return _Course(
+    return _Shares(
         tuple([(device, tuple(by_device[device])) for device in devices]),
         tuple([n for device in devices for n in counts[device]]),
         context.layout(IndexMap((total, 3, *shape), rows)),

@@ -31,7 +31,7 @@ def _references(array: Any) -> tuple[int, int, int]:
     return getrefcount(array), getrefcount(data), getrefcount(data.mem)
 
 
-class _Held:
+class _StandIn:
     """Stands for an array, for its pointer and for its memory."""
 
     __slots__ = ("data", "mem", "nbytes")
@@ -43,7 +43,7 @@ class _Held:
         self.nbytes = 0
 
 
-class _Probe:
+class _CountingDevice:
     """In the place of a device: learns how often an array is referred to that ends with its chunk."""
 
     def __init__(self) -> None:
@@ -58,12 +58,12 @@ class _Probe:
 
 
 def _alone() -> tuple[int, int, int]:
-    probe = _Probe()
+    probe = _CountingDevice()
     device: Any = probe
     for _ in range(32):  # enough for the interpreter to specialise the call sites
-        array = _Held()
-        array.data = _Held()
-        array.data.mem = _Held()
+        array = _StandIn()
+        array.data = _StandIn()
+        array.data.mem = _StandIn()
         chunk = Chunk(device, array)
         del array
         del chunk

@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.functions import implements
-from distarray.array.place import as_array, host_values
+from distarray.array.place import as_array, fetched
 from distarray.array.state import DistributedArray, copy_array
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -23,10 +23,6 @@ from distarray.ops.searching import argmax
 from distarray.ops.taking import take
 
 __all__ = ["delete", "insert", "resize", "trim_zeros"]
-
-
-def _host(value: Any) -> Any:
-    return host_values(value) if isinstance(value, DistributedArray) else value
 
 
 def along(arr: ArrayLike, axis: int | None) -> tuple[DistributedArray, int]:
@@ -76,7 +72,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArra
     x, axis = along(arr, axis)
     n = x.shape[axis]
     head = (slice(None),) * axis
-    obj = _host(obj)
+    obj = fetched(obj)
     if isinstance(obj, slice):
         chosen = range(*obj.indices(n))
         if not len(chosen):
@@ -153,7 +149,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     x, axis = along(arr, axis)
     n = x.shape[axis]
     head = (slice(None),) * axis
-    obj = _host(obj)
+    obj = fetched(obj)
     if isinstance(obj, slice):
         places = np.arange(*obj.indices(n), dtype=np.intp)
     else:

@@ -26,7 +26,7 @@ def is_python(ufunc: np.ufunc) -> bool:
     return bool(ufunc.ntypes == 1 and ufunc.types[0].strip("O") == "->")
 
 
-def _host(chunk: Any) -> Any:
+def _on_host(chunk: Any) -> Any:
     return chunk.get() if is_cupy(chunk) else chunk
 
 
@@ -57,8 +57,8 @@ def _over_chunks(function: Callable[..., Any], args: tuple[Any, ...], dtypes: li
         others = given[:lead] + given[lead + 1 :]
 
         def called(number: int, chunk: Any, *rest: Any) -> Any:
-            values = [_host(c) for c in rest]
-            values.insert(lead, _host(chunk))
+            values = [_on_host(c) for c in rest]
+            values.insert(lead, _on_host(chunk))
             return function(*values)[number]
 
         results: list[Any] = [

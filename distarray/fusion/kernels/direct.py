@@ -105,7 +105,7 @@ class _Part(NamedTuple):
     values: list[int]
 
 
-class _Ready(NamedTuple):
+class _KindPlan(NamedTuple):
     """What all expressions of a kind share. `order`: for each scalar of the kernel, its place in the walk, and its dtype."""
 
     parts: list[_Part]
@@ -120,7 +120,7 @@ class _Kind:
     def __init__(self, layout: Layout) -> None:
         self.asked = 0
         self.layout = layout  # held, since its id is a part of the key
-        self.ready: _Ready | None = None
+        self.ready: _KindPlan | None = None
 
 
 def direct(context: Context, root: Node) -> Version | None:
@@ -166,7 +166,7 @@ def direct(context: Context, root: Node) -> Version | None:
     return Version(layout, chunks, root.dtype)
 
 
-def _made(context: Context, walk: _Walk, layout: Layout) -> _Ready | None:
+def _made(context: Context, walk: _Walk, layout: Layout) -> _KindPlan | None:
     """Kernels for the chunks of this process, all of them in C order; None where an expression has none."""
     program, order = _program(walk)
     lib = context.local_devices[0].lib
@@ -188,7 +188,7 @@ def _made(context: Context, walk: _Walk, layout: Layout) -> _Ready | None:
         if found is None:
             return None
         parts.append(_Part(number, device, region.shape, *found))
-    return _Ready(parts, [(order[step, arg], dtype) for step, arg, dtype in element.scalars])
+    return _KindPlan(parts, [(order[step, arg], dtype) for step, arg, dtype in element.scalars])
 
 
 def _program(walk: _Walk) -> tuple[Program, dict[tuple[int, int], int]]:
