@@ -32,7 +32,7 @@ def _references(array: Any) -> tuple[int, int, int]:
 
 
 class _StandIn:
-    """Stands for an array, for its pointer and for its memory."""
+    """An object in the place of an array, of its pointer and of its memory."""
 
     __slots__ = ("data", "mem", "nbytes")
 
@@ -44,7 +44,7 @@ class _StandIn:
 
 
 class _CountingDevice:
-    """In the place of a device: learns how often an array is referred to that ends with its chunk."""
+    """An object in the place of a device, which counts the references to arrays that end with their chunks."""
 
     def __init__(self) -> None:
         self.counts: list[tuple[int, int, int]] = [(5, 4, 3)]  # never more than the references that can be named
@@ -53,7 +53,7 @@ class _CountingDevice:
         self.dispose = self.measure
 
     def measure(self, nbytes: int, array: Any) -> None:
-        """As `IdleArrays.give` looks at one."""
+        """Count the references to an array from where `IdleArrays.give` counts them."""
         self.counts.append(_references(array))
 
 
@@ -101,7 +101,7 @@ class IdleArrays:
         return array
 
     def give(self, nbytes: int, array: Any) -> None:
-        """Keep the array of a chunk that ends, where nothing else has it. A device's ``dispose``."""
+        """Keep the array of a chunk that ends, where nothing else refers to it. It is a device's ``dispose``."""
         if not 0 < nbytes <= self._largest or array.base is not None or not array.flags.c_contiguous:
             return
         if type(array.data.mem) is not self._pooled or _references(array) != self._alone or array.nbytes != nbytes:

@@ -88,7 +88,7 @@ class Kernels:
         self._most = most
 
     def get(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What stands under a key, made at the first call."""
+        """The kernel under a key. The first call makes it."""
         try:
             found = self._held[key]
             self._held.move_to_end(key)

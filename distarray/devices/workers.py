@@ -52,7 +52,7 @@ def cpu_set() -> str:
 
 
 class _Job:
-    """One call of ``run``: tasks claimed in order by whoever is free, and who is still at it."""
+    """One call of ``run``: its tasks, which threads claim in order, and how many threads are at work on them."""
 
     __slots__ = ("active", "claim", "closed", "count", "errors", "idle", "lock", "tasks")
 
@@ -87,7 +87,7 @@ class _Job:
                     self.idle.put(None)
 
     def close(self) -> None:
-        """Returns when no helper is inside and none can enter: also when the wait is interrupted."""
+        """Returns when no helper is inside and none can enter, also where the wait is interrupted."""
         while True:
             try:
                 with self.lock:
@@ -204,7 +204,7 @@ class Workers:
                 del failure  # the traceback holds this frame: without this they would keep each other alive
 
     def _start(self, count: int) -> int:
-        """Sees to it that `count` threads run; how many do."""
+        """Starts threads until `count` run, and returns how many do."""
         if len(self._threads) < count:
             with self._lock:
                 while len(self._threads) < count and not self._closed:
