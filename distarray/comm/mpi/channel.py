@@ -310,7 +310,7 @@ class Channel:
             self._goodbyes[peer] = bool(message["clean"])
 
     def conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
-        """Why a peer's place shows that the programs differ, or "". `settled` says that none of its data can be under way any more."""
+        """Why a peer's place shows that programs differ, or "". `settled`: none of its data can be under way any more."""
         if settled and status.sequence > call.sequence:
             return "it passed that call without this rank's message"
         return "the calls differ" if status.differs(call) else ""

@@ -133,7 +133,7 @@ class MpiCommunicator(Channel, Communicator):
             np.copyto(own, mine)
 
     def _created(self, chosen: tuple[int, ...], call: Call) -> Any:
-        """The survivors' MPI communicator. MPI creates it in one blocking call, which is made on a thread that can be left behind."""
+        """The survivors' MPI communicator. MPI creates it in one blocking call, made on a thread that can be left behind."""
         made: list[Any] = []
 
         def create() -> None:
