@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import FrameType
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
 from distarray.array import elements
-from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, Fields, File, Out, ShapeLike
+from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, Fields, File, Key, Out, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.fallback import falls_back, on_host
 from distarray.array.functions import FUNCTIONS, NOTHING
@@ -75,7 +75,9 @@ class Methods(DistributedArray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, func: Callable[..., Any], types: Collection[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         for kind in types:
             if not issubclass(kind, (DistributedArray, np.ndarray, np.generic)) or own_protocol(kind):
                 return NotImplemented
@@ -131,7 +133,7 @@ class Methods(DistributedArray):
         self,
         *,
         stream: Any = None,
-        max_version: Any = None,
+        max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
@@ -152,7 +154,7 @@ class Methods(DistributedArray):
 
     # --- indexing -----------------------------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> DistributedArray:
+    def __getitem__(self, key: Key) -> DistributedArray:
         if self._context.hints is not None:
             touched(self, key, "read")
         ready = elements.item(self, key)
@@ -170,7 +172,7 @@ class Methods(DistributedArray):
             found._detached = True  # NumPy's scalar of a structure is a view: x[0]["a"] = 1 writes to x
         return found
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Key, value: ArrayLike) -> None:
         if (
             type(key) is not tuple
             and isinstance(value, DistributedArray)
@@ -188,9 +190,8 @@ class Methods(DistributedArray):
             indexing.setitem(self, key, value)
             return
         view = self._view_map().index(key)
-        several = getattr(value, "ndim", 0) != 0 and not (
-            self._dtype.kind == "b" and value.size == 1
-        )  # its truth value
+        truth = self._dtype.kind == "b" and getattr(value, "size", 0) == 1
+        several = getattr(value, "ndim", 0) != 0 and not truth
         if not view.shape and several and not _has_ellipsis(key):
             if self._dtype.kind == "c":
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
@@ -212,10 +213,10 @@ class Methods(DistributedArray):
             raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(self._shape[0]))
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: ArrayLike) -> bool:
         return bool(reductions.any(self == value))
 
-    def __delitem__(self, key: Any) -> None:
+    def __delitem__(self, key: Key) -> None:
         raise ValueError("cannot delete array elements")
 
     @property
@@ -887,7 +888,7 @@ def _is_basic(key: Any) -> bool:
     return _is_basic_item(key)
 
 
-def _names_fields(key: Any) -> bool:
+def _names_fields(key: Any) -> TypeGuard[str | list[str]]:
     """Whether an index is the name of a field, or a list of such."""
     return type(key) is str or (type(key) is list and bool(key) and all(type(name) is str for name in key))
 

@@ -163,7 +163,7 @@ def copyto(dst: AnyArray, src: ArrayLike, casting: str = "same_kind", where: Arr
     dst[...] = DistributedArray._of_node(_chosen(dst._context, mask, source, dst, dst.dtype, dst.shape))
 
 
-def fill(x: DistributedArray, value: Any) -> None:
+def fill(x: DistributedArray, value: ArrayLike) -> None:
     """Write one value into every element.
 
     Parameters

@@ -37,7 +37,7 @@ def along(arr: ArrayLike, axis: int | None) -> tuple[DistributedArray, int]:
 
 
 @implements(np.delete)
-def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArray:
+def delete(arr: ArrayLike, obj: slice | ArrayLike, axis: int | None = None) -> DistributedArray:
     """A copy without some slices along an axis.
 
     Parameters
@@ -89,7 +89,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArra
         if single:
             index = places.item()
             if not -n <= index < n:
-                raise IndexError(f"index {index} is out of bounds for axis {axis} with size {n}")
+                raise IndexError(f"index {obj!s} is out of bounds for axis {axis} with size {n}")
             index %= n
             return concatenate((x[(*head, slice(0, index))], x[(*head, slice(index + 1, None))]), axis=axis)  # type: ignore[no-any-return]
     if places.dtype == bool:
@@ -112,7 +112,7 @@ def _shorter(x: DistributedArray, ndim: int) -> DistributedArray:
 
 
 @implements(np.insert)
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> DistributedArray:
+def insert(arr: ArrayLike, obj: slice | ArrayLike, values: ArrayLike, axis: int | None = None) -> DistributedArray:
     """A copy with values put before some slices along an axis.
 
     Parameters
@@ -166,7 +166,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     if places.size == 1:
         index = operator.index(places.item())
         if not -n <= index <= n:
-            raise IndexError(f"index {obj} is out of bounds for axis {axis} with size {n}")
+            raise IndexError(f"index {obj!s} is out of bounds for axis {axis} with size {n}")
         index += n if index < 0 else 0
         new = new[(*(None,) * (x.ndim - new.ndim), ...)]
         if not places.ndim:

@@ -345,7 +345,7 @@ def histogramdd(
         context = same_context([x for x in sample if isinstance(x, DistributedArray)])
         columns = [as_array(context, x) for x in sample]
         if columns and not columns[0].ndim:
-            columns = [ravel(asarray(sample))]
+            columns = [ravel(asarray(cast("ArrayLike", sample)))]
     dimensions = len(columns)
     each: Any = bins
     try:

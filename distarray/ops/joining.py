@@ -352,7 +352,7 @@ def column_stack(tup: Arrays) -> Any:
 
 @implements(np.block)
 @described_as(concatenate)
-def block(arrays: Any) -> DistributedArray:
+def block(arrays: ArrayLike) -> DistributedArray:
     """An array from nested lists of blocks; the innermost are joined along the last axis.
 
     Parameters

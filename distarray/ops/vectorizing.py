@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -126,10 +126,10 @@ class vectorize:
 
     def __init__(
         self,
-        pyfunc: Any = NOTHING,
-        otypes: Any = None,
+        pyfunc: Callable[..., Any] = NOTHING,
+        otypes: str | Sequence[str | type | np.dtype[Any]] | None = None,
         doc: str | None = None,
-        excluded: Any = None,
+        excluded: Collection[int | str] | None = None,
         cache: bool = False,
         signature: str | None = None,
     ) -> None:
