@@ -115,8 +115,10 @@ class Order:
     def __init__(self, index: Index) -> None:
         self.index = index
 
-    def select(self, boxes: IndexedBoxes) -> list[tuple[int, Any]]:
+    def select(self, boxes: Sequence[Region] | IndexedBoxes) -> list[tuple[int, Any]]:
         """``(i, positions in ascending order)`` of the boxes that hold at least one position."""
+        if not isinstance(boxes, IndexedBoxes):
+            boxes = IndexedBoxes(boxes)
         dealt = boxes.deal(self.index[0])
         near, exact = (self._bisected(boxes.regions), False) if dealt is None else dealt
         if exact and len(self.index) == 1:

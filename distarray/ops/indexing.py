@@ -15,7 +15,6 @@ import numpy as np
 from distarray.algorithms.fancy import Fancy, has_arrays, lone_mask, read_key, split_key
 from distarray.algorithms.gathering import (
     Index,
-    IndexedBoxes,
     Order,
     Request,
     fetch,
@@ -260,7 +259,7 @@ def _update(x: DistributedArray, fancy: Fancy, keep: Any, values: Any, apply_to:
         others = rest_axes(len(fancy.view.shape), fancy.axes)
         index = tuple([i[keep] for i in fancy.indices])
         boxes = sorted({project(region, fancy.axes) for _, region in seen.layout.chunks})
-        chosen = {boxes[i]: found for i, found in Order(index).select(IndexedBoxes(boxes))}
+        chosen = {boxes[i]: found for i, found in Order(index).select(boxes)}
         held: list[tuple[int, Any, Request]] = []  # chunk of the view, positions, what it needs of the values
         for i, (device_id, region) in enumerate(seen.layout.chunks):
             found = chosen.get(project(region, fancy.axes))
