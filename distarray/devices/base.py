@@ -25,7 +25,7 @@ from weakref import WeakSet, ref
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DeviceError, DeviceMemoryError
+from distarray.errors import DeviceError, DeviceMemoryError
 
 __all__ = ["Alias", "Chunk", "Device", "as_int", "bytes_text"]
 

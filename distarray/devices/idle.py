@@ -15,7 +15,7 @@ from collections import OrderedDict
 from sys import getrefcount
 from typing import Any
 
-from .base import Chunk
+from distarray.devices.base import Chunk
 
 __all__ = ["IdleArrays", "LARGEST"]
 

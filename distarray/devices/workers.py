@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import SimpleQueue
 from typing import Any
 
-from ..errors import ForkError
+from distarray.errors import ForkError
 
 __all__ = ["INLINE_BYTES", "Workers", "cpu_count", "cpu_set", "in_turn"]
 

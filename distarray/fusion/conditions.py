@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.fusion.expr import call_site, warn_at
+from distarray.sites import call_site, warn_at
 
 if TYPE_CHECKING:
     from distarray.context import Context

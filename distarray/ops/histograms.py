@@ -18,11 +18,11 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, fetched
 from distarray.array.state import DistributedArray, same_context
-from distarray.fusion.expr import call_site, warn_at
 from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray
 from distarray.ops.quantiles import percentile
 from distarray.ops.reshaping import ravel
+from distarray.sites import call_site, warn_at
 
 __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 

@@ -14,13 +14,13 @@ from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
-from distarray.fusion.expr import call_site, warn_at
 from distarray.modes import Mode
 from distarray.ops import moments, reductions
 from distarray.ops.choosing import copyto, where
 from distarray.ops.convert import asarray
 from distarray.ops.scans import cumprod, cumsum
 from distarray.ops.searching import argmax, argmin
+from distarray.sites import call_site, warn_at
 
 __all__ = [
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
