@@ -1,8 +1,8 @@
 # mypy: disable-error-code="empty-body"
 """What type checkers see of the array's methods that stand above its class: signatures, for them alone.
 
-``operators.py`` and ``distarray/distributed_array.py`` define them, and ``tests/array/test_methods.py`` compares the two. Nothing
-imports this file when a program runs.
+``operators.py``, ``distarray/protocols.py`` and ``distarray/distributed_array.py`` define them, and
+``tests/array/test_methods.py`` compares the two. Nothing imports this file when a program runs.
 """
 
 from __future__ import annotations
