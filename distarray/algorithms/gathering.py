@@ -102,7 +102,7 @@ class IndexedBoxes:
         order = place.argsort(kind="stable")
         cuts = place[order].searchsorted(np.arange(len(starts) + 1)).tolist()
         near = [(i, order[cuts[k] : cuts[k + 1]]) for i, k in places if cuts[k] < cuts[k + 1]]
-        return near, full and int(first.max()) <= last
+        return near, full and int(first.max(initial=0)) <= last
 
 
 class Order:
