@@ -174,6 +174,12 @@ class Context:
         self.eager = eager
         self.trace = 0, ""
         self.quiet = Quiet()
+        self.forms: dict[
+            Any, Any
+        ] = {}  # of recorded expressions, and the views that they know: see ``fusion/forms.py``
+        self.formed = 0
+        self.views: dict[Any, Any] = {}
+        self.interned: dict[int, Any] = {}
         self.hints: dict[tuple[str, int], int] | None = (
             {} if os.environ.get("DISTARRAY_HINTS", "0") not in ("", "0") else None
         )

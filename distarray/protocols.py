@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from distarray.algorithms.again import number_of
 from distarray.array import elements
 from distarray.array.aliases import ArrayLike, DTypeLike, Key
 from distarray.array.fallback import falls_back, on_host
@@ -114,14 +115,14 @@ class Protocols(DistributedArray):
     def __getitem__(self, key: Key) -> DistributedArray:
         if self._context.hints is not None:
             touched(self, key, "read")
-        ready = elements.item(self, key)
+        ready = (elements.item if self._context.kind == "host" else elements.viewed)(self, key)
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
         if not (elements.is_plain(key) or _is_basic(key)):
             if _names_fields(key):
                 return memory.field(self, key)
             return indexing.getitem(self, key)
-        view = self._view_map().index(key)
+        view = elements.named(self, key)
         found = self._viewed(view)
         if not view.shape and not _has_ellipsis(key):
             if self._dtype.kind != "V":
@@ -146,7 +147,7 @@ class Protocols(DistributedArray):
                 return
             indexing.setitem(self, key, value)
             return
-        view = self._view_map().index(key)
+        view = elements.named(self, key)
         truth = self._dtype.kind == "b" and getattr(value, "size", 0) == 1
         several = getattr(value, "ndim", 0) != 0 and not truth
         if not view.shape and several and not _has_ellipsis(key):
@@ -184,6 +185,8 @@ class Protocols(DistributedArray):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and kind != "bool":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        if self._context.kind != "host" and (number := number_of(self)) is not None:
+            return number
         return self.get().reshape(())[()]
 
     def __bool__(self) -> bool:

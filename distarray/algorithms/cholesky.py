@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.panels import Panels, diagonal, run, send, subtract
+from distarray.algorithms.panels import Panels, diagonal, run, send, solve_triangular, subtract
 from distarray.context import Context
 
 __all__ = ["factorize"]
@@ -58,7 +58,7 @@ def _panel(context: Context, a: Panels, k: int, panels: dict[int, Any]) -> None:
     part[:, low:high] = factor.T
     below = part[:, high:]
     if below.size:
-        below[...] = device.lapack.solve_triangular(lib.conjugate(factor), below, lower=True)
+        solve_triangular(device, lib.conjugate(factor), below, lower=True)
     panels[k] = lib.ascontiguousarray(below)
 
 

@@ -18,7 +18,7 @@ from distarray.fusion.kernels import selections
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
-from distarray.transfer.ledger import note
+from distarray.transfer.ledger import note, watching
 from distarray.transfer.round import Round
 
 __all__ = ["IndexedBoxes", "Order", "Request", "fetch", "local_index", "project", "split_target"]
@@ -233,6 +233,9 @@ def fetch(
 
     Communication: the elements that a device lacks travel to it once, packed, in one round.
     """
+    near = _taken_near(context, source, axes, requests, operation)
+    if near is not None:
+        return near
     layout = source.layout
     itemsize = source.dtype.itemsize
     devices = sorted({request.device for request in requests})
@@ -268,6 +271,40 @@ def fetch(
         context.workers.run(
             [partial(in_turn, tasks) for tasks in work.values()], sum(o.array.nbytes for o in outs if o)
         )
+    return outs
+
+
+def _taken_near(
+    context: Context, source: Operand, axes: tuple[int, ...], requests: Sequence[Request], operation: str
+) -> list[Chunk | None] | None:
+    """What the requests ask of rows that lie in blocks on one GPU, whichever logical device they are of: each request in one
+    launch. None of others, and where a ledger is open."""
+    if context.kind == "host" or context.communicator is not None or axes != (0,) or watching.get() is not None:
+        return None
+    rest = Region(Region.full(source.layout.shape)[1:])
+    blocks = [(r[0].start, i, d, r) for i, (d, r) in enumerate(source.layout.chunks) if r.size]
+    if len(blocks) > selections.PIECES or any(request.rest != rest for request in requests):
+        return None
+    gpu: Device = context.by_id[blocks[0][2]]
+    end = 0
+    for start, _, device_id, region in sorted(blocks, key=lambda block: block[0]):
+        if start != end or region[0].step != 1 or region[1:] != tuple(rest):
+            return None
+        if not gpu.shares_memory(context.by_id[device_id]):
+            return None
+        end = region[0].stop
+    arrays = [source.arrays[i] for _, i, _, _ in sorted(blocks, key=lambda block: block[0])]
+    outs: list[Chunk | None] = []
+    for request in requests:
+        device = context.by_id[request.device]
+        if not device.shares_memory(gpu) or not request.indices[0].size:
+            return None
+        out = device.empty((request.indices[0].size, *rest.shape), source.dtype, operation)
+        with device.active():
+            (index,) = upload(device, request.indices)
+            if not selections.take_rows_of(device.lib, arrays, index, out.array):
+                return None
+        outs.append(out)
     return outs
 
 

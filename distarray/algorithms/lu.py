@@ -28,7 +28,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.algorithms.panels import TILE, Panels, diagonal, run, send, shown, subtract, taking_part, width_for
+from distarray.algorithms.panels import (
+    TILE,
+    Panels,
+    diagonal,
+    run,
+    send,
+    shown,
+    solve_triangular,
+    subtract,
+    taking_part,
+    width_for,
+)
 from distarray.array.agreement import gathered
 from distarray.context import Context
 from distarray.devices import Chunk, Device
@@ -76,7 +87,7 @@ def _cut(context: Context, source: Operand, name: str) -> _Dealing:
     width = width_for(context, n, len(devices))
     line = n * itemsize
     share = -(-n // (width * len(devices))) * width
-    wanted = (share + min(share // 4, TILE[context.kind][0]) + 2 * width) * line  # a copy, a product, and two panels
+    wanted = (share + min(share // 4, TILE) + 2 * width) * line  # a copy, a product, and two panels
     room = min([room for room in gathered(context, _room(context, wanted), name) if room is not None], default=wanted)
     if room >= wanted:
         return _Dealing(devices, width, [(0, n)])
@@ -289,16 +300,15 @@ def _eliminate(device: Device, low: int, columns: Any, panel: Any, exchange: Row
     first = lib.take(columns, lib.asarray(low + exchange.first), axis=1)
     if len(exchange.to):
         columns[:, lib.asarray(low + exchange.to)] = columns[:, lib.asarray(low + exchange.come)]
-    found = device.lapack.solve_triangular(panel[:, : high - low].T, first.T, lower=True, unit=True).T
-    columns[:, low:high] = found
-    subtract(device, columns[:, high:], found, panel[:, high - low :])
+    solve_triangular(device, panel[:, : high - low].T, first.T, lower=True, unit=True)
+    columns[:, low:high] = first
+    subtract(device, columns[:, high:], first, panel[:, high - low :])
 
 
 def _substitute(device: Device, low: int, panel: Any, columns: Any) -> None:
     high = low + len(panel)
-    found = columns[:, low:high]
-    found[...] = device.lapack.solve_triangular(panel[:, low:high].T, found.T, lower=False).T
-    subtract(device, columns[:, :low], found, panel[:, :low])
+    solve_triangular(device, panel[:, low:high].T, columns[:, low:high].T, lower=False)
+    subtract(device, columns[:, :low], columns[:, low:high], panel[:, :low])
 
 
 def _exchange(swaps: Any) -> RowSwaps:

@@ -24,14 +24,15 @@ from distarray.geometry import IndexMap, Range, Region, ViewMap
 from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.execute import copy_into, gather_to_host, redistribute
+from distarray.transfer.lending import lent
 
 __all__ = [
-    "TILE", "Panels", "diagonal", "run", "send", "shown", "subtract", "taking_part", "transposed", "width_for",
+    "TILE", "Panels", "diagonal", "run", "send", "shown", "solve_triangular", "subtract", "taking_part", "transposed",
+    "width_for",
 ]  # fmt: skip
 
-TILE = {"host": (256, 4096), "cuda": (1 << 14, 1 << 14)}
-"""Products that are subtracted are formed so many rows and columns at a time: on a host what stays in
-its cache, in rows that are whole where they are not too long."""
+TILE = 1 << 14
+"""Products that are subtracted are formed at most so many rows and columns at a time, where they need memory of their own."""
 
 WIDEST = {"host": 192, "cuda": 512}
 """The most columns of a panel by default: enough for BLAS to work at full speed."""
@@ -199,14 +200,14 @@ def send(
     targets: Iterable[int],
     label: str,
 ) -> dict[int, Any]:
-    """An array of device `source` on each of the targets: device of this process → its copy, or the array itself."""
+    """An array of device `source` on each of the targets, to be read: device of this process → its copy, or the array itself."""
     full = [Region.full(shape)]
     held = context.layout(IndexMap(shape, {source: full}))
     wanted = sorted(set(targets) - {source})
     found: dict[int, Any] = {} if array is None else {source: array}
     if wanted:
         target = context.layout(IndexMap(shape, dict.fromkeys(wanted, full)))
-        copies = redistribute(context, Operand(held, [array], np.dtype(dtype)), target, operation=label)
+        copies = lent(context, Operand(held, [array], np.dtype(dtype)), target, operation=label)
         found |= {device: chunk.array for (device, _), chunk in zip(target.chunks, copies) if chunk is not None}
     return found
 
@@ -214,6 +215,8 @@ def send(
 def run(context: Context, tasks: Mapping[int, Callable[[], None]], work: int, first: int | None = None) -> None:
     """Run local work, a task a device, that of `first` before the others; `work`: multiplications in all."""
     order = sorted(tasks, key=lambda device: (device != first, device))
+    for device in order:
+        context.by_id[device].lapack.load()
     with context.reporting(), np.errstate(all="ignore"):
         context.workers.run(
             [partial(_active, context.by_id[device], tasks[device]) for device in order], work, blas=True
@@ -225,16 +228,20 @@ def _active(device: Device, task: Callable[[], None]) -> None:
         task()
 
 
+def solve_triangular(device: Device, a: Any, b: Any, *, lower: bool, unit: bool = False) -> None:
+    """Replace `b` by ``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read."""
+    found = device.lapack.solve_triangular(a, b, lower=lower, unit=unit)
+    if found is not b:
+        b[...] = found
+
+
 def subtract(device: Device, into: Any, left: Any, right: Any) -> None:
-    """``into -= left @ right``, a tile at a time, so that the product never leaves the cache, nor is more than a quarter of it
-    where that is wide.
-    """
+    """``into -= left @ right``: in place on a host, else a tile at a time, which is never more than a quarter of a wide product."""
     rows, columns = into.shape
-    if not into.size:
+    if not into.size or device.lapack.subtract(into, left, right):
         return
     lib = device.lib
-    high, wide = TILE[device.kind]
-    high, wide = min(high, max(rows // 4, 32), rows), min(wide, columns)
+    high, wide = min(TILE, max(rows // 4, 32), rows), min(TILE, columns)
     if 4 * high > rows and columns >= NARROWEST:
         wide = min(wide, max(columns * rows // (4 * high), NARROWEST))
     scratch = device.empty((high * wide,), into.dtype, "a product").array

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.again import learn_product
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, Stage, needed
 from distarray.algorithms.rounds import FEW_ROWS, is_bearable, plan
 from distarray.array.aliases import Out
@@ -26,7 +27,8 @@ from distarray.fusion.conditions import WarningOnce
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
-from distarray.transfer.execute import allocate, redistribute
+from distarray.transfer.execute import allocate
+from distarray.transfer.lending import lent
 
 __all__ = ["contract", "operands", "product_dtype", "view"]
 
@@ -145,6 +147,8 @@ def contract(
             with WarningOnce(context, name), context.guarding(name):
                 context.workers.run(tasks, step.work * weight, blas=step.work > ALONE)
             del brought, tasks
+        if context.kind != "host" and name == "matmul" and not detached and not conjugate and dtype == whole:
+            learn_product(context, a, b, todo, layout, dtype)
     product = from_chunks(context, layout, chunks, dtype, detached=detached)
     if dtype != whole:
         product = DistributedArray._of_node(astype_node(product, whole))
@@ -178,7 +182,7 @@ def _placed(
 def _bring(context: Context, source: Operand, where: Any, name: str) -> list[Chunk | None]:
     if where is None:
         return []
-    return redistribute(context, source, context.layout(where), operation=name)
+    return lent(context, source, context.layout(where), operation=name)
 
 
 def _multiply(

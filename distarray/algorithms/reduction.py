@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from distarray.algorithms.again import learn_fold
 from distarray.algorithms.folds import (
     ASSOCIATIVE,
     Segment,
@@ -186,6 +187,17 @@ def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) 
         if len(call.axes) == 1:
             return _carried(context, call, found, masks)
     return _axis_by_axis(context, call, a, where)
+
+
+def learn(key: tuple[Any, ...], call: Reduction, a: DistributedArray, result: DistributedArray) -> None:
+    """Let calls like this one of small arrays go straight to their kernels: see `again`."""
+    storage = a._storage
+    if storage is None or a._map is not None or (call.mode in _COUNTED and is_half(call.dtype)):
+        return
+    with a._context.lock:
+        plan = _planned(a._context, call, storage.version.layout)
+        if plan is not None and not plan.steady:
+            learn_fold(key, a, call, plan.sources, result)
 
 
 def _widened(call: Reduction) -> Reduction:

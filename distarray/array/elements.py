@@ -11,12 +11,14 @@ import numpy as np
 from distarray.array.shown import seen
 from distarray.array.state import TURNED, DistributedArray
 from distarray.array.whole import COMPLEX, KINDS, NUMBERS, meet, report, unshared, wrapped
+from distarray.fusion.forms import view_of
 from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
+    from distarray.geometry import ViewMap
     from distarray.layout import Layout
 
-__all__ = ["assign", "is_plain", "item", "transposed"]
+__all__ = ["assign", "is_plain", "item", "named", "transposed", "viewed"]
 
 _array = np.ndarray
 _new = object.__new__
@@ -98,6 +100,29 @@ def item(x: DistributedArray, key: Any) -> Any:
     if len(reach) >= DEEP:  # type: ignore[arg-type]
         view._kin = view._reach = None
     return view
+
+
+def named(x: DistributedArray, key: Any) -> ViewMap:
+    """What a basic key shows of an array's storage. On GPUs the same object each time: expressions know it (`fusion.forms`)."""
+    if x._context.kind == "host" or not is_plain(key):
+        return x._view_map().index(key)
+    x._own()
+    return view_of(x._context, x._view, x._shape, key)
+
+
+def viewed(x: DistributedArray, key: Any) -> Any:
+    """``x[key]`` on GPUs, for a key of Python's integers and slices: a view; NotImplemented for others, and for a scalar."""
+    if x._detached or not is_plain(key) or x._dtype.kind == "V":
+        return NotImplemented
+    storage = x._storage
+    if storage is None:
+        storage = x._own()
+    context = x._context
+    view = view_of(context, x._view, x._shape, key)
+    if not view.shape:
+        return NotImplemented
+    plain = None if view.base == view.shape == storage.version.layout.shape and view.is_identity else view
+    return DistributedArray._make(context, view.shape, x._dtype, None, storage, plain, x._writable)
 
 
 def _plain(key: Any) -> Any:

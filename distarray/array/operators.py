@@ -142,9 +142,10 @@ class Operators(DistributedArray):
         return apply(shorter, (self,)) if self._detached else shorter(self, out=self)
 
     def __matmul__(self, other: ArrayLike) -> Any:
-        ready = call(np.matmul, (self, other))
-        if ready is not NotImplemented:
-            return ready
+        if self._context.kind == "host":
+            ready = call(np.matmul, (self, other))
+            if ready is not NotImplemented:
+                return ready
         if type(other) is DistributedArray:
             return FUNCTIONS[np.matmul](self, other)
         return np.matmul(self, other) if takes(other) else NotImplemented

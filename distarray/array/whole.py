@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.array import calls
+from distarray.array import calls, recorded
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
@@ -180,6 +180,9 @@ def _of_bits(function: Any, left: Any, right: Any, array: DistributedArray) -> A
 
 def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
     """An operator of two operands, of which `array` is one. What `call` does, at the least cost: loops run through here."""
+    if array._context.kind != "host":
+        found = recorded.binary(ufunc, left, right, array)
+        return calls.binary(ufunc, left, right, array) if found is None else found
     if ufunc in _BITS and array._detached:
         result = _of_bits(_BITS[ufunc], left, right, array)
         if result is not None:
@@ -245,7 +248,7 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     if array is None:
         return NotImplemented
     context = array._context
-    found = _values(inputs, context.small)
+    found = None if context.kind != "host" else _values(inputs, context.small)
     if found is None:
         return NotImplemented
     values, first = found
@@ -348,7 +351,7 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if listed:
         inputs = inputs[0]
     array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None or seen(array) is None:
+    if array is None or array._context.kind != "host" or seen(array) is None:
         return NotImplemented
     if any(type(item) in _WRITTEN for item in (*args[count:], *kwargs.values())):
         return NotImplemented

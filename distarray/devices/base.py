@@ -74,19 +74,23 @@ class Chunk:
         Set, and never cleared, once a second storage holds this chunk: whoever writes copies first.
     place : int
         Its number among the chunks that were made at once (see `Device.empties`).
+    address : int
+        Where a GPU finds it, in C order and aligned; 0 where that is not known, -1 of arrays that lie otherwise.
     """
 
-    __slots__ = ("__weakref__", "array", "device", "nbytes", "place", "shared")
+    __slots__ = ("__weakref__", "address", "array", "device", "nbytes", "place", "shared")
 
     array: Any
     device: Device
     nbytes: int
     place: int
     shared: bool
+    address: int
 
     def __init__(self, device: Device, array: Any, place: int = 0) -> None:
         self.device = device
         self.place = place
+        self.address = 0
         self.nbytes = nbytes = array.nbytes
         self.shared = False
         device.chunks[id(self)] = ref(self)
@@ -107,7 +111,7 @@ class Chunk:
         del self.array
         device.count -= self.nbytes
         device.chunks.pop(id(self), None)
-        device.dispose(self.nbytes, array)
+        device.dispose(self.nbytes, array, self.address)
 
     def counted(self) -> bool:
         """Whether its bytes are counted: it is neither being made nor ending."""
@@ -125,7 +129,7 @@ class Alias(Chunk):
 
     def __init__(self, origin: Chunk, array: Any) -> None:
         self.device, self.origin, self.array = origin.device, origin, array
-        self.place, self.nbytes, self.shared = -1, 0, False
+        self.place, self.nbytes, self.shared, self.address = -1, 0, False, 0
 
     def __del__(self) -> None:
         pass
@@ -216,7 +220,7 @@ class Device(abc.ABC):
                 return held
         return self.count
 
-    def dispose(self, nbytes: int, array: Any) -> None:  # noqa: B027 - nothing is to be done where arrays free themselves
+    def dispose(self, nbytes: int, array: Any, address: int) -> None:  # noqa: B027 - nothing to do where arrays free themselves
         """Disposes of the array of a chunk that ends."""
 
     def reset_peak(self) -> None:
@@ -325,6 +329,10 @@ class Device(abc.ABC):
     @abc.abstractmethod
     def to_host(self, array: Any) -> npt.NDArray[Any]:
         """A fresh NumPy array in C order with this device's `array`. Waits for the work that the array depends on."""
+
+    def to_hosts(self, arrays: Sequence[Any], devices: Sequence[Device]) -> list[npt.NDArray[Any]]:
+        """As `to_host`, of several arrays: each is on the device beside it, of the kind of this one."""
+        return [device.to_host(array) for array, device in zip(arrays, devices, strict=True)]
 
     @abc.abstractmethod
     def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:

@@ -72,6 +72,7 @@ class HostDevice(Device):
         self,
         nbytes: int,
         array: Any,
+        address: int = 0,
         # bound here, since module globals may be gone when the interpreter shuts down
         _refs: Callable[[object], int] = getrefcount,
     ) -> None:

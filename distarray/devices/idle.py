@@ -52,7 +52,7 @@ class _CountingDevice:
         self.chunks: dict[int, Any] = {}
         self.dispose = self.measure
 
-    def measure(self, nbytes: int, array: Any) -> None:
+    def measure(self, nbytes: int, array: Any, address: int) -> None:
         """Count the references to an array from where `IdleArrays.give` counts them."""
         self.counts.append(_references(array))
 
@@ -88,29 +88,33 @@ class IdleArrays:
         self._idle: OrderedDict[Any, list[Any]] = OrderedDict()
         self.nbytes = 0
 
-    def take(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array of this kind with any content, in C order, or None."""
+    def take(self, shape: tuple[int, ...], dtype: Any) -> tuple[Any, int] | None:
+        """An array of this kind with any content, in C order, and where it lies; or None."""
         stack = self._idle.get((shape, dtype))
         if not stack:
             return None
         try:
-            array = stack.pop()
+            found: tuple[Any, int] = stack.pop()
         except IndexError:  # another thread took it
             return None
-        self.nbytes -= array.nbytes
-        return array
+        self.nbytes -= found[0].nbytes
+        return found
 
-    def give(self, nbytes: int, array: Any) -> None:
-        """Keep the array of a chunk that ends, where nothing else refers to it. It is a device's ``dispose``."""
-        if not 0 < nbytes <= self._largest or array.base is not None or not array.flags.c_contiguous:
+    def give(self, nbytes: int, array: Any, address: int) -> None:
+        """Keep the array of a chunk that ends, where nothing else refers to it and it lies in C order: a device's ``dispose``."""
+        if not 0 < nbytes <= self._largest or array.base is not None:
             return
+        if address <= 0:
+            if address or not array.flags.c_contiguous or array.data.ptr & 15:
+                return
+            address = array.data.ptr
         if type(array.data.mem) is not self._pooled or _references(array) != self._alone or array.nbytes != nbytes:
             return
         key = (array.shape, array.dtype)
         stack = self._idle.get(key)
         if stack is None:
             stack = self._idle[key] = []
-        stack.append(array)
+        stack.append((array, address))
         self.nbytes += nbytes
         if self.nbytes > MOST:
             self._make_room()
@@ -121,7 +125,7 @@ class IdleArrays:
                 oldest = next(iter(self._idle))
                 stack = self._idle[oldest]
                 if stack:
-                    self.nbytes -= stack.pop().nbytes
+                    self.nbytes -= stack.pop()[0].nbytes
                 else:
                     del self._idle[oldest]
         except (StopIteration, KeyError, IndexError, RuntimeError):  # another thread made room

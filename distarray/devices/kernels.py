@@ -1,8 +1,9 @@
 """CUDA kernels of the package's own: compiled once from their source, launched with one packed argument.
 
 A kernel takes one structure by value (pointers, sizes, strides, scalars), so that a launch packs bytes and calls the driver:
-nothing is looked up or converted by argument. Compiled code is kept by CuPy, in memory and in its cache on disk; what this
-process has loaded is kept here, up to a bound.
+nothing is looked up or converted by argument. The memory that it packs into is used again, and so is the driver's handle of the
+function on each GPU. Compiled code is kept by CuPy, in memory and in its cache on disk; what this process has loaded is kept
+here, up to a bound.
 """
 
 from __future__ import annotations
@@ -45,20 +46,43 @@ class Kernel:
         The members of ``Args``, as the module ``struct`` writes native types.
     """
 
-    __slots__ = ("_function", "_pack", "_type")
+    __slots__ = ("_current", "_function", "_handles", "_idle", "_launch", "_pack", "_refused", "_size", "_stream")
 
     def __init__(self, lib: Any, source: str, fields: str) -> None:
         start = perf_counter()
         self._function = lib.RawModule(code=source, options=OPTIONS).get_function("kernel")
         tell_compiled(perf_counter() - start)
         packed = Struct(f"@{fields}0q")  # to its full size, which the launch copies
-        self._pack = packed.pack
-        self._type = np.dtype(("V", packed.size))
+        self._pack = packed.pack_into
+        self._size = packed.size
+        self._idle: list[tuple[Any, int, Any]] = []
+        self._handles: dict[int, int] = {}
+        self._current = lib.cuda.runtime.getDevice
+        self._stream = lib.cuda.get_current_stream
+        self._launch = lib.cuda.driver.launchKernel
+        self._refused = lib.cuda.driver.CUDADriverError
 
     def __call__(self, blocks: int, threads: int, *values: Any) -> None:
         """Launch on the current device and stream."""
-        packed = np.frombuffer(self._pack(*values), self._type)
-        self._function((blocks,), (threads,), (packed,))
+        self.launch(self._current(), self._stream().ptr, blocks, threads, *values)
+
+    def launch(self, ordinal: int, stream: int, blocks: int, threads: int, *values: Any) -> None:
+        """Launch on a stream of the GPU `ordinal`, which is the current one."""
+        try:  # each launch has memory of its own: the driver copies it before it returns, but threads may launch at once
+            slot = self._idle.pop()
+        except IndexError:
+            memory = np.empty(self._size, np.uint8)
+            places = np.array([memory.ctypes.data], np.uintp)
+            slot = memory, places.ctypes.data, places
+        self._pack(slot[0], 0, *values)
+        handle = self._handles.get(ordinal)
+        if handle is None:
+            handle = self._handles[ordinal] = self._function.kernel.ptr
+        try:
+            self._launch(handle, blocks, 1, 1, threads, 1, 1, 0, stream, slot[1], 0)
+        except self._refused:  # a thread that the driver sees first: CuPy's way makes the GPU current for it
+            self._function((blocks,), (threads,), (slot[0].view(f"V{self._size}"),))
+        self._idle.append(slot)
 
 
 def tell_compiled(seconds: float) -> None:

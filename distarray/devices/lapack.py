@@ -1,8 +1,7 @@
 """What the array libraries' LAPACKs do differently: the few local steps of which NumPy and CuPy have different calls.
 
 Everything that both have under one name (``lib.linalg.qr``, ``svd``, ``eigh`` …) is called there. On the host the steps
-come from SciPy and release the interpreter's lock, which SciPy's triangular solvers hold: these go through ``getrs``, with
-the identity as the other factor.
+come from SciPy and release the interpreter's lock, which SciPy's triangular solvers hold: these go through ``blas``.
 """
 
 from __future__ import annotations
@@ -12,11 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from . import blas
+
 __all__ = ["CudaLapack", "HostLapack"]
 
 
 class HostLapack:
     """LAPACK of the host."""
+
+    def load(self) -> None:
+        """Load the libraries, before the threads of those that are loaded are counted."""
+        import scipy.linalg.cython_blas  # noqa: F401 - for what it loads
 
     def raising(self) -> AbstractContextManager[Any]:
         """A block in which ``lib.linalg`` raises LinAlgError, as NumPy always does."""
@@ -35,22 +40,19 @@ class HostLapack:
         return factors, swaps
 
     def solve_triangular(self, a: Any, b: Any, *, lower: bool, unit: bool = False) -> Any:
-        """``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read."""
-        from scipy.linalg import get_lapack_funcs
+        """``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read. The memory of `b` is used."""
+        return blas.solve_triangular(a, b, lower=lower, unit=unit)
 
-        (getrs,) = get_lapack_funcs(("getrs",), (a, b))
-        still = np.arange(len(a), dtype=np.int32)
-        if not lower:
-            return getrs(np.asfortranarray(np.triu(a)), still, b)[0]
-        if unit:
-            factors = np.tril(a, -1)
-            np.fill_diagonal(factors, 1)
-            return getrs(np.asfortranarray(factors), still, b)[0]
-        return getrs(np.asfortranarray(np.tril(a).T), still, b, trans=1)[0]
+    def subtract(self, into: Any, left: Any, right: Any) -> bool:
+        """``into -= left @ right`` without memory for the product, and True; False, and nothing done, where that can't be."""
+        return blas.subtract(into, left, right)
 
 
 class CudaLapack:
     """cuSOLVER through CuPy."""
+
+    def load(self) -> None:
+        """Nothing: CuPy loads its libraries."""
 
     def raising(self) -> AbstractContextManager[Any]:
         """A block in which ``lib.linalg`` raises LinAlgError, as NumPy always does."""
@@ -77,7 +79,11 @@ class CudaLapack:
         return factors, swaps.get()
 
     def solve_triangular(self, a: Any, b: Any, *, lower: bool, unit: bool = False) -> Any:
-        """``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read."""
+        """``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read. The memory of `b` may be used."""
         from cupyx.scipy.linalg import solve_triangular
 
         return solve_triangular(a, b, lower=lower, unit_diagonal=unit, check_finite=False)
+
+    def subtract(self, into: Any, left: Any, right: Any) -> bool:
+        """False: CuPy has no call that adds to a part of a matrix."""
+        return False

@@ -77,7 +77,7 @@ class _Probe:
         self.count = self.peak = 0
         self.chunks: dict[int, Any] = {}
 
-    def dispose(self, nbytes: int, array: Any, _refs: Callable[[object], int] = getrefcount) -> None:
+    def dispose(self, nbytes: int, array: Any, address: int = 0, _refs: Callable[[object], int] = getrefcount) -> None:
         buffer = array.base
         if type(buffer) is Buffer and (_refs(array), _refs(buffer)):
             self.counts.append((_refs(array), _refs(buffer)))

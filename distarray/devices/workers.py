@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import itertools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -244,6 +245,10 @@ class Workers:
                     thread.join()
 
 
+_WITH_BLAS = ("scipy.linalg",)
+"""Modules that bring a BLAS of their own, and that this package imports when it needs them."""
+
+
 class _BlasThreads:
     """The thread count of the loaded BLAS libraries: lowered by the first block that enters, restored by the last out.
 
@@ -253,22 +258,29 @@ class _BlasThreads:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._libraries: list[Any] | None = None
+        self._libraries: list[Any] = []
+        self._modules = -1
         self._found: list[int] = []
         self._limits: list[int] = []
 
     def _apply(self) -> None:
-        for library, found in zip(self._libraries or (), self._found):
+        for library, found in zip(self._libraries, self._found):
             library.set_num_threads(min([found, *self._limits]))
+
+    def _list(self) -> None:
+        """Find the libraries; again where a module that brings one of its own has been imported."""
+        modules = sum(name in sys.modules for name in _WITH_BLAS)
+        if modules != self._modules:
+            from threadpoolctl import ThreadpoolController
+
+            self._libraries = list(ThreadpoolController().select(user_api="blas").lib_controllers)
+            self._modules = modules
 
     @contextmanager
     def limit(self, count: int) -> Iterator[None]:
         with self._lock:
-            if self._libraries is None:
-                from threadpoolctl import ThreadpoolController
-
-                self._libraries = list(ThreadpoolController().select(user_api="blas").lib_controllers)
             if not self._limits:
+                self._list()
                 self._found = [library.num_threads for library in self._libraries]
             self._limits.append(count)
             self._apply()

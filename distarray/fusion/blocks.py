@@ -218,16 +218,19 @@ _WORDS = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
 
 def _selected(args: Sequence[Any], into: Any) -> bool:
     """Choose between two arrays or scalars of one dtype by a mask: ``y ^ ((x ^ y) & -mask)`` on their bits, which costs a
-    quarter of a masked copy. False where it does not serve."""
+    quarter of a masked copy; for pairs of words half of it goes to NumPy's ``where`` and a copy. False where it does not serve."""
     x, mask, y = args
     word = _WORDS.get(into.dtype.itemsize)
-    if word is None or np.shape(mask) != into.shape:
+    if (word is None and into.dtype.itemsize != 16) or np.shape(mask) != into.shape:
         return False
     for value in (x, y):
         if not isinstance(value, (np.ndarray, np.generic)) or value.dtype != into.dtype:
             return False
         if value.ndim and value.shape != into.shape:
             return False
+    if word is None:
+        np.copyto(into, np.where(mask, x, y))
+        return True
     if isinstance(y, np.ndarray) and np.may_share_memory(y, into) and not is_same(y, into):
         return False
     taken = REGISTERS.take(2)

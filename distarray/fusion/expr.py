@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.errors import UnsupportedError
+from distarray.fusion.forms import Form, base_form, grown, kind_of_number
 from distarray.geometry import ViewMap
 from distarray.sites import Site, call_site, warn_at
 from distarray.storage import Version
@@ -139,27 +140,20 @@ class Node:
         What this process has spent on it as a part of other expressions, in bytes an element: see `fusion.held`.
     warned : tuple of str
         The floating-point conditions that have been warned of: a call warns once, however often it is computed.
+    form : Form or None
+        On GPUs, what it shares with others of its kind, with the operands and numbers that it has instead: see `fusion.forms`.
     """
 
-    __slots__ = (
-        "args",
-        "context",
-        "dtype",
-        "errors",
-        "kept",
-        "kwargs",
-        "loud",
-        "masked",
-        "read",
-        "shape",
-        "site",
-        "size",
-        "spent",
-        "token",
-        "ufunc",
-        "version",
-        "warned",
-    )
+    site: Site = ("", 0, {})
+    version: Version | None = None
+    read = False
+    kept: Any = None
+    spent = 0
+    warned: tuple[str, ...] = ()
+    token: Any = None
+    form: Form | None = None
+    leaves: tuple[Leaf, ...] = ()
+    numbers: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -181,22 +175,15 @@ class Node:
         self.dtype = dtype
         self.size = size
         self.errors = errors
-        self.loud = is_loud(errors)
+        self.loud = errors is not SILENT and is_loud(errors)
         self.masked = masked
-        self.site: Site = ("", 0, {})
-        self.version: Version | None = None
-        self.read = False
-        self.kept: Any = None
-        self.spent = 0
-        self.warned: tuple[str, ...] = ()
-        self.token: Any = None
 
     def settle(self, version: Version) -> None:
         """Keep the value, and let go of the operands."""
         self.version = version
         self.token = version.token
-        self.args = ()
-        self.kept = None
+        self.args = self.leaves = self.numbers = ()
+        self.kept = self.form = None
         watch = watching.get()
         if watch is not None:  # it has been counted, and the block must not keep the value alive
             watch.drop(self)
@@ -289,6 +276,7 @@ def record(
         node.site = call_site()
     else:
         node = Node(context, ufunc, args, kwargs, shape, dtype, size, SILENT, mask is not None)
+        _give_form(context, node)
     if context.debug:
         context.traced(ufunc.__name__, shape, *[arg for arg in args if type(arg) is not Node and type(arg) is not Leaf])
     watch = watching.get()
@@ -298,6 +286,36 @@ def record(
                 watch.drop(arg)
         watch.recorded[id(node)] = node
     return node
+
+
+def _give_form(context: Context, node: Node) -> None:
+    """Find the form of a call whose operands have the shape of its result."""
+    if node.kwargs and node.ufunc is not ASTYPE:
+        return
+    kinds: list[Any] = []
+    leaves: tuple[Leaf, ...] = ()
+    numbers: tuple[Any, ...] = ()
+    for arg in node.args:
+        kind = type(arg)
+        if kind is Leaf or kind is Node:
+            if arg.shape != node.shape:
+                return
+            if kind is Leaf:
+                form = None if arg.exposed else base_form(context, arg.version.layout, arg.view, arg.dtype)
+                leaves += (arg,)
+            else:
+                form = arg.form
+                leaves += arg.leaves
+                numbers += arg.numbers
+            kinds.append(form)
+        else:
+            kinds.append(kind_of_number(arg))
+            numbers += (arg,)
+        if kinds[-1] is None:
+            return
+    form = grown(context, node.ufunc, kinds, node.kwargs, node.dtype, node.masked)
+    if form is not None:
+        node.form, node.leaves, node.numbers = form, leaves, numbers
 
 
 def _distinct(args: tuple[Any, ...]) -> int:

@@ -84,7 +84,7 @@ class PendingFold:
         if self.kernel is None:
             found = self._folded(operands, ufunc, dtype, size, mine)
         else:
-            most = folding.BLOCK
+            most = max(folding.BLOCK, 128)
             sizes = _sizes(size, most, self.dtype.kind)
             again = partial(self._part, operands, ufunc, dtype, mine)
             parts = list(self.kernel.parts(operands, sizes, ufunc, out, mine.now, self.program, again))
@@ -94,7 +94,8 @@ class PendingFold:
 
     def _folded(self, operands: Sequence[Any], ufunc: np.ufunc, dtype: Any, size: int, notes: Notes) -> Any:
         """So many elements, folded by NumPy."""
-        most = max(128, blocks.REGISTER_BYTES // max(step.dtype.itemsize for step in self.program.steps))
+        least = 128 if self.dtype.kind == "f" else 1
+        most = max(least, blocks.REGISTER_BYTES // max(step.dtype.itemsize for step in self.program.steps))
         sizes = _sizes(size, most, self.dtype.kind)
         plan = blocks.schedule(self.program, len(operands), self.dtype)
         parts = []
@@ -168,7 +169,8 @@ def unfolded(context: Context, node: Node, ufunc: np.ufunc, dtype: Any) -> Opera
     steps = program.steps
     if sum([1 if step.ufunc.__name__ in blocks.CUT_FREE else INEXACT for step in steps]) > WORTH["host"]:
         return None
-    if any(step.loud for step in steps) or any(is_held(program)):
+    large = [prod(step.node.shape) > 1 for step in steps]
+    if any(step.loud for step in steps) or any(held and n for held, n in zip(is_held(program), large, strict=False)):
         return None
     settled = resolve_leaves(context, program, leaves)
     place, _, stores = meeting_place(context, node.shape, [(leaf.version.layout, leaf.view) for leaf in settled], None)

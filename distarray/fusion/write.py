@@ -16,6 +16,7 @@ from distarray.fusion.assembled import write_assembled
 from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
 from distarray.fusion.demand import evaluate_into, moved
 from distarray.fusion.expr import Leaf, Node, fallible
+from distarray.fusion.kernels.direct import around, written
 from distarray.fusion.meeting import brought
 from distarray.fusion.program import Program
 from distarray.geometry import ViewMap
@@ -50,6 +51,8 @@ def write(
         context.check()
         resolve(context, storage.version, "assignment")
         storage.prepare(private)
+        if type(value) is Node and value.form is not None and written(context, storage, view, value, private):
+            return
         program, leaves = compile_expression(value)
         resolve_leaves(context, program, leaves)
         if not storage.exposed and is_uncounted(context):
@@ -186,33 +189,10 @@ def _targets(seen: Any, layout: Layout, version: Version, chunks: list[Chunk | N
             if seen.layout.chunks[i][1].size == layout.chunks[source][1].size:
                 chunk = chunk.device.empty(chunk.array.shape, version.dtype, "the target of an assignment")
             else:
-                chunk = _around(chunk, seen.show(i, chunk.array, chunk.device.xp))
+                chunk = around(chunk, seen.show(i, chunk.array, chunk.device.xp))
             chunks[source] = chunk
         outs.append(seen.show(i, chunk.array, chunk.device.xp))
     return outs
-
-
-SMALL = 1 << 25
-"""Bytes of a chunk up to which a GPU copies it whole in no more time than it takes to ask for each edge."""
-
-
-def _around(chunk: Chunk, shown: Any) -> Chunk:
-    """A copy of a chunk that is about to be written where `shown`, a view of it, lies. A GPU copies a box's surroundings
-    alone, so that an update of all but an edge does not pay for the array twice."""
-    array, device = chunk.array, chunk.device
-    if device.kind == "host" or array.nbytes <= SMALL or shown.strides != array.strides or 2 * shown.size < array.size:
-        return duplicate(chunk)
-    fresh = device.empty(array.shape, array.dtype, "a copy on write")
-    offset = shown.data.ptr - array.data.ptr
-    head: tuple[slice, ...] = ()
-    for stride, n in zip(array.strides, shown.shape, strict=True):
-        start, offset = divmod(offset, stride)
-        for part in (slice(0, start), slice(start + n, None)):
-            beside = array[(*head, part)]
-            if beside.size:
-                device.copy(fresh.array[(*head, part)], beside, device)
-        head = (*head, slice(start, start + n))
-    return fresh
 
 
 def _twins(seen: Any, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[int, Any, Any]]:

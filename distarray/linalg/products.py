@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.again import again
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, view
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
@@ -248,6 +249,10 @@ def _gufunc(
 ) -> Any:
     if isinstance(out, tuple):
         (out,) = out
+    if ufunc is np.matmul and type(x1) is DistributedArray is type(x2) and casting == "same_kind":
+        plain = all(item is None for item in (out, dtype, signature, axes, axis, keepdims))
+        if plain and (ready := again(("product",), x1, x2)) is not None:
+            return ready
     context, (a, b) = operands(x1, x2, out=out)
     if axes is None and axis is None and keepdims is None:
         return _on_last(context, ufunc, a, b, out, casting, dtype, signature)

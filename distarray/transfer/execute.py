@@ -511,12 +511,12 @@ def gather_to_host(context: Context, source: Operand) -> Any:
     if context.communicator is not None:
         _exchange_pieces(context, layout, pieces, parts, dtype)
         context.communicator.wait()
+    if context.kind != "host":
+        mine = context.local_devices[0]
+        held = [context.by_id[device_id] for _, _, device_id, _, _ in pieces]
+        parts[:] = mine.to_hosts(parts, [device if device.process == context.process else mine for device in held])
     with np.errstate(**quiet()) if layout.is_partial else _CALM:
-        for (region, turn, device_id, _, _), part in zip(pieces, parts, strict=True):
-            if context.kind != "host":
-                device = context.by_id[device_id]
-                owner = device if device.process == context.process else context.local_devices[0]
-                part = owner.to_host(part)
+        for (region, turn, _, _, _), part in zip(pieces, parts, strict=True):
             if turn == 0:
                 out[region.key] = part
             else:

@@ -1,9 +1,10 @@
-"""Small expressions that come again, straight to their kernel: what all calls of a kind share is found by one look-up.
+"""Expressions that come again, straight to their kernel: what all of a kind share is found by one look-up in its form.
 
-An expression of whole small arrays of one layout needs no alignment and fetches nothing; a program in a loop asks for it
-thousands of times. The walk over its calls makes a key: what is called, of which dtypes, and where the arguments stand. Under the
-key lie the kernel and what it is passed besides addresses and scalars, for each chunk. Values that the program holds are not kept
-here: to compute a small one again takes no longer than to launch a kernel, and that has to be done anyway.
+An expression for which nothing has to move needs no alignment the second time: a recipe holds the kernel and what it is
+passed besides addresses and numbers, for each part of the result or of the view that is written to. What a logical device
+lacks and another one on the same GPU holds, such as a stencil's halo, is read where it lies, unless a ledger is open.
+Values that the program holds are not kept here: to compute one of these again costs no more than a launch, and that has to
+be done anyway.
 """
 
 from __future__ import annotations
@@ -12,205 +13,428 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distarray.devices import Chunk
-from distarray.devices.kernels import Kernel, Kernels
+from distarray.devices.kernels import Kernel
+from distarray.fusion.blocks import CUT_FREE
+from distarray.fusion.compiled import alignment_of
 from distarray.fusion.expr import Leaf, Node
-from distarray.fusion.kernels.element import converted, element_of
+from distarray.fusion.forms import Form
+from distarray.fusion.kernels.element import PLAIN, converted, element_of
 from distarray.fusion.kernels.elementwise import THREADS, prepared
-from distarray.fusion.kernels.formulas import literal_type
+from distarray.fusion.meeting import meeting_place
 from distarray.fusion.program import Instruction, Program
-from distarray.layout import Layout
-from distarray.storage import Version
+from distarray.geometry import ViewMap, contiguous_strides
+from distarray.layout import Layout, Visible
+from distarray.storage import Storage, Version, duplicate, share
+from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["direct"]
+__all__ = ["SMALL", "address_of", "around", "direct", "written"]
 
-MOST = 1 << 16
-"""Elements above which the general way serves: it costs less than the work, and keeps what the program holds."""
+MOST = 1 << 23
+"""Elements above which the general way serves: there it costs less than the work, and keeps what the program holds."""
+
+DEAR = 64
+"""Nor is an expression of more than `SMALL` elements computed here whose calls count more: a part of it may be worth keeping."""
+
+SMALL = 1 << 16
+"""Elements up to which a kernel takes longer to compile than CuPy's take to run a few times."""
 
 OFTEN = {True: 16, False: 3}
-"""How often an expression comes before it is compiled: of one call, for which the library has a kernel, and of several."""
+"""How often a small expression comes before it is compiled: of one call, for which the library has a kernel, and of several."""
 
-_KNOWN = Kernels(4096)
+CELLS = 64
+"""Launches in which an expression is computed: of more, the general way knows better."""
 
-
-class _Elsewhere(Exception):
-    """The expression is not one of whole arrays of one layout."""
-
-
-class _Walk:
-    """An expression's calls in order, each shared one once: `key` says what they are."""
-
-    __slots__ = ("key", "layout", "leaves", "places", "scalars", "shape", "steps")
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-        self.key: list[Any] = []
-        self.layout: Layout | None = None
-        self.leaves: list[Version] = []
-        self.places: dict[int, int] = {}
-        self.scalars: list[Any] = []
-        self.steps: list[Node] = []
-
-    def leaf(self, version: Version) -> int:
-        """The number of an operand."""
-        place = self.places.get(id(version))
-        if place is None:
-            if self.layout is None:
-                self.layout = version.layout
-            elif version.layout is not self.layout:
-                raise _Elsewhere
-            place = self.places[id(version)] = len(self.leaves)
-            self.leaves.append(version)
-        return place
-
-    def visit(self, node: Node) -> int:
-        """The number of a call's value: -1 for the first."""
-        done = self.places.get(id(node))
-        if done is not None:
-            return done
-        codes: list[Any] = [node.ufunc, node.dtype, node.masked]
-        literals = []
-        for arg in node.args:
-            kind = type(arg)
-            if kind is Leaf:
-                if arg.view is not None or arg.shape != self.shape:
-                    raise _Elsewhere
-                codes.append(self.leaf(arg.version))
-            elif kind is Node:
-                if arg.shape != self.shape:
-                    raise _Elsewhere
-                codes.append(self.visit(arg) if arg.version is None else self.leaf(arg.version))
-            else:
-                codes.append(literal_type(arg))
-                literals.append(arg)
-        if node.kwargs:
-            codes.append(("dtype", node.kwargs.get("dtype")))
-        self.key.extend(codes)
-        self.scalars.extend(literals)
-        self.steps.append(node)
-        done = self.places[id(node)] = -len(self.steps)
-        return done
+INEXACT = 8
+"""What a call of a transcendental function counts."""
 
 
-class _Part(NamedTuple):
-    """One chunk: its number, where it is, and its kernel with what that is passed."""
+class _Target(NamedTuple):
+    """A chunk that is written: its number in its layout and in what a view shows of that, its device and shape, and whether all of
+    it is written."""
 
     number: int
-    device: Any
+    view: int
+    device: int
     shape: tuple[int, ...]
+    whole: bool
+
+
+class _Cell(NamedTuple):
+    """A launch: the chunk that is written, by its place among the targets, and the bytes from there on; the operands as
+    (operand, chunk number, bytes from there on); and what the kernel is passed besides addresses and numbers."""
+
+    target: int
+    offset: int
+    sources: list[tuple[int, int, int]]
     kernel: Kernel
     blocks: int
     values: list[int]
 
 
-class _KindPlan(NamedTuple):
-    """What all expressions of a kind share. `order`: for each scalar of the kernel, its place in the walk, and its dtype."""
+class _Recipe(NamedTuple):
+    """How expressions of a form are computed whose operands are one and the same in the same places.
 
-    parts: list[_Part]
+    Attributes
+    ----------
+    layout : Layout
+        Of the result.
+    targets : list of _Target
+    cells : list of _Cell
+    fetches : bool
+        Whether a device reads what another one on the same GPU holds.
+    order : list of (position, dtype)
+        Which of the expression's numbers the kernels take, and as what.
+    plain : bool
+        Whether Python's floats are what they take.
+    written : tuple
+        What is written to: held, since its id is a part of the key.
+    seen : Visible or None
+        What the view that is written shows.
+    """
+
+    layout: Layout
+    targets: list[_Target]
+    cells: list[_Cell]
+    fetches: bool
     order: list[tuple[int, Any]]
+    plain: bool
+    written: Any
+    seen: Visible | None
 
 
-class _Kind:
-    """What is known of a kind: how often it came, and what was made for it."""
+class _Like:
+    """In the place of an array in C order that is still to be made."""
 
-    __slots__ = ("asked", "layout", "ready")
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.strides = tuple([step * dtype.itemsize for step in contiguous_strides(shape)])
+        self.data = self
+        self.ptr = 0
 
-    def __init__(self, layout: Layout) -> None:
-        self.asked = 0
-        self.layout = layout  # held, since its id is a part of the key
-        self.ready: _KindPlan | None = None
+    def __getitem__(self, key: tuple[slice, ...]) -> _Like:
+        part = _Like((), self.dtype)
+        part.shape = tuple([len(range(*k.indices(n))) for k, n in zip(key, self.shape, strict=True)])
+        part.strides = tuple([s * (k.step or 1) for k, s in zip(key, self.strides, strict=True)])
+        part.ptr = self.ptr + sum([(k.start or 0) * s for k, s in zip(key, self.strides, strict=True)])
+        return part
 
 
-def direct(context: Context, root: Node) -> Version | None:
-    """The value of a recorded expression, where it is one of whole small arrays of one layout that has come before; else None."""
-    shape = root.shape
-    if prod(shape) > MOST or context.eager:
+def address_of(chunk: Any) -> int:
+    """Where a chunk lies, in C order and at a multiple of 16 bytes; -1 of others."""
+    found: int = chunk.address
+    if not found:
+        array = chunk.array
+        pointer: int = array.data.ptr
+        found = chunk.address = -1 if pointer & 15 or not array.flags.c_contiguous else pointer
+    return found
+
+
+def _pattern(leaves: tuple[Leaf, ...]) -> tuple[int, ...]:
+    """For each operand, the first that is the same."""
+    count = len(leaves)
+    if count == 1:
+        return (0,)
+    if count == 2:
+        one, two = leaves
+        return (0, 0) if one.version is two.version and one.view is two.view else (0, 1)
+    first: dict[tuple[int, int], int] = {}
+    return tuple([first.setdefault((id(leaf.version), id(leaf.view)), i) for i, leaf in enumerate(leaves)])
+
+
+def direct(context: Context, node: Node) -> Version | None:
+    """The value of a recorded expression, where it is one that has come before; else None."""
+    form = node.form
+    if form is None or context.eager:
         return None
-    walk = _Walk(shape)
-    try:
-        walk.visit(root)
-    except (_Elsewhere, AttributeError):  # or an argument that is no number
-        return None
-    layout = walk.layout
-    if layout is None or layout.is_partial:
-        return None
-    leaves = walk.leaves
-    key = (id(layout), *[version.dtype for version in leaves], *walk.key)
-    kind: _Kind = _KNOWN.get(key, lambda: _Kind(layout))
-    often = OFTEN[len(walk.steps) == 1]
-    if kind.asked < often:
-        kind.asked += 1
-        if kind.asked == often:
-            kind.ready = _made(context, walk, layout)
-    ready = kind.ready
-    if ready is None:
-        return None
-    taken, scalars = [], walk.scalars
-    for part in ready.parts:
-        arrays = [version.chunks[part.number].array for version in leaves]  # type: ignore[union-attr]
-        pointers = [array.data.ptr for array in arrays]
-        for array, pointer in zip(arrays, pointers, strict=True):
-            if not array.flags.c_contiguous or pointer & 15:
-                return None
-        taken.append(pointers)
-    values = [converted(scalars[place], dtype) for place, dtype in ready.order]
-    chunks: list[Chunk | None] = [None] * len(layout.chunks)
-    for part, pointers in zip(ready.parts, taken, strict=True):
-        device = part.device
-        with device.active():
-            chunk = chunks[part.number] = device.empty(part.shape, root.dtype, root.ufunc.__name__)
-            if part.blocks:
-                part.kernel(part.blocks, THREADS, *pointers, chunk.array.data.ptr, *part.values, *values)
-    return Version(layout, chunks, root.dtype)
-
-
-def _made(context: Context, walk: _Walk, layout: Layout) -> _KindPlan | None:
-    """Kernels for the chunks of this process, all of them in C order; None where an expression has none."""
-    program, order = _program(walk)
-    lib = context.local_devices[0].lib
-    bound = element_of(lib, program, tuple([version.dtype for version in walk.leaves]), program.dtype)
-    if bound is None:
-        return None
-    element = bound.element
-    parts = []
-    for number, (device_id, region) in enumerate(layout.chunks):
-        device = context.by_id[device_id]
-        if device.process != context.process:
-            continue
-        with device.active():
-            arrays = [version.chunks[number].array for version in walk.leaves]  # type: ignore[union-attr]
-            if any(not array.flags.c_contiguous or array.data.ptr & 15 for array in arrays):
-                return None
-            target = device.empty(region.shape, program.dtype, program.name)
-            found = prepared(lib, element, [*arrays, target.array])
-        if found is None:
+    leaves = node.leaves
+    pattern = _pattern(leaves)
+    recipe = form.recipes.get(pattern)
+    if type(recipe) is not _Recipe:
+        recipe = _asked(context, form, node, pattern, None)
+        if recipe is None:
             return None
-        parts.append(_Part(number, device, region.shape, *found))
-    return _KindPlan(parts, [(order[step, arg], dtype) for step, arg, dtype in element.scalars])
+    addresses = _addresses(recipe, leaves)
+    if addresses is None or (recipe.fetches and watching.get() is not None):
+        return None
+    numbers = _numbers(recipe, node.numbers)
+    layout = recipe.layout
+    chunks: list[Chunk | None] = [None] * len(layout.chunks)
+    made = []
+    dtype, name = node.dtype, node.ufunc.__name__
+    for target in recipe.targets:
+        chunk = chunks[target.number] = context.by_id[target.device].empty(target.shape, dtype, name)
+        made.append(chunk)
+    for cell, given in zip(recipe.cells, addresses, strict=True):
+        chunk = made[cell.target]
+        _launch(chunk.device, cell, given, (chunk.address or chunk.array.data.ptr) + cell.offset, numbers)
+    return Version(layout, chunks, dtype)
 
 
-def _program(walk: _Walk) -> tuple[Program, dict[tuple[int, int], int]]:
-    """The program of a walk, and the place among the walk's scalars of each that stands at (step, argument)."""
-    order: dict[tuple[int, int], int] = {}
-    steps = []
-    for i, node in enumerate(walk.steps):
-        args: list[tuple[str, Any]] = []
-        for j, arg in enumerate(node.args):
-            if type(arg) is Leaf:
-                args.append(("leaf", walk.places[id(arg.version)]))
-            elif type(arg) is not Node:
-                args.append(("const", arg))
-                order[i, j] = len(order)
-            elif arg.version is None:
-                args.append(("step", -1 - walk.places[id(arg)]))
-            else:
-                args.append(("leaf", walk.places[id(arg.version)]))
-        steps.append(
-            Instruction(
-                node.ufunc, tuple(args), node.kwargs, node.dtype, node.errors, node.site, node.masked, False, node
-            )
+def written(context: Context, storage: Storage, view: ViewMap | None, node: Node, private: int) -> bool:
+    """Write a recorded expression into a view of a storage, in the order of :mod:`distarray.fusion.write`, where it is one that
+    has come before; False, and nothing is done, of others. `private` as there."""
+    form = node.form
+    if form is None or context.eager or storage.exposed or watching.get() is not None:
+        return False
+    version = storage.version
+    leaves = node.leaves
+    pattern = _pattern(leaves)
+    recipe = form.recipes.get((pattern, id(version.layout), id(view), version.dtype))
+    if type(recipe) is not _Recipe:
+        recipe = _asked(context, form, node, pattern, (version, view))
+        if recipe is None:
+            return False
+    addresses = _addresses(recipe, leaves)
+    if addresses is None or not _reachable(recipe, version):
+        return False
+    numbers = _numbers(recipe, node.numbers)
+    others = any(leaf.version is version and leaf.view is not view and leaf.view != view for leaf in leaves)
+    fresh = others or version.pinned(by_writer=private)
+    chunks = list(version.chunks)
+    made: list[Any] = []
+    with context.reporting():
+        for target in recipe.targets:
+            chunk: Any = chunks[target.number]
+            if fresh or chunk.shared:
+                chunk = chunks[target.number] = _replaced(recipe, target, chunk, version.dtype)
+            made.append(chunk)
+        for cell, given in zip(recipe.cells, addresses, strict=True):
+            chunk = made[cell.target]
+            _launch(chunk.device, cell, given, address_of(chunk) + cell.offset, numbers)
+    if fresh:
+        after = Version(version.layout, chunks, version.dtype)
+        if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
+            share(version)
+        storage.replace(after)
+    else:
+        version.chunks = chunks
+    return True
+
+
+def _launch(device: Any, cell: _Cell, given: list[int], target: int, numbers: list[Any]) -> None:
+    """Launch a cell's kernel on the device's null stream, and switch the GPU only where it is another."""
+    ordinal = device.ordinal
+    if device.runtime.current() == ordinal:
+        cell.kernel.launch(ordinal, 0, cell.blocks, THREADS, *given, target, *cell.values, *numbers)
+    else:
+        with device.active():
+            cell.kernel.launch(ordinal, 0, cell.blocks, THREADS, *given, target, *cell.values, *numbers)
+
+
+def _reachable(recipe: _Recipe, version: Version) -> bool:
+    return all(address_of(version.chunks[target.number]) > 0 for target in recipe.targets)
+
+
+def _replaced(recipe: _Recipe, target: _Target, chunk: Chunk, dtype: Any) -> Chunk:
+    """A chunk to write to in the place of one that is still read, with what is not written."""
+    if target.whole:
+        return chunk.device.empty(chunk.array.shape, dtype, "the target of an assignment")
+    if recipe.seen is None or chunk.array.nbytes <= COPIED:
+        device: Any = chunk.device
+        copied: Chunk = device.duplicate(chunk)
+        return copied
+    return around(chunk, recipe.seen.show(target.view, chunk.array, chunk.device.xp))
+
+
+def _addresses(recipe: _Recipe, leaves: tuple[Leaf, ...]) -> list[list[int]] | None:
+    """For each cell, where its operands lie; None where one lies otherwise than the recipe takes it."""
+    found = []
+    for cell in recipe.cells:
+        given = []
+        for operand, number, offset in cell.sources:
+            chunk: Any = leaves[operand].version.chunks[number]
+            address = chunk.address or address_of(chunk)
+            if address < 0:
+                return None
+            given.append(address + offset)
+        found.append(given)
+    return found
+
+
+def _numbers(recipe: _Recipe, numbers: tuple[Any, ...]) -> list[Any]:
+    """The numbers as the kernels take them."""
+    if recipe.plain:
+        found = [numbers[place] for place, _ in recipe.order]
+        for number in found:
+            if type(number) is not float or not -PLAIN < number < PLAIN:
+                break
+        else:
+            return found
+    return [converted(numbers[place], dtype) for place, dtype in recipe.order]
+
+
+# --- how a recipe is found --------------------------------------------------------------------------------------------
+
+
+def _asked(context: Context, form: Form, node: Node, pattern: tuple[int, ...], place: Any) -> _Recipe | None:
+    """The recipe of a kind that has come often enough for one; None of others, and of kinds that have none. `place` is the version
+    and the view that are written to."""
+    size = prod(node.shape)
+    target = None if place is None else (place[0].layout, place[1], place[0].dtype)
+    key: Any = pattern if target is None else (pattern, id(target[0]), id(target[1]), target[2])
+    count = form.recipes.get(key, 0)
+    if count is None or not 0 < size <= MOST:
+        return None
+    often = OFTEN[len(form.steps) == 1] if size <= SMALL else 1
+    if len(form.recipes) >= 64:  # of one expression, written to many places
+        form.recipes.clear()
+    if count + 1 < often:
+        form.recipes[key] = count + 1
+        return None
+    dear = size > SMALL and _cost(form) > DEAR
+    found = form.recipes[key] = None if dear else _Cook(context, form, node, pattern, target).made(place)
+    return found
+
+
+def _cost(form: Form) -> int:
+    return sum([1 if step.ufunc.__name__ in CUT_FREE else INEXACT for step in form.steps])
+
+
+class _Cook:
+    """Finds out how an expression is computed whose operands all lie on the GPU where they are needed."""
+
+    def __init__(self, context: Context, form: Form, node: Node, pattern: tuple[int, ...], target: Any) -> None:
+        self.context, self.form, self.target = context, form, target
+        self.operands = sorted(set(pattern))
+        self.leaves = [node.leaves[operand] for operand in self.operands]
+        self.program = _program(form, node, [self.operands.index(operand) for operand in pattern])
+        self.dtype = node.dtype if target is None else target[2]
+
+    def made(self, place: Any) -> _Recipe | None:
+        """The recipe, or None."""
+        context, target = self.context, self.target
+        if self.program.name == "power" and self.program.dtype.kind in "iu":  # its exponents are looked at
+            return None
+        seen = None
+        if target is not None:
+            layout, view, _ = target
+            if layout.is_partial or (view is not None and id(view) not in context.interned):
+                return None
+            seen = context.layouts.visible(layout, ViewMap.identity(layout.shape) if view is None else view)
+            if seen is None or seen.twins or len(set(seen.sources)) < len(seen.sources):
+                return None
+        al = self._aligned(None if seen is None else seen.layout)
+        lib = context.local_devices[0].lib
+        bound = element_of(lib, self.program, tuple([leaf.dtype for leaf in self.leaves]), self.dtype)
+        if al is None or bound is None:
+            return None
+        targets, cells = [], []
+        for i, tiles in enumerate(al.cells):
+            device_id, region = al.layout.chunks[i]
+            if context.by_id[device_id].process != context.process:
+                continue
+            number, shape = i, region.shape
+            if seen is not None:
+                number = seen.sources[i]
+                shape = target[0].chunks[number][1].shape
+            targets.append(_Target(number, i, device_id, shape, prod(shape) == region.size))
+            out: Any = _Like(shape, self.dtype)
+            base = 0
+            if seen is not None:
+                chunk = place[0].chunks[number]
+                base = address_of(chunk)
+                if base < 0:
+                    return None
+                out = seen.show(i, chunk.array, chunk.device.xp)
+            for tile in tiles:
+                into = out if tile.key is None else out[tile.key]
+                cell = self._cell(lib, al, tile, context.by_id[device_id], len(targets) - 1, into, base, bound.element)
+                if cell is None:
+                    return None
+                cells.append(cell)
+        taken = [(self.form.steps[step].args[arg][1], kind) for step, arg, kind in bound.element.scalars]
+        plain = all(kind.kind == "f" and kind.itemsize >= 4 for _, kind in taken)
+        return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, target, seen)
+
+    def _aligned(self, wanted: Layout | None) -> Any:
+        """The alignment, where nothing has to move: what is fetched lies on the same GPU, in one piece each."""
+        context, program, leaves = self.context, self.program, self.leaves
+        described = [(leaf.version.layout, leaf.view) for leaf in leaves]
+        place, away, stores = meeting_place(context, program.shape, described, wanted)
+        if place is not wanted or any(away) or any(stores):
+            return None
+        al = alignment_of(context, program, leaves, wanted, program.shape)
+        if al.layout.is_partial or sum([len(tiles) for tiles in al.cells]) > CELLS:
+            return None
+        return (
+            None
+            if al.fetches and (context.communicator is not None or any(len(f.parts) > 1 for f in al.fetches))
+            else al
         )
-    root = walk.steps[-1]
-    return Program(tuple(steps), ("step", len(steps) - 1), root.dtype, root.shape, root.ufunc.__name__), order
+
+    def _cell(
+        self, lib: Any, al: Any, tile: Any, device: Any, target: int, out: Any, base: int, element: Any
+    ) -> _Cell | None:
+        """One launch; None where an array lies so that kernels do not serve."""
+        arrays, sources = [], []
+        with device.active():
+            for k, (leaf, operand, source) in enumerate(zip(self.leaves, self.operands, tile.sources, strict=True)):
+                number, array = _source(al, leaf, k, source)
+                chunk: Any = leaf.version.chunks[number]
+                start = address_of(chunk)
+                if start < 0 or chunk.device.ordinal != device.ordinal:
+                    return None
+                arrays.append(array if source.key is None else array[source.key])
+                sources.append((operand, number, arrays[-1].data.ptr - start))
+            ready = prepared(lib, element, [*arrays, out])
+        return None if ready is None else _Cell(target, out.data.ptr - base, sources, *ready)
+
+
+def _source(al: Any, leaf: Leaf, k: int, source: Any) -> tuple[int, Any]:
+    """The number of the chunk that an operand of a cell is read from, and what is shown of it: of what would be fetched, of the
+    chunk that gives it."""
+    version = leaf.version
+    if not source.fetched:
+        seen = al.seen[k]
+        number = source.number if seen is None else seen.sources[source.number]
+        chunk: Any = version.chunks[number]
+        return number, chunk.array if seen is None else seen.show(source.number, chunk.array, chunk.device.xp)
+    fetch = al.fetches[source.number]
+    ((giver, key, _),) = fetch.parts
+    base = al.bases[fetch.group]
+    number = giver if base is None else base.sources[giver]
+    chunk = version.chunks[number]
+    _, array = al.giver(fetch, giver, version)
+    return number, al.pulls[k][source.number].apply(array[key], chunk.device.xp)
+
+
+def _program(form: Form, node: Node, places: list[int]) -> Program:
+    """The program of a form, and the numbers of one expression of it; `places`: of each operand among those that differ."""
+    steps = []
+    for step in form.steps:
+        args: list[tuple[str, Any]] = []
+        for kind, n in step.args:
+            args.append(
+                ("leaf", places[n]) if kind == "leaf" else (kind, n) if kind == "step" else ("const", node.numbers[n])
+            )
+        steps.append(Instruction(step.ufunc, tuple(args), step.kwargs, step.dtype, {}, node.site, step.masked, False))
+    return Program(tuple(steps), ("step", len(steps) - 1), node.dtype, node.shape, node.ufunc.__name__)
+
+
+# --- what is not written ----------------------------------------------------------------------------------------------
+
+COPIED = 1 << 25
+"""Bytes of a chunk up to which a GPU copies it whole in no more time than it takes to ask for each edge."""
+
+
+def around(chunk: Chunk, shown: Any) -> Chunk:
+    """A copy of a chunk that is about to be written where `shown`, a view of it, lies. A GPU copies a box's surroundings
+    alone, so that an update of all but an edge does not pay for the array twice."""
+    array, device = chunk.array, chunk.device
+    if device.kind == "host" or array.nbytes <= COPIED or shown.strides != array.strides or 2 * shown.size < array.size:
+        return duplicate(chunk)
+    fresh = device.empty(array.shape, array.dtype, "a copy on write")
+    offset = shown.data.ptr - array.data.ptr
+    head: tuple[slice, ...] = ()
+    for stride, n in zip(array.strides, shown.shape, strict=True):
+        start, offset = divmod(offset, stride)
+        for part in (slice(0, start), slice(start + n, None)):
+            beside = array[(*head, part)]
+            if beside.size:
+                device.copy(fresh.array[(*head, part)], beside, device)
+        head = (*head, slice(start, start + n))
+    return fresh

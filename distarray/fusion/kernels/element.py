@@ -16,7 +16,7 @@ from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import Conversion
 from distarray.fusion.kernels.formulas import TYPES, Formula, formula_of, literal_type
 
-__all__ = ["PACKS", "Bound", "Element", "converted", "element_of", "headers_of"]
+__all__ = ["PACKS", "PLAIN", "Bound", "Element", "converted", "element_of", "headers_of"]
 
 
 def headers_of(dtypes: set[Any]) -> str:
@@ -76,7 +76,7 @@ class Bound(NamedTuple):
 
 
 _ELEMENTS = Kernels(4096)
-_PLAIN = 1 << 53
+PLAIN = 1 << 53
 """Numbers below this in size are what they are in double precision, and round once on their way to single."""
 
 
@@ -100,9 +100,9 @@ def element_of(
 def converted(value: Any, dtype: Any) -> Any:
     """A scalar as the kernel takes it; the plainest kinds need no conversion but that of packing."""
     kind = dtype.kind
-    if type(value) is float and kind == "f" and dtype.itemsize >= 4 and -_PLAIN < value < _PLAIN:
+    if type(value) is float and kind == "f" and dtype.itemsize >= 4 and -PLAIN < value < PLAIN:
         return value
-    if type(value) is int and (kind in "iu" or (kind == "f" and dtype.itemsize >= 4 and -_PLAIN < value < _PLAIN)):
+    if type(value) is int and (kind in "iu" or (kind == "f" and dtype.itemsize >= 4 and -PLAIN < value < PLAIN)):
         return value
     scalar = gpu_ufuncs.constant(np, value, dtype)
     return scalar.item()

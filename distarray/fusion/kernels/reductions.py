@@ -390,20 +390,33 @@ def reduce(
     """
     if name not in FOLDS or array.size < LEAST:
         return False
-    if name in ("add", "multiply"):
-        dtype = out.dtype
-    elif name in ("logical_or", "logical_and"):
-        dtype = np.dtype(bool)
-    elif name in MOMENTS:
-        dtype = np.dtype(np.float64)
-    else:
-        dtype = array.dtype
     if isinstance(array, PendingProgram):
         program, operands = array.program, array.operands
     else:
         program, operands = WHOLE, (array,)
-    bound = element_of(lib, program, tuple([a.dtype for a in operands]), dtype)
+    bound = element_of(lib, program, tuple([a.dtype for a in operands]), _folded_in(name, array.dtype, out.dtype))
     return bound is not None and _fold(lib, name, bound, operands, array.shape, out, axes, given)
+
+
+def _folded_in(name: str, dtype: Any, result: Any) -> Any:
+    """The dtype in which elements of `dtype` are folded to a result."""
+    if name in ("add", "multiply"):
+        return result
+    if name in ("logical_or", "logical_and"):
+        return np.dtype(bool)
+    return np.dtype(np.float64) if name in MOMENTS else dtype
+
+
+def launch_of(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> Any:
+    """The kernel that `reduce` launches for an array by itself, its blocks and threads, and what it is passed behind the
+    addresses of the array and of `out`; None where it launches none, or two."""
+    if name not in FOLDS or array.size < LEAST or not axes or not out.flags.c_contiguous:
+        return None
+    bound = element_of(lib, WHOLE, (array.dtype,), _folded_in(name, array.dtype, out.dtype))
+    ready = bound and _prepared(lib, name, bound.element, (array,), array.shape, out.dtype, axes)
+    if not ready or ready.last is not None:
+        return None
+    return ready.kernel, ready.blocks, ready.threads, (*ready.values, 1.0, 1.0, *ready.steps)
 
 
 def spread(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...], given: tuple[float, float]) -> None:

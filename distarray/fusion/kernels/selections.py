@@ -12,10 +12,13 @@ import numpy as np
 
 from distarray.devices.kernels import Kernel, Kernels
 
-__all__ = ["compress", "sources", "take_rows", "takes_rows"]
+__all__ = ["PIECES", "compress", "sources", "take_rows", "take_rows_of", "takes_rows"]
 
 LEAST = 1 << 16
 """Elements below which the library serves as well."""
+
+PIECES = 8
+"""Arrays that lie one behind the other along the axis that is taken from: so many are known to a kernel."""
 
 _THREADS = 256
 _EACH = 16
@@ -100,7 +103,34 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     for (int k = 0; k < 4; ++k) if (first + k * {_THREADS} < a.width) q[first + k * {_THREADS}] = held[k];
 }}
 """
-    return {"count": (count, "PPq"), "write": (write, "PPPPq"), "rows": (rows, "PPPPqqqq")}
+    each = range(PIECES)
+    pieces = f"""
+typedef {word} T;
+struct Args {{
+    const long long* index; T* q; long long width, tiles; const T {", ".join([f"*p{k}" for k in each])};
+    long long {", ".join([f"start{k}" for k in each])};
+}};
+extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
+    const long long row = blockIdx.x / a.tiles, tile = blockIdx.x % a.tiles, from = a.index[row];
+    const T* p = a.p0;
+    long long start = a.start0;
+    {" ".join([f"if (from >= a.start{k}) {{ p = a.p{k}; start = a.start{k}; }}" for k in each[1:]])}
+    p += (from - start) * a.width;
+    T* q = a.q + row * a.width;
+    const long long first = tile * {_THREADS * 4} + threadIdx.x;
+    T held[4];
+    #pragma unroll
+    for (int k = 0; k < 4; ++k) if (first + k * {_THREADS} < a.width) held[k] = p[first + k * {_THREADS}];
+    #pragma unroll
+    for (int k = 0; k < 4; ++k) if (first + k * {_THREADS} < a.width) q[first + k * {_THREADS}] = held[k];
+}}
+"""
+    return {
+        "count": (count, "PPq"),
+        "write": (write, "PPPPq"),
+        "rows": (rows, "PPPPqqqq"),
+        "pieces": (pieces, "PPqq" + "P" * PIECES + "q" * PIECES),
+    }
 
 
 def _kernel(lib: Any, name: str, itemsize: int) -> Kernel:
@@ -130,6 +160,33 @@ def takes_rows(array: Any, out: Any) -> bool:
     for n in array.shape[1:]:
         width *= n
     return bool(width >= 512 and out.size and array.size and out.flags.c_contiguous and array[0].flags.c_contiguous)
+
+
+def take_rows_of(lib: Any, arrays: list[Any], index: Any, out: Any) -> bool:
+    """``out = concatenate(arrays)[index]`` along the first axis, for numbers in range (int64) at most `PIECES` arrays of one GPU.
+
+    Returns
+    -------
+    bool
+        False, and nothing is done, where one is not in C order or rows are short.
+    """
+    width, word = out.nbytes // out.shape[0], 16
+    if width < 512 or not all(array.flags.c_contiguous and array.size for array in (*arrays, out)):
+        return False
+    pointers = [array.data.ptr for array in arrays]
+    while word > 1 and (width % word or any(p % word for p in (*pointers, out.data.ptr))):
+        word //= 2
+    starts = [0]
+    for array in arrays[:-1]:
+        starts.append(starts[-1] + array.shape[0])
+    missing = PIECES - len(arrays)
+    width //= word
+    tiles = -(-width // (_THREADS * 4))
+    _kernel(lib, "pieces", word)(
+        tiles * out.shape[0], _THREADS, index.data.ptr, out.data.ptr, width, tiles, *pointers, *[0] * missing, *starts,
+        *[1 << 62] * missing,
+    )  # fmt: skip
+    return True
 
 
 def take_rows(lib: Any, array: Any, index: Any, out: Any, places: Any = None) -> bool:

@@ -53,7 +53,7 @@ class Machine:
             "cpu": llvm.get_host_cpu_name(), "features": llvm.get_host_cpu_features().flatten(), "opt": 2, "jit": True,
         }  # fmt: skip
         self._target = self._targeted()
-        self._kind = f"2 {llvm.llvm_version_info} {self._target.triple} {self._options}".encode()
+        self._kind = f"3 {llvm.llvm_version_info} {self._target.triple} {self._options}".encode()
         self._folder = _folder()
 
     def _targeted(self) -> Any:
@@ -76,8 +76,7 @@ class Machine:
     def compiled(self, text: str) -> Function:
         """The function of a text, compiled and kept on disk.
 
-        LLVM's optimizer is left out: it knows that a comparison with NaN needs no square root, and with the root goes the
-        condition that NumPy reports of it. Texts are written as they should run.
+        LLVM's optimizer is left out: texts are written as they should run.
         """
         with self._lock:
             module = self._llvm.parse_assembly(text)

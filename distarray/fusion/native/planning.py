@@ -14,7 +14,7 @@ import numpy as np
 
 from distarray.devices.kernels import Kernels
 from distarray.fusion.native.element import Element, Line, exact, literal_type
-from distarray.fusion.native.operations import TYPES, may_raise
+from distarray.fusion.native.operations import PARTS, is_known, may_raise
 from distarray.fusion.program import Program
 
 __all__ = ["Part", "Plan", "plan_of", "scalars_of"]
@@ -109,7 +109,7 @@ def _planned(
 ) -> Plan | None:
     steps, first = program.steps, len(leaves)
     last = len(steps) - 1
-    if dtype not in TYPES or any(step.loud for step in steps):
+    if not is_known(dtype) or any(step.loud for step in steps):
         return None
     found: list[tuple[Any, tuple[Any, ...]] | None] = []
     stages: list[int] = []
@@ -120,7 +120,7 @@ def _planned(
         how = exact(step, types)
         before = [v for k, v in step.args if k == "step"]
         if how is None:
-            if not before or step.dtype.kind not in "biuf":
+            if not before or step.dtype.kind not in "biufc":
                 return None  # the same in every block, or too costly to read twice
             stages.append(max(stages[v] for v in before))
         else:
@@ -147,6 +147,7 @@ def _planned(
         return None
     saved = sum([len(part.element.lines) - 1 for part in parts if part.element is not None])
     saved += sum([step.masked or step.dtype != dtype for step in steps])
+    saved += sum([any(t != how[0] for t in how[1]) for how in found if how is not None])  # NumPy converts in pieces
     if saved < 1 and not single:
         return None
     dtypes = {
@@ -228,9 +229,11 @@ def scalars_of(program: Program, part: Part) -> list[Any] | None:
         elif dtype.kind == "b":
             found.append(bool(value))
         else:
-            with np.errstate(all="ignore"):
-                cast = float(np.asarray(value).astype(dtype))
-            if (cast in (np.inf, -np.inf) or cast == 0) and cast != value:
-                return None
-            found.append(cast)
+            held = PARTS.get(dtype, dtype)
+            for number in (value.real, value.imag) if dtype.kind == "c" else (value,):
+                with np.errstate(all="ignore"):
+                    cast = float(np.asarray(number).astype(held))
+                if (cast in (np.inf, -np.inf) or cast == 0) and cast != number:
+                    return None
+                found.append(cast)
     return found

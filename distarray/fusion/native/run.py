@@ -77,12 +77,12 @@ def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
     return entry.call
 
 
-_CODES = {"b": "?7x", "f4": "f4x", "f8": "d", "i": "q", "u": "Q"}
+_CODES = {"b": "?7x", "f4": "f4x", "f8": "d", "i": "q", "u": "Q", "c8": "f4xf4x", "c16": "dd"}
 
 
 def packing(element: Element, arrays: int) -> Callable[..., bytes]:
     """What packs a kernel's arguments."""
-    codes = [_CODES.get(t.kind) or _CODES[f"f{t.itemsize}"] for t in element.scalars]
+    codes = [_CODES.get(t.kind) or _CODES[f"{t.kind}{t.itemsize}"] for t in element.scalars]
     return Struct(f"@{2 + 3 * arrays}q{''.join(codes)}").pack
 
 
@@ -236,8 +236,7 @@ class _Work:
 
 
 def unmet(plan: Plan, program: Program, flags: int, notes: Notes) -> bool:
-    """Whether there is more to be said of floating-point conditions than has been noted. Kernels compare with instructions that
-    take note of NaN, which NumPy does not: such a note says nothing unless a step could make it too."""
+    """Whether there is more to be said of floating-point conditions than has been noted."""
     for kind, i in plan.raising:
         if flags & CONDITIONS[kind]:
             if i is None:

@@ -1,0 +1,267 @@
+"""Reductions and products of small arrays on GPUs that come again: their launches, without a plan.
+
+What the general way does for whole chunks of one layout depends on nothing but that layout, the dtype and the call. It tells
+this module what it did (`learn_fold`, `learn_product`); the next call of the kind finds it in the operand's form. One process
+alone does so: several agree on failures in the general way.
+"""
+
+from __future__ import annotations
+
+import os
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from distarray.array.state import DistributedArray
+from distarray.devices import Chunk
+from distarray.fusion.forms import Form, base_form
+from distarray.fusion.kernels import reductions
+from distarray.fusion.kernels.direct import SMALL, address_of
+from distarray.layout import Layout
+from distarray.storage import Version
+from distarray.transfer.ledger import watching
+
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["again", "learn_fold", "learn_product", "number_of"]
+
+_SCALARS = {np.dtype(t): np.array([1, 0], t) for t in ("float32", "float64")}
+"""What a product is multiplied by, and what stands in its place before."""
+
+_PLACES = {dtype: (held.ctypes.data, held.ctypes.data + held.itemsize) for dtype, held in _SCALARS.items()}
+"""Where BLAS reads them."""
+
+
+class _Fold(NamedTuple):
+    """One chunk of a reduction: its number and shape, the chunk that is reduced, and the launch but for addresses."""
+
+    number: int
+    device: int
+    shape: tuple[int, ...]
+    source: int
+    kernel: Any
+    blocks: int
+    threads: int
+    values: tuple[Any, ...]
+
+
+class _Product(NamedTuple):
+    """One chunk of a product of matrices: its number, the factors' chunks, and their sizes."""
+
+    number: int
+    device: int
+    shape: tuple[int, int]
+    first: int
+    second: int
+    summed: int
+
+
+class _Known(NamedTuple):
+    """What is known of a call."""
+
+    layout: Layout
+    dtype: Any
+    name: str
+    parts: list[Any]
+    detached: bool
+    gathered: tuple[tuple[int, int], list[tuple[int, int]]] | None = None
+    """Of a second factor that lies in blocks of rows on one GPU: its shape, and for each chunk the bytes before it."""
+
+
+def _form(x: Any) -> Form | None:
+    """The form of an array that shows all of a storage of GPUs in this process alone; None of others."""
+    if type(x) is not DistributedArray or x._context.kind == "host" or x._context.communicator is not None:
+        return None
+    storage = x._storage
+    if storage is None or x._map is not None:
+        return None
+    version = storage.version
+    return base_form(x._context, version.layout, None, version.dtype)
+
+
+def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None = None) -> DistributedArray | None:
+    """A reduction of `x` or a product of two arrays, where one of the kind has come before; else None. `key` names the call."""
+    form = _form(x)
+    if form is None:
+        return None
+    if y is not None:
+        other = _form(y)
+        if other is None or y._context is not x._context:
+            return None
+        key = (*key, other)
+    known: _Known | None = form.recipes.get(key)
+    context = x._context
+    if known is None or context.eager:
+        return None
+    with context.lock:
+        context.check()
+        version = x._storage.version  # type: ignore[union-attr]
+        whole = None if known.gathered is None else _gathered(context, known, y._storage.version)  # type: ignore[union-attr]
+        if whole is None and known.gathered is not None:
+            return None
+        chunks: list[Chunk | None] = [None] * len(known.layout.chunks)
+        for part in known.parts:
+            device = context.by_id[part.device]
+            chunk = device.empty(part.shape, known.dtype, known.name)
+            if y is None:
+                ready = _fold(device, part, version, chunk)
+            else:
+                ready = _product(device, part, version, y._storage.version, chunk, whole)  # type: ignore[union-attr]
+            if not ready:
+                return None
+            chunks[part.number] = chunk
+    found = Version(known.layout, chunks, known.dtype)
+    return DistributedArray._of_version(context, found, detached=known.detached)
+
+
+def _fold(device: Any, part: _Fold, version: Version, chunk: Chunk) -> bool:
+    address = address_of(version.chunks[part.source])
+    if address < 0:
+        return False
+    ordinal, target = device.ordinal, chunk.address or chunk.array.data.ptr
+    if device.runtime.current() == ordinal:
+        part.kernel.launch(ordinal, 0, part.blocks, part.threads, address, target, *part.values)
+    else:
+        with device.active():
+            part.kernel.launch(ordinal, 0, part.blocks, part.threads, address, target, *part.values)
+    return True
+
+
+def _gathered(context: Context, known: _Known, version: Version) -> Chunk | None:
+    """The second factor in one piece; None where a chunk lies otherwise, or moves are counted."""
+    assert known.gathered is not None
+    shape, pieces = known.gathered
+    addresses = [address_of(version.chunks[number]) for number, _ in pieces]
+    if min(addresses) < 0 or watching.get() is not None:
+        return None
+    device: Any = context.by_id[known.parts[0].device]
+    whole: Chunk = device.empty(shape, version.dtype, known.name)
+    target, api = address_of(whole), device.runtime.api
+    with device.active():
+        for (number, offset), address in zip(pieces, addresses, strict=True):
+            chunk: Any = version.chunks[number]
+            api.memcpyAsync(target + offset, address, chunk.nbytes, api.memcpyDeviceToDevice, device.stream.ptr)
+    return whole
+
+
+def _product(device: Any, part: _Product, first: Version, second: Version, chunk: Chunk, whole: Chunk | None) -> bool:
+    a = address_of(first.chunks[part.first])
+    b = address_of(second.chunks[part.second] if whole is None else whole)
+    if a < 0 or b < 0:
+        return False
+    lib = device.lib
+    rows, columns = part.shape
+    one, nothing = _PLACES[first.dtype]
+    cuda = lib.cuda
+    multiply = cuda.cublas.sgemm if first.dtype.itemsize == 4 else cuda.cublas.dgemm
+    with (
+        device.active()
+    ):  # BLAS counts by columns: the transposed product of the transposed factors, in the other order
+        multiply(
+            cuda.device.get_cublas_handle(), 0, 0, columns, rows, part.summed, one, b, columns, a, part.summed,
+            nothing, chunk.array.data.ptr, columns,
+        )  # fmt: skip
+    return True
+
+
+def number_of(x: DistributedArray) -> Any:
+    """The one number of an array on GPUs that one chunk of this process shows all of, as a NumPy scalar; None of others."""
+    context, storage = x._context, x._storage
+    if storage is None or x._map is not None or context.communicator is not None or watching.get() is not None:
+        return None
+    version = storage.version
+    if len(version.chunks) != 1 or version.layout.is_partial:
+        return None
+    chunk: Any = version.chunks[0]
+    with context.lock:
+        context.check()
+        return chunk.device.to_host(chunk.array).reshape(())[()]
+
+
+def _remember(form: Form, key: Any, known: _Known) -> None:
+    if len(form.recipes) >= 256:
+        form.recipes.clear()
+    form.recipes[key] = known
+
+
+def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: DistributedArray) -> None:
+    """Take note of a reduction of a small array that has been done. `sources`: for each chunk of the result, what it was
+    reduced from, as (chunk, key in it)."""
+    form = _form(x)
+    if form is None or key in form.recipes or not 0 < prod(x._shape) <= SMALL or form.bases[0].layout.is_partial:
+        return
+    context, version, made = x._context, x._storage.version, result._storage
+    if made is None or result._map is not None or any(len(own) != 1 or own[0][1] is not None for own in sources):
+        return
+    layout = made.version.layout
+    parts = []
+    for number, ((device_id, _), ((source, _),)) in enumerate(zip(layout.chunks, sources, strict=True)):
+        chunk: Any = version.chunks[source]
+        out: Any = made.version.chunks[number]
+        if address_of(chunk) < 0 or chunk.device.id != device_id or out.array.size == 0:
+            return
+        device = context.by_id[device_id]
+        with device.active():
+            launch = reductions.launch_of(device.lib, call.ufunc.__name__, chunk.array, out.array, call.axes)
+        if launch is None:
+            return
+        parts.append(_Fold(number, device_id, out.array.shape, source, *launch))
+    _remember(form, key, _Known(layout, made.version.dtype, call.ufunc.__name__, parts, result._detached))
+
+
+def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, dtype: Any) -> None:
+    """Take note of a product of two small matrices that has been done."""
+    form, other = _form(a), _form(b)
+    if form is None or other is None or dtype not in _SCALARS or form.dtype != dtype or other.dtype != dtype:
+        return
+    key = ("product", other)
+    if key in form.recipes or a.ndim != 2 or b.ndim != 2 or max(prod(a._shape), prod(b._shape)) > SMALL:
+        return
+    if len(todo.steps) != 1 or todo.steps[0].bring[0] is not None or os.environ.get("CUPY_TF32", "0") != "0":
+        return
+    gathered = None
+    if todo.steps[0].bring[1] is not None:
+        gathered = _rows_on_one_gpu(context, layout, b)
+        if gathered is None:
+            return
+    first, second = a._storage.version, b._storage.version
+    parts = []
+    for device_id, jobs in todo.steps[0].jobs:
+        if len(jobs) != 1:
+            return
+        (job,) = jobs
+        if job.add or job.key is not None or job.a != (False, job.a.chunk, None):
+            return
+        if job.b != (gathered is not None, job.b.chunk, None):
+            return
+        rows, columns = layout.chunks[job.chunk][1].shape
+        left: Any = first.chunks[job.a.chunk]
+        right: Any = second.chunks[job.b.chunk] if gathered is None else None
+        summed = left.array.shape[1]
+        held = b._shape if right is None else right.array.shape
+        if address_of(left) < 0 or left.array.shape != (rows, summed) or (right and address_of(right) < 0):
+            return
+        if held != (summed, columns) or not rows * columns * summed:
+            return
+        parts.append(_Product(job.chunk, device_id, (rows, columns), job.a.chunk, job.b.chunk, summed))
+    if len(parts) == len([region for _, region in layout.chunks if region.size]) == len(layout.chunks):
+        _remember(form, key, _Known(layout, dtype, "matmul", parts, False, gathered))
+
+
+def _rows_on_one_gpu(context: Context, result: Layout, b: DistributedArray) -> Any:
+    """The shape of a matrix that lies in blocks of rows on the GPU of all devices of a result, and the bytes before each chunk."""
+    layout = b._storage.version.layout  # type: ignore[union-attr]
+    pieces, rows, row = [], 0, b._shape[1] * b._dtype.itemsize
+    for number, (device_id, region) in enumerate(layout.chunks):
+        if not region.size:
+            continue
+        if region[0].start != rows or region[0].step != 1 or region[1].size != b._shape[1]:
+            return None
+        pieces.append((number, rows * row))
+        rows = region[0].stop
+        device = context.by_id[device_id]
+        if not all(device.shares_memory(context.by_id[other]) for other in result.devices):
+            return None
+    return (b._shape, pieces) if rows == b._shape[0] else None
