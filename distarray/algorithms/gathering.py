@@ -47,7 +47,7 @@ class Portion(NamedTuple):
 
 
 class IndexedBoxes:
-    """IndexedBoxes along the indexed axes, and in which order they lie along the first: the same for all positions."""
+    """Boxes along the indexed axes, and in which order they lie along the first: the same for all positions."""
 
     def __init__(self, regions: Sequence[Region]) -> None:
         self.regions = tuple(regions)
