@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -13,7 +14,7 @@ SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink]  # explaining a failure is slow
 
 settings.register_profile(
-    "ci", max_examples=40, deadline=None, derandomize=True, print_blob=True, database=None, suppress_health_check=SLOW,
+    "ci", max_examples=25, deadline=None, derandomize=True, print_blob=True, database=None, suppress_health_check=SLOW,
     phases=PHASES,
 )  # fmt: skip
 settings.register_profile("deep", max_examples=600, deadline=None, print_blob=True, suppress_health_check=SLOW)
@@ -36,6 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: tests interrupt themselves
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if os.environ.pop(
+        "PYTHONDONTWRITEBYTECODE", ""
+    ):  # hundreds of processes are started: each would compile the package
+        os.environ.setdefault(
+            "PYTHONPYCACHEPREFIX", os.path.join(tempfile.gettempdir(), f"distarray-tests-{os.getuid()}")
+        )
     # Through the environment: the strategies read them lazily, and child processes of a test inherit them.
     os.environ["DISTARRAY_MINIMUM_CHUNK"] = "1"
     os.environ["DISTARRAY_TEST_KIND"] = config.getoption("--kind")

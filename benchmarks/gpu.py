@@ -4,8 +4,8 @@
 
 Each row is timed as the median of rounds of calls, with one wait at the end of a round; every column's values are compared
 with CuPy's on a sample. ``floor`` is the time in which the bytes that must move go through the GPU's memory at 4.1 TB/s
-(matrix products: the operations, at the measured rates). DIR gets ``gpu.json`` and ``gpu.txt``. JAX is "n/a" where it
-is missing.
+(matrix products: the operations, at the measured rates). DIR gets ``gpu.json``, ``gpu.txt`` and, where matplotlib is
+installed, ``gpu.svg``. JAX is "n/a" where it is missing.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def timed(call: Callable[[], Any], wait: Callable[[], None], small: bool) -> flo
 
 def sample(value: Any) -> Any:
     """Some elements of a NumPy array, in double precision."""
-    flat = np.asarray(value, np.float64).reshape(-1)
-    return flat[:: max(1, flat.size // 9973)]
+    flat = np.asarray(value).reshape(-1)
+    return flat[:: max(1, flat.size // 9973)].astype(np.float64)
 
 
 class Column:
@@ -282,6 +282,29 @@ def columns(scale: int) -> list[Callable[[], Column]]:
     return [lambda: Cupy("cupy", base), lambda: ours(1), lambda: ours(2), jax_column]
 
 
+def plot(rows: list[Row], results: dict[str, dict[str, Any]], names: list[str], path: Path) -> None:
+    """Each row's milliseconds on a logarithmic axis, beside its bar."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return
+    figure = Figure(figsize=(8, 0.4 * len(rows) + 1), layout="constrained")
+    axes = figure.subplots()
+    labels = {"cupy": "CuPy", "da1": "distarray", "da2": "distarray, as two devices", "jax": "JAX jit"}
+    for name in names:
+        places = [i for i, row in enumerate(rows) if "ms" in results[row.name].get(name, {})]
+        axes.plot([results[rows[i].name][name]["ms"] for i in places], places, "o", label=labels[name], markersize=5)
+    barred = [i for i, row in enumerate(rows) if row.bar]
+    axes.plot([rows[i].bar for i in barred], barred, "k|", markersize=12, label="bar")
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel("milliseconds a call")
+    axes.grid(axis="x", linewidth=0.4)
+    axes.legend(fontsize="small")
+    figure.savefig(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, default=Path())
@@ -331,6 +354,7 @@ def main() -> None:
     table = "\n".join(lines)
     (options.out / "gpu.json").write_text(json.dumps(results, indent=1))
     (options.out / "gpu.txt").write_text(table + "\n")
+    plot(rows, results, names, options.out / "gpu.svg")
     print(table)
 
 

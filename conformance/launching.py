@@ -10,7 +10,10 @@ import sys
 from functools import cache
 from pathlib import Path
 
-__all__ = ["MPIEXEC", "is_open_mpi", "mpiexec", "outside"]
+__all__ = ["DEEP", "MPIEXEC", "is_open_mpi", "mpiexec", "outside"]
+
+DEEP = os.environ.get("DISTARRAY_DEEP", "") not in ("", "0")
+"""Whether every variant is run, for hours, and not the one or two that find most."""
 
 MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 """The launcher beside this Python, else the one on the path; None where there is none."""

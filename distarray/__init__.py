@@ -5,8 +5,6 @@ Make one with :func:`asarray` or the creation functions; NumPy's functions dispa
 show and bound what moves.
 """
 
-from importlib.metadata import PackageNotFoundError, version
-
 from distarray import errors, fft, lib, linalg, polynomial, random, testing, typing
 from distarray.array.fallback import host_fallback
 from distarray.context import Context, Group
@@ -128,11 +126,7 @@ from distarray.ops.triangles import *
 from distarray.ops.vectorizing import *
 from distarray.ops.windows import *
 from distarray.transfer.ledger import Ledger, Move
-
-try:
-    __version__ = version("distarray")
-except PackageNotFoundError:  # used from a source tree that was not installed
-    __version__ = "0.0.0"
+from distarray.version import installed_version
 
 _CHAPTERS = (
     applying, binning, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences,
@@ -197,6 +191,4 @@ __all__ = [
     "typing",
 ]
 
-__getattr__ = errors.absent_from(__name__, numpy_names.ELSEWHERE)
-
-teach_einops()
+__getattr__ = errors.absent_from(__name__, numpy_names.ELSEWHERE, {"__version__": installed_version})

@@ -26,6 +26,7 @@ __all__ = [
     "PerformanceHint",
     "ReadOnlyError",
     "RemoteError",
+    "RemoteFileError",
     "RendezvousError",
     "UnsupportedError",
 ]
@@ -99,6 +100,10 @@ class RemoteError(CommunicationError):
     """Another process raised an exception inside an operation."""
 
 
+class RemoteFileError(RemoteError, OSError):
+    """Another process could not read or write a file: an ``OSError`` on every process."""
+
+
 class RendezvousError(CommunicationError, ConnectionError):
     """The processes of a group could not find each other, or one of them could not prove that it belongs to the job."""
 
@@ -117,14 +122,18 @@ def absent(
     return AttributeError(text, name=name, obj=obj)
 
 
-def absent_from(module: str, reasons: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+def absent_from(
+    module: str, reasons: Mapping[str, str] | None = None, late: Mapping[str, Callable[[], Any]] | None = None
+) -> Callable[[str], Any]:
     """The ``__getattr__`` of a namespace's module, which has a counterpart of the same name in NumPy.
 
-    `reasons` says of some names why they are not there.
+    `reasons` says of some names why they are not there; `late` makes the values that are looked up when asked for.
     """
     theirs = "numpy" + module.removeprefix("distarray")
 
     def find(name: str) -> Any:
+        if late is not None and name in late:
+            return late[name]()
         numpys = sys.modules.get(theirs)
         found = getattr(numpys, name, None) if not name.startswith("__") and name in dir(numpys) else None
         on = " on x.get()" if callable(found) and not isinstance(found, type) else ""

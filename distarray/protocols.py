@@ -32,9 +32,10 @@ from distarray.ops import (
     printing,
     reductions,
     scans,
+    sources,
     ufuncs,
 )
-from distarray.transfer.asking import called_name, ensure_asked
+from distarray.transfer.asking import called_name, ensure_asked, refuse_strides
 from distarray.transfer.ledger import note_to_host
 
 __all__ = ["Protocols"]
@@ -52,7 +53,13 @@ class Protocols(DistributedArray):
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
+        found = _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
+        if found is NotImplemented and any(
+            _is_dask(item) for item in inputs
+        ):  # Dask leaves what it does not know to them
+            computed = [sources.from_dask(item) if _is_dask(item) else item for item in inputs]
+            return _UFUNC_METHODS[method](ufunc, *computed, **kwargs)
+        return found
 
     def __array_function__(
         self, func: Callable[..., Any], types: Collection[type], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -81,7 +88,9 @@ class Protocols(DistributedArray):
     def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
         if copy is False:
             raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
-        ensure_asked(sys._getframe(1), self.nbytes)
+        frame = sys._getframe(1)
+        ensure_asked(frame, self.nbytes)
+        refuse_strides(frame, self.shape, self.dtype.itemsize)
         value = self.get()
         return value if dtype is None else value.astype(dtype, copy=False)
 
@@ -230,6 +239,12 @@ class Protocols(DistributedArray):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return convert.pickled(self)
+
+
+def _is_dask(item: Any) -> bool:
+    return (
+        type(item).__module__.partition(".")[0] == "dask" and hasattr(item, "__dask_graph__") and hasattr(item, "shape")
+    )
 
 
 def _refuse_shuffle(frame: FrameType) -> None:

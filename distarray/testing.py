@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.testing
 
 from distarray.comm.base import Communicator, Message, Signature, chosen_survivors
 from distarray.comm.deadlines import seconds

@@ -407,6 +407,20 @@ def test_arrays_are_no_numbers():
         da.DistributedArray([1.0])
 
 
+def test_the_class_makes_arrays_of_a_shape_as_numpys_does():
+    for args, kwargs in (
+        ((3,), {"dtype": "i4"}),
+        (((3, 4),), {}),
+        (([2, 3], "f4"), {}),
+        ((), {"shape": 5}),
+        (((), int), {}),
+    ):
+        found, wanted = da.ndarray(*args, **kwargs), np.ndarray(*args, **kwargs)
+        assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    with pytest.raises(TypeError, match="asarray"):
+        da.ndarray((2,), buffer=b"12")
+
+
 def test_statistics_of_arrays():
     h = np.array([[1.0, 2, 4], [3, 3, 3]])
     x = da.asarray(h, layout=da.blocks(1))

@@ -18,9 +18,11 @@ from distarray.devices import Chunk
 from distarray.fusion.forms import Form, base_form
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
+from distarray.fusion.kernels.graphs import Graphs, Launch
 from distarray.layout import Layout
-from distarray.storage import Version
+from distarray.storage import Operand, Version
 from distarray.transfer.ledger import watching
+from distarray.transfer.numbers import folded_number
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -68,6 +70,8 @@ class _Known(NamedTuple):
     detached: bool
     gathered: tuple[tuple[int, int], list[tuple[int, int]]] | None = None
     """Of a second factor that lies in blocks of rows on one GPU: its shape, and for each chunk the bytes before it."""
+    graphs: Graphs | None = None
+    """Of a reduction on one GPU."""
 
 
 def _form(x: Any) -> Form | None:
@@ -102,31 +106,26 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
         if whole is None and known.gathered is not None:
             return None
         chunks: list[Chunk | None] = [None] * len(known.layout.chunks)
+        launches: list[Launch] = []
         for part in known.parts:
             device = context.by_id[part.device]
-            chunk = device.empty(part.shape, known.dtype, known.name)
-            if y is None:
-                ready = _fold(device, part, version, chunk)
-            else:
-                ready = _product(device, part, version, y._storage.version, chunk, whole)  # type: ignore[union-attr]
-            if not ready:
+            chunk = chunks[part.number] = device.empty(part.shape, known.dtype, known.name)
+            if y is not None:
+                if not _product(device, part, version, y._storage.version, chunk, whole):  # type: ignore[union-attr]
+                    return None
+                continue
+            address = address_of(version.chunks[part.source])
+            if address < 0:
                 return None
-            chunks[part.number] = chunk
+            target = chunk.address or chunk.array.data.ptr
+            launches.append((part.kernel, part.blocks, part.threads, (address, target, *part.values)))
+        if launches and known.graphs is not None:
+            known.graphs.run(context.by_id[known.parts[0].device], launches)
+        else:
+            for part, launch in zip(known.parts, launches, strict=False):
+                Graphs().run(context.by_id[part.device], [launch])
     found = Version(known.layout, chunks, known.dtype)
     return DistributedArray._of_version(context, found, detached=known.detached)
-
-
-def _fold(device: Any, part: _Fold, version: Version, chunk: Chunk) -> bool:
-    address = address_of(version.chunks[part.source])
-    if address < 0:
-        return False
-    ordinal, target = device.ordinal, chunk.address or chunk.array.data.ptr
-    if device.runtime.current() == ordinal:
-        part.kernel.launch(ordinal, 0, part.blocks, part.threads, address, target, *part.values)
-    else:
-        with device.active():
-            part.kernel.launch(ordinal, 0, part.blocks, part.threads, address, target, *part.values)
-    return True
 
 
 def _gathered(context: Context, known: _Known, version: Version) -> Chunk | None:
@@ -167,17 +166,27 @@ def _product(device: Any, part: _Product, first: Version, second: Version, chunk
 
 
 def number_of(x: DistributedArray) -> Any:
-    """The one number of an array on GPUs that one chunk of this process shows all of, as a NumPy scalar; None of others."""
+    """The one number of an array without axes on GPUs of this process alone, as a NumPy scalar; None where partial values do not
+    fold to it at once."""
     context, storage = x._context, x._storage
     if storage is None or x._map is not None or context.communicator is not None or watching.get() is not None:
         return None
     version = storage.version
-    if len(version.chunks) != 1 or version.layout.is_partial:
-        return None
-    chunk: Any = version.chunks[0]
+    layout, chunks = version.layout, version.chunks
     with context.lock:
         context.check()
-        return chunk.device.to_host(chunk.array).reshape(())[()]
+        if not layout.is_partial:
+            chunk: Any = chunks[0] if len(chunks) == 1 else None
+            if chunk is None:
+                return None
+            device, address = chunk.device, chunk.address
+            return device.runtime.number(
+                address if address > 0 else chunk.array.data.ptr, version.dtype, device.ordinal
+            )
+        if layout.shape:
+            return None
+        arrays = [chunk.array for chunk in chunks]  # type: ignore[union-attr]
+        return folded_number(context, Operand(layout, arrays, version.dtype))
 
 
 def _remember(form: Form, key: Any, known: _Known) -> None:
@@ -208,7 +217,10 @@ def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: Di
         if launch is None:
             return
         parts.append(_Fold(number, device_id, out.array.shape, source, *launch))
-    _remember(form, key, _Known(layout, made.version.dtype, call.ufunc.__name__, parts, result._detached))
+    devices = [context.by_id[part.device] for part in parts]
+    alone = all(devices[0].shares_memory(device) for device in devices)
+    name, dtype = call.ufunc.__name__, made.version.dtype
+    _remember(form, key, _Known(layout, dtype, name, parts, result._detached, graphs=Graphs() if alone else None))
 
 
 def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, dtype: Any) -> None:

@@ -31,6 +31,12 @@ SPARSE = 4
 FEW = 1 << 16
 """…where they are more than these."""
 
+BLOCK = 1 << 15
+"""Elements that the host counts while they are in its cache…"""
+
+QUICK = 1 << 12
+"""…where there are fewer bins than these: then their number need not be known beforehand."""
+
 
 def counted_integers(
     context: Context, layout: Layout, sources: Sequence[list[Any]], least: int, dtype: Any
@@ -40,9 +46,10 @@ def counted_integers(
     `sources` are the chunks of the array, and of the weights where there are any.
     """
     tops: dict[int, Any] = {}
+    totals: dict[int, Any] = {}
     devices = [device for device in context.local_devices if device.id in layout.devices]
     nbytes = sum(a.nbytes for a in sources[0] if a is not None)
-    tasks = [partial(_top, device, layout, sources[0], tops) for device in devices]
+    tasks = [partial(_begin, device, layout, sources, dtype, tops, totals) for device in devices]
     run_tasks(context, tasks, nbytes, "bincount", fallible=True)
     found = told(context, tops, dict.fromkeys(layout.devices, 1), np.dtype(np.int64))
     length = max(least, int(found.max(initial=0)))
@@ -54,7 +61,9 @@ def counted_integers(
         return _sparse(context, layout, sources, length, dtype)
     target = everywhere(context, (length,), layout.devices, Mode.SUM)
     chunks: list[Chunk | None] = [None] * len(target.chunks)
-    tasks = [partial(_count, device, layout, target, sources, dtype, chunks) for device in devices]
+    tasks = [
+        partial(_count, device, layout, target, sources, dtype, chunks, totals.get(device.id)) for device in devices
+    ]
     run_tasks(context, tasks, nbytes, "bincount")
     return from_chunks(context, target, chunks, dtype)
 
@@ -81,17 +90,53 @@ def _top(device: Device, layout: Layout, array: list[Any], tops: dict[int, Any])
     tops[device.id] = np.array([top])
 
 
-def _count(
-    device: Device, layout: Layout, target: Layout, sources: Sequence[list[Any]], dtype: Any, chunks: list[Any]
+def _begin(
+    device: Device,
+    layout: Layout,
+    sources: Sequence[list[Any]],
+    dtype: Any,
+    tops: dict[int, Any],
+    totals: dict[int, Any],
 ) -> None:
-    """Count into whole bins."""
+    """How many bins a device needs; and the counts themselves on the host, where the bins are few."""
+    if device.kind != "host":
+        _top(device, layout, sources[0], tops)
+        return
+    total: Any = np.zeros(0, dtype)
+    for parts in _owned(device, layout, sources):
+        for first in range(0, parts[0].size, BLOCK):
+            block = [part[first : first + BLOCK] for part in parts]
+            if int(block[0].max()) >= QUICK:
+                _top(device, layout, sources[0], tops)
+                return
+            more = np.bincount(*block)
+            if more.size > total.size:
+                total, more = more, total
+            total[: more.size] += more
+    tops[device.id] = np.array([total.size])
+    totals[device.id] = total
+
+
+def _count(
+    device: Device,
+    layout: Layout,
+    target: Layout,
+    sources: Sequence[list[Any]],
+    dtype: Any,
+    chunks: list[Any],
+    counted: Any,
+) -> None:
+    """Count into whole bins, where that was not done when their number was found."""
     (place,) = target.index_map.chunk_ids(device.id)
     total = device.full(target.shape, dtype, Mode.SUM.identity(dtype))
+    chunks[place] = total
+    if counted is not None:
+        total.array[: counted.size] += counted
+        return
     with device.active():
         for parts in _owned(device, layout, sources):
             more = device.lib.bincount(*parts)
             total.array[: more.size] += more
-    chunks[place] = total
 
 
 def _sparse(

@@ -14,6 +14,7 @@ import numpy as np
 
 from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
+from distarray.fusion.blocks import REGISTERS
 from distarray.fusion.kernels import selections
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
@@ -406,7 +407,20 @@ def _fill(
 
 def _placed(held: Any, index: Any, out: Any, places: Any) -> None:
     """``out[places] = held[index]`` on the host, some rows at a time: what is taken stays in cache until it is put."""
-    rows = max(1, TAKEN_BYTES // max(1, held[:1].nbytes))
+    nbytes = held[:1].nbytes
+    rows = max(1, TAKEN_BYTES // max(1, nbytes))
+    if held.ndim > 1 and 8 < nbytes <= TAKEN_BYTES and out.flags.c_contiguous and not held.dtype.hasobject:
+        item = np.dtype((np.void, nbytes))  # a row as one element: NumPy has a loop for those
+        whole, target = held.reshape(-1).view(item), out.reshape(-1).view(item)
+        (memory,) = taken = REGISTERS.take(1)
+        try:
+            for low in range(0, index.size, rows):
+                into = places[low : low + rows]
+                row = np.ndarray(into.size, item, memory)
+                target[into] = np.take(whole, index[low : low + rows], mode="clip", out=row)
+        finally:
+            REGISTERS.give(taken)
+        return
     for low in range(0, index.size, rows):
         out[places[low : low + rows]] = np.take(held, index[low : low + rows], axis=0, mode="clip")
 

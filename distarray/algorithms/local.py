@@ -83,15 +83,22 @@ def told(context: Context, local: dict[int, Any], lengths: dict[int, int], dtype
 
 
 def mapped(
-    context: Context, sources: Sequence[list[Any]], target: Layout, dtype: np.dtype[Any], call: Call, name: str
+    context: Context,
+    sources: Sequence[list[Any]],
+    target: Layout,
+    dtype: np.dtype[Any],
+    call: Call,
+    name: str,
+    *,
+    blas: bool = False,
 ) -> DistributedArray:
     """The array in `target` each of whose chunks is ``call(lib, *items)`` of what the sources have under its number: chunks'
-    arrays, and what else the call needs to know."""
+    arrays, and what else the call needs to know. `blas`: the call multiplies matrices."""
     chunks: list[Chunk | None] = [None] * len(target.chunks)
     tasks = []
     for device in context.local_devices:
         tasks.append(partial(_map_here, device, target, sources, dtype, call, name, chunks))
-    run_tasks(context, tasks, _bytes(sources), name)
+    run_tasks(context, tasks, _bytes(sources), name, blas=blas)
     return from_chunks(context, target, chunks, dtype)
 
 

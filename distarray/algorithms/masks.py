@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from distarray.algorithms.host_masks import compress, scatter
+from distarray.algorithms.host_masks import Pieces, compress, scatter
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import from_chunks
@@ -394,7 +394,7 @@ def _scattered(x: DistributedArray, prepared: _Prepared, value: Any) -> bool:
     resolve(context, storage.version, "assignment")
     trailing = x.shape[len(prepared.work.layout.shape) :]
     seen = context.layouts.visible(storage.version.layout, x._view_map())
-    if seen is None or seen.twins:
+    if seen is None or seen.twins or not seen.layout.index_map.is_disjoint:  # every copy is written, or none
         return False
     places = {chunk: i for i, chunk in enumerate(seen.layout.chunks)}
     grown = _grown(context, prepared.work.layout, trailing)
@@ -404,31 +404,47 @@ def _scattered(x: DistributedArray, prepared: _Prepared, value: Any) -> bool:
     layout, parts = _result_layout(context, prepared, trailing)
     shape = (prepared.total, *trailing)
     if isinstance(value, np.ndarray):
-        whole = np.broadcast_to(value, shape)
-        arrays = [whole[region.slices] for _, region in layout.chunks]
+        arrays = [np.broadcast_to(value, shape)]
     else:
         if value._own().exposed:
             return False
         source = value._viewed(value._view_map().broadcast_to(shape))._operand("assignment")
-        arrays = _brought(context, source, layout, "assignment")
+        held_in = _in_order(source)
+        arrays = _brought(context, source, layout, "assignment") if held_in is None else held_in
     before = [chunk.array for chunk in storage.version.chunks if chunk is not None]
     arrays, masks = ([_apart(array, before) for array in each] for each in (arrays, prepared.masks))
+    values = Pieces(arrays)
     with context.reporting():
         version = writable_chunks(storage, [seen.sources[i] for i in held])
         tasks: dict[int, list[Callable[[], None]]] = {}
         nbytes = 0
-        for (device_id, _), (members, _), values in zip(layout.chunks, parts, arrays, strict=True):
-            start = 0
+        for (device_id, region), (members, _) in zip(layout.chunks, parts, strict=True):
+            start = region[0].start
             for i in members:
                 chunk, count = version.chunks[seen.sources[held[i]]], prepared.counts[i]
                 assert chunk is not None
                 target = seen.show(held[i], chunk.array, chunk.device.xp)
-                part = values[start : start + count]
-                start += count
                 nbytes += target.nbytes
-                tasks.setdefault(device_id, []).append(partial(scatter, target, masks[i], count, part))
+                tasks.setdefault(device_id, []).append(partial(scatter, target, masks[i], count, values, start))
+                start += count
         context.workers.run([partial(in_turn, work) for work in tasks.values()], nbytes)
     return True
+
+
+def _in_order(source: Operand) -> list[Any] | None:
+    """The chunks of values whose rows lie one behind the other in them, each once; None of others."""
+    shape = source.layout.shape
+    rows = sorted(
+        zip([region for _, region in source.layout.chunks], source.arrays, strict=True), key=lambda row: row[0][0]
+    )
+    if rows and rows[0][0].shape == shape:
+        return [rows[0][1]]
+    stop = 0
+    for region, _ in rows:
+        if region[0].step != 1 or region.shape[1:] != shape[1:] or (region.size and region[0].start != stop):
+            return None
+        stop = region[0].stop if region.size else stop
+    return [array for region, array in rows if region.size] if stop == shape[0] else None
 
 
 def _apart(array: Any, written: Sequence[Any]) -> Any:
@@ -460,7 +476,7 @@ def _spread(x: DistributedArray, prepared: _Prepared, value: Any) -> Distributed
                 part = values[start : start + count]
                 start += count
                 if device.kind == "host":  # what stands elsewhere is never read
-                    scatter(chunk.array, mask, count, part)
+                    scatter(chunk.array, mask, count, Pieces([part]))
                     continue
                 device.fill(chunk.array, 0)
                 with device.active():

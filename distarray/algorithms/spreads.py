@@ -8,6 +8,7 @@ squares are then joined, in the order of the devices, after Chan, Golub & LeVequ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
+from distarray.transfer.ledger import watching
 
 __all__ = ["joined_source", "split_spread"]
 
@@ -89,14 +91,32 @@ def split_spread(
             for chunk, (device_id, sources) in zip(rows, course.parts, strict=True):
                 if chunk is not None:
                     _summed(context.by_id[device_id], found, sources, chunk.array, axes)
-        source = Operand(course.rows, [None if c is None else c.array for c in rows], _WIDE)
-        everywhere = redistribute(context, source, course.all_rows, operation="reduce")
+        places = _on_one_gpu(context, course, rows)
+        everywhere: list[Any] = []
+        if places is None:
+            source = Operand(course.rows, [None if c is None else c.array for c in rows], _WIDE)
+            everywhere = redistribute(context, source, course.all_rows, operation="reduce")
         with context.reporting():
             results = allocate(context, course.result, made.dtype, label="reduce")
-            for numbers, result in zip(everywhere, results, strict=True):
-                if numbers is not None and result is not None:
-                    _join(result.device, numbers.array, result.array, course.counts, made)
+            for i, result in enumerate(results):
+                if result is not None:
+                    given = _places([everywhere[i].array]) if places is None else places
+                    _join(result.device, given, result.array, course.counts, made)
         return from_chunks(context, course.result, results, made.dtype)
+
+
+def _places(arrays: Sequence[Any]) -> list[int]:
+    """Where the numbers of each part lie, in arrays of one part or several."""
+    return [array.data.ptr + k * array.strides[0] for array in arrays for k in range(len(array))]
+
+
+def _on_one_gpu(context: Context, course: _Shares, rows: Sequence[Any]) -> list[int] | None:
+    """Where the numbers of each part lie, if all lie on the GPU where they are joined, and nobody counts what moves."""
+    if context.communicator is not None or watching.get() is not None:
+        return None
+    if not all(rows[0].device.shares_memory(chunk.device) for chunk in rows):
+        return None
+    return _places([chunk.array for chunk in rows])
 
 
 def _planned(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool) -> _Shares | None:
@@ -163,19 +183,24 @@ def _summed(device: Any, found: Operand, sources: Any, out: Any, axes: tuple[int
 
 def joined_source(parts: int, root: bool) -> tuple[str, str]:
     """The kernel that joins the numbers of so many parts, and the members of its argument."""
-    lines = [f"double mean = 0, all = 0, n = 0; const double* p = a.p + j; const double counts[{parts}] = {{"]
+    lines = [f"double mean = 0, all = 0, n = 0; const double counts[{parts}] = {{"]
     lines.append(", ".join([f"a.n{k}" for k in range(parts)]) + "};")
+    lines.append(f"const double* const places[{parts}] = {{{', '.join([f'a.p{k}' for k in range(parts)])}}};")
     return (
         f"""
-struct Args {{ const double* p; float* out; long long count; double divisor, {", ".join([f"n{k}" for k in range(parts)])}; }};
+struct Args {{
+    const double {", ".join([f"*p{k}" for k in range(parts)])};
+    float* out; long long count; double divisor, {", ".join([f"n{k}" for k in range(parts)])};
+}};
 extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
     const long long j = blockIdx.x * {_THREADS}ll + threadIdx.x;
     if (j >= a.count) return;
     {" ".join(lines)}
     #pragma unroll
     for (int k = 0; k < {parts}; ++k) {{
-        const double m = counts[k], s = p[(3 * k + 1) * a.count], q = p[(3 * k + 2) * a.count];
-        const double own = p[3 * k * a.count] + s / m, squares = q - s * (s / m), apart = own - mean, both = n + m;
+        const double* p = places[k] + j;
+        const double m = counts[k], s = p[a.count], q = p[2 * a.count];
+        const double own = p[0] + s / m, squares = q - s * (s / m), apart = own - mean, both = n + m;
         all = (k ? all + apart * apart * (n * m / both) : 0.0) + (squares < 0 ? 0.0 : squares);
         mean = k ? mean + apart * (m / both) : own;
         n = both;
@@ -184,13 +209,13 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     a.out[j] = {"float(sqrt((double)variance))" if root else "variance"};
 }}
 """,
-        "PPqd" + "d" * parts,
+        "P" * parts + "Pqd" + "d" * parts,
     )
 
 
-def _join(device: Any, numbers: Any, out: Any, counts: tuple[int, ...], made: Spread) -> None:
+def _join(device: Any, places: list[int], out: Any, counts: tuple[int, ...], made: Spread) -> None:
     root = made.name == "deviation"
     with device.active():
         kernel = _KERNELS.get((len(counts), root), lambda: Kernel(device.lib, *joined_source(len(counts), root)))
         blocks = -(-out.size // _THREADS)
-        kernel(blocks, _THREADS, numbers.data.ptr, out.data.ptr, out.size, made.divisor, *map(float, counts))
+        kernel(blocks, _THREADS, *places, out.data.ptr, out.size, made.divisor, *map(float, counts))

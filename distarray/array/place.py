@@ -41,9 +41,10 @@ def host_or_device_array(obj: Any, dtype: np.dtype[Any] | None) -> Any:
 
 
 def _nested(obj: Any) -> Any:
-    """Lists with distributed scalars in them, as lists of NumPy values."""
+    """Lists with distributed scalars in them, as lists of NumPy values. Tuples stay: they may be structures."""
     if isinstance(obj, (list, tuple)):
-        return [_nested(item) for item in obj]
+        found = [_nested(item) for item in obj]
+        return found if isinstance(obj, list) else tuple(found)
     return obj.get() if isinstance(obj, DistributedArray) else obj
 
 

@@ -16,25 +16,26 @@ from distarray.transfer.ledger import watching
 
 __all__ = ["binary"]
 
+_new = object.__new__
+_NOTHING: dict[str, Any] = {}
+
 LARGEST = 65504
 """A number that every floating dtype has room for."""
 
 
-def _recorded(x: DistributedArray) -> tuple[Any, Any, tuple[Leaf, ...], tuple[Any, ...], int] | None:
-    """An array as an operand: its form, itself, its leaves and numbers, and how many calls it is made of."""
+def _recorded(x: DistributedArray) -> tuple[Any, Any, int] | None:
+    """An array as an operand: its form, itself, and how many calls it is made of."""
     node = x._node
     if node is not None:
-        return None if node.form is None else (node.form, node, node.leaves, node.numbers, node.size)
+        form = node.form
+        return None if form is None else (form, node, node.size)
     storage = x._storage
     if storage is None or storage.exposed:
         return None
     version = storage.version
     view: Any = x._map
     form = x._context.forms.get((id(version.layout), id(view), version.dtype))
-    if form is None:
-        return None
-    leaf = Leaf(version, view, x._shape)
-    return form, leaf, (leaf,), (), 0
+    return None if form is None else (form, Leaf(version, view, x._shape), 0)
 
 
 def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> DistributedArray | None:
@@ -45,32 +46,50 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> D
     first = _recorded(array)
     if first is None:
         return None
-    form, arg, leaves, numbers, size = first
+    form, arg, size = first
     other = right if left is array else left
     kind = type(other)
+    args: tuple[Any, Any]
     if kind is float or kind is int:
         if not form.inexact or not -LARGEST <= other <= LARGEST:
             return None
         if left is array:
-            child = form.grown.get((ufunc, 0, kind))
-            args, numbers = (arg, other), (*numbers, other)
+            child, args = form.grown.get((ufunc, 0, kind)), (arg, other)
         else:
-            child = form.grown.get((ufunc, 1, kind))
-            args, numbers = (other, arg), (other, *numbers)
+            child, args = form.grown.get((ufunc, 1, kind)), (other, arg)
     elif kind is DistributedArray and other._shape == shape and other._context is context:
-        second = first if other is array else _recorded(other)
+        second = _recorded(other)
         if second is None:
             return None
-        if left is not array:  # the operator of the right operand: the left one has been asked for it already
-            first, second = second, first
-            form, arg, leaves, numbers, size = first
-        child = form.grown.get((ufunc, 0, second[0]))
-        args = arg, second[1]
-        leaves, numbers, size = leaves + second[2], numbers + second[3], size + second[4]
+        if left is array:
+            child, args = form.grown.get((ufunc, 0, second[0])), (arg, second[1])
+        else:
+            child, args = second[0].grown.get((ufunc, 0, form)), (second[1], arg)
+        size += second[2]
     else:
         return None
     if child is None or size >= MAX_NODES:
         return None
-    node = Node(context, ufunc, args, {}, shape, child.dtype, size + 1, SILENT, False)
-    node.form, node.leaves, node.numbers = child, leaves, numbers
-    return DistributedArray._make(context, shape, child.dtype, node, None)
+    # as the constructors would: at this place every call counts
+    node: Node = _new(Node)
+    node.context = context
+    node.ufunc = ufunc
+    node.args = args
+    node.kwargs = _NOTHING
+    node.shape = shape
+    node.dtype = dtype = child.dtype
+    node.size = size + 1
+    node.errors = SILENT
+    node.loud = node.masked = False
+    node.form = child
+    found: DistributedArray = _new(DistributedArray)
+    found._context = context
+    found._shape = shape
+    found._dtype = dtype
+    found._node = node
+    found._storage = found._map = found._fresh = found._kin = None
+    found._reach = ()
+    found._home = -1
+    found._writable = True
+    found._detached = False
+    return found

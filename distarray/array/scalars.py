@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.place import as_array
+from distarray.array.dtypes import check_dtype
+from distarray.array.layouts import resolve_layout
+from distarray.array.place import as_array, place
 from distarray.array.state import DistributedArray
 from distarray.current import current
 
@@ -105,11 +107,35 @@ class Scalars(DistributedArray):
 
 
 def new(cls: type[DistributedArray], *args: Any, **kwargs: Any) -> DistributedArray:
-    """What calling the class does: of one Python number it makes a 0-d value, since ``statistics`` makes its results of the
-    type that it was given; fractions and decimals become float64. Arrays are made by functions."""
+    """What calling the class does: of a shape it makes an array whose values are not set, as ``numpy.ndarray``; of one Python
+    number a 0-d value, since ``statistics`` makes its results of the type that it was given; fractions and decimals become
+    float64. Other arrays are made by functions."""
+    if not args and "shape" in kwargs:
+        return new(
+            cls,
+            kwargs["shape"],
+            kwargs.get("dtype", float),
+            **{k: kwargs[k] for k in kwargs.keys() - {"shape", "dtype"}},
+        )
+    shaped = args and (len(args) > 1 or kwargs or isinstance(args[0], (tuple, list)))
+    if shaped and len(args) < 3 and kwargs.keys() <= {"dtype", "order"} and _is_shape(args[0]):
+        return _unset(*args, **kwargs)
     if kwargs or len(args) != 1 or not isinstance(args[0], Number):
         raise TypeError("DistributedArray is not built by its constructor: use distarray.asarray(obj, layout=...)")
     value = args[0] if isinstance(args[0], (int, float, complex, np.generic)) else float(args[0])  # type: ignore[arg-type]
     result: DistributedArray = as_array(current(), value)
     result._detached = True
     return result
+
+
+def _is_shape(shape: Any) -> bool:
+    each = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in each)
+
+
+def _unset(shape: Any, dtype: Any = float, order: str = "C") -> DistributedArray:
+    """An array in the default layout; of zeros, since copies of an element must be equal."""
+    lengths, kind = tuple(map(int, shape if isinstance(shape, (tuple, list)) else (shape,))), check_dtype(dtype)
+    context = current()
+    layout = resolve_layout(context, None, lengths, itemsize=kind.itemsize)
+    return place(context, np.broadcast_to(np.zeros((), kind), lengths), layout)

@@ -125,7 +125,7 @@ class CudaRuntime:
         self._peers: set[tuple[int, int]] = set()
         self._lanes: dict[int, Any] = {}  # ordinal → a stream for transfers into that GPU
         self._batch: _Batch | None = None
-        self._stages: list[tuple[Any, npt.NDArray[np.uint8]]] = []  # pinned host memory that nobody uses
+        self._stages: list[tuple[int, npt.NDArray[np.uint8]]] = []  # pinned host memory that nobody uses
         self._staged: deque[tuple[int, Any, Any]] = deque()  # (ordinal, event, host memory that a GPU may still read)
 
     def on(self, ordinal: int) -> AbstractContextManager[Any]:
@@ -192,23 +192,38 @@ class CudaRuntime:
                 return
             self.reuse(entry[0], entry[1])
 
+    def _stage(self) -> tuple[int, npt.NDArray[np.uint8]]:
+        """Pinned memory that nobody uses: where it is, and its bytes, which keep it."""
+        try:
+            return self._stages.pop()
+        except IndexError:
+            memory = self.cupy.cuda.alloc_pinned_memory(STAGE_BYTES)
+            return memory.ptr, np.frombuffer(memory, np.uint8, STAGE_BYTES)
+
+    def number(self, address: int, dtype: np.dtype[Any], ordinal: int) -> Any:
+        """What stands at an address of a GPU, as a NumPy scalar: the shortest way to the host."""
+        stage = self._stage()
+        api, stream = self.api, self.streams[ordinal].ptr
+        with _ALWAYS_ACTIVE if self.current() == ordinal else self.on(ordinal):
+            api.memcpyAsync(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost, stream)
+            api.streamSynchronize(stream)
+        found = stage[1][: dtype.itemsize].view(dtype)[0]
+        self._stages.append(stage)
+        return found
+
     def read(self, arrays: Sequence[Any], ordinals: Sequence[int]) -> list[npt.NDArray[Any]] | None:
         """Small arrays in C order as NumPy arrays of the host: copied to pinned memory one behind the other, with one wait for
         each GPU. None where they are others."""
         sizes = [-(-array.nbytes // 64) * 64 for array in arrays]
         if sum(sizes) > STAGE_BYTES or not all([array.size == 1 or array.flags.c_contiguous for array in arrays]):  # noqa: C419
             return None
-        try:
-            stage = self._stages.pop()
-        except IndexError:
-            memory = self.cupy.cuda.alloc_pinned_memory(STAGE_BYTES)
-            stage = memory, np.frombuffer(memory, np.uint8, STAGE_BYTES)
+        stage = self._stage()
         place = 0
         for array, ordinal, size in zip(arrays, ordinals, sizes, strict=True):
             if size:
                 with self.on(ordinal):
                     kind, stream = self.api.memcpyDeviceToHost, self.streams[ordinal].ptr
-                    self.api.memcpyAsync(stage[0].ptr + place, array.data.ptr, array.nbytes, kind, stream)
+                    self.api.memcpyAsync(stage[0] + place, array.data.ptr, array.nbytes, kind, stream)
             place += size
         for ordinal in set(ordinals):
             with self.on(ordinal):

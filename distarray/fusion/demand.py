@@ -40,7 +40,7 @@ def demand(node: Node, target: Layout | None = None) -> Version:
     with context.lock:
         if node.version is None:
             context.check()
-            if target is None and node.form is not None and _launched(context, node):
+            if target is None and node.form is not None and node.kept is None and _launched(context, node):
                 return node.version  # type: ignore[return-value]
             if target is None and (short := _short_way(context, node)) is not None:
                 node.settle(Version(*short, node.dtype))
@@ -77,8 +77,11 @@ def demand(node: Node, target: Layout | None = None) -> Version:
 
 def _launched(context: Context, node: Node) -> bool:
     """Whether an expression was one that goes straight to its kernel. It communicates nothing and can't fail by its data."""
-    with context.reporting():
+    if context.communicator is None:
         version = direct(context, node)
+    else:
+        with context.reporting():
+            version = direct(context, node)
     if version is None:
         return False
     node.settle(version)

@@ -28,6 +28,7 @@ __all__ = [
     "Conversion",
     "Leaf",
     "Node",
+    "filled",
     "forced",
     "probe",
     "record",
@@ -141,7 +142,7 @@ class Node:
     warned : tuple of str
         The floating-point conditions that have been warned of: a call warns once, however often it is computed.
     form : Form or None
-        On GPUs, what it shares with others of its kind, with the operands and numbers that it has instead: see `fusion.forms`.
+        On GPUs, what it shares with others of its kind: see `fusion.forms`.
     """
 
     site: Site = ("", 0, {})
@@ -152,8 +153,6 @@ class Node:
     warned: tuple[str, ...] = ()
     token: Any = None
     form: Form | None = None
-    leaves: tuple[Leaf, ...] = ()
-    numbers: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -182,7 +181,7 @@ class Node:
         """Keep the value, and let go of the operands."""
         self.version = version
         self.token = version.token
-        self.args = self.leaves = self.numbers = ()
+        self.args = ()
         self.kept = self.form = None
         watch = watching.get()
         if watch is not None:  # it has been counted, and the block must not keep the value alive
@@ -293,29 +292,34 @@ def _give_form(context: Context, node: Node) -> None:
     if node.kwargs and node.ufunc is not ASTYPE:
         return
     kinds: list[Any] = []
-    leaves: tuple[Leaf, ...] = ()
-    numbers: tuple[Any, ...] = ()
     for arg in node.args:
         kind = type(arg)
         if kind is Leaf or kind is Node:
             if arg.shape != node.shape:
                 return
-            if kind is Leaf:
-                form = None if arg.exposed else base_form(context, arg.version.layout, arg.view, arg.dtype)
-                leaves += (arg,)
+            if kind is Node:
+                kinds.append(arg.form)
             else:
-                form = arg.form
-                leaves += arg.leaves
-                numbers += arg.numbers
-            kinds.append(form)
+                kinds.append(None if arg.exposed else base_form(context, arg.version.layout, arg.view, arg.dtype))
         else:
             kinds.append(kind_of_number(arg))
-            numbers += (arg,)
         if kinds[-1] is None:
             return
-    form = grown(context, node.ufunc, kinds, node.kwargs, node.dtype, node.masked)
-    if form is not None:
-        node.form, node.leaves, node.numbers = form, leaves, numbers
+    node.form = grown(context, node.ufunc, kinds, node.kwargs, node.dtype, node.masked)
+
+
+def filled(node: Node, leaves: list[Leaf], numbers: list[Any]) -> bool:
+    """Append the operands and numbers of an expression that has a form, in the order of that; False where one of its calls has been
+    evaluated since, and the form is no longer its own."""
+    for arg in node.args:
+        kind = type(arg)
+        if kind is Leaf:
+            leaves.append(arg)
+        elif kind is not Node:
+            numbers.append(arg)
+        elif arg.version is not None or not filled(arg, leaves, numbers):
+            return False
+    return True
 
 
 def _distinct(args: tuple[Any, ...]) -> int:

@@ -1,7 +1,7 @@
 """Forms: what recorded expressions of one kind share, found by a look-up for each call that is recorded.
 
 A form says what is called, of which dtypes, on chunks of which layouts seen through which views, and which places numbers
-take; versions and numbers themselves stand beside it in the recorded call. A call's form is found in that of its first
+take; versions and numbers themselves stand in the recorded calls. A call's form is found in that of its first
 operand, so that a loop which records the same calls again and again walks a path of look-ups, and its end knows the kernel
 and how it is launched (``fusion/kernels/direct.py``). An expression is taken for a tree here: what it uses twice stands
 there twice, up to a bound.

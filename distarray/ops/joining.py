@@ -194,8 +194,8 @@ def concatenate(
     for i, x in enumerate(sources):
         if x.ndim != first.ndim:
             raise ValueError(
-                f"all the input array dimensions must match: the array at index 0 has {first.ndim} dimension(s) and the "
-                f"array at index {i} has {x.ndim}"
+                f"all the input arrays must have same number of dimensions, but the array at index 0 has {first.ndim} "
+                f"dimension(s) and the array at index {i} has {x.ndim} dimension(s)"
             )
         for d, (n, m) in enumerate(zip(first.shape, x.shape, strict=True)):
             if n != m and d != axis:

@@ -149,7 +149,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> DistributedArray:
     (4, 3, 2)
     """
     x = asarray(a)
-    first, second = normalize_axis_index(axis1, x.ndim), normalize_axis_index(axis2, x.ndim)
+    first, second = normalize_axis_index(axis1, x.ndim, "axis1"), normalize_axis_index(axis2, x.ndim, "axis2")
     order = list(range(x.ndim))
     order[first], order[second] = second, first
     return _permuted(x, order)

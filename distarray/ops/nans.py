@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
+from distarray.algorithms.nan_sums import counts_and_sums, squares_apart
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
@@ -18,6 +20,7 @@ from distarray.modes import Mode
 from distarray.ops import moments, reductions
 from distarray.ops.choosing import copyto, where
 from distarray.ops.convert import asarray
+from distarray.ops.manipulation import squeeze
 from distarray.ops.scans import cumprod, cumsum
 from distarray.ops.searching import argmax, argmin
 from distarray.sites import call_site, warn_at
@@ -310,6 +313,14 @@ def _over(total: Any, count: Any) -> Any:
     return value if value.dtype == total.dtype else DistributedArray._of_node(astype_node(value, total.dtype))
 
 
+def _at_once(x: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, where: Any) -> Any:
+    """Counts and sums of what is not NaN in one pass, or None where that can't be."""
+    if out is not None or where is not NOTHING or (dtype is not None and np.dtype(dtype) != x.dtype):
+        return None
+    axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    return counts_and_sums(x._context, x, tuple(sorted(axes)), keepdims) if axes else None
+
+
 @implements(np.nanmean)
 @described_as(moments.mean)
 def nanmean(
@@ -351,8 +362,12 @@ def nanmean(
         return moments.mean(x, axis, dtype, out, keepdims, where=where)
     _check_inexact(dtype, out)
     keepdims = bool(given(keepdims, False))
-    count = reductions.sum(~np.isnan(x), axis, np.intp, None, keepdims, where=where)
-    total = moments.total_of(without_nan(x, 0), axis, dtype, out, keepdims, given(where, True))
+    made = _at_once(x, axis, dtype, out, keepdims, where)
+    if made is not None:
+        count, total = made
+    else:
+        count = reductions.sum(~np.isnan(x), axis, np.intp, None, keepdims, where=where)
+        total = moments.total_of(without_nan(x, 0), axis, dtype, out, keepdims, given(where, True))
     if bool(reductions.any(count == 0)):
         warn_at(call_site(), "Mean of empty slice")
     value = _over(total, count)
@@ -370,6 +385,9 @@ def _nanvar(
         ddof = correction
     _check_inexact(dtype, out)
     keepdims = bool(given(keepdims, False))
+    made = _at_once(x, axis, dtype, out, True, where) if mean is NOTHING or mean is None else None
+    if made is not None:
+        return _spread(x, axis, ddof, keepdims, *made)
     left_out = np.isnan(x)
     kept = ~left_out
     if mean is NOTHING or mean is None:
@@ -378,13 +396,23 @@ def _nanvar(
     else:
         middle = asarray(mean)
     count = reductions.sum(kept, axis, np.intp, None, keepdims, where=where)
-    with np.errstate(invalid="ignore"):
-        apart = np.subtract(x, middle)
-        apart = apart if apart.dtype == x.dtype else DistributedArray._of_node(astype_node(apart, x.dtype))
-        apart = _where(left_out, x.dtype.type(0), apart)
-        squares = np.square(apart.real) + np.square(apart.imag) if apart.dtype.kind == "c" else np.square(apart)
+    apart = np.subtract(x, middle)
+    apart = apart if apart.dtype == x.dtype else DistributedArray._of_node(astype_node(apart, x.dtype))
+    apart = _where(left_out, x.dtype.type(0), apart)
+    squares = np.square(apart.real) + np.square(apart.imag) if apart.dtype.kind == "c" else np.square(apart)
     total = moments.total_of(squares, axis, dtype, out, keepdims, given(where, True))
-    free = count - ddof
+    return _freed(total, count - ddof)
+
+
+def _spread(x: Any, axis: Any, ddof: Any, keepdims: bool, count: Any, total: Any) -> Any:
+    """The variance, from counts and sums with the axes kept."""
+    axes = tuple(range(x.ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, x.ndim)))
+    squares = squares_apart(x._context, x, asarray(_over(total, count)), axes, keepdims)
+    return _freed(squares, (count if keepdims else squeeze(count, axes)) - ddof)
+
+
+def _freed(total: Any, free: Any) -> Any:
+    """Sums of squares divided by the degrees of freedom; NaN, and a warning, where there are none."""
     value = _over(total, free)
     few = free <= 0
     if bool(reductions.any(few)):

@@ -12,7 +12,7 @@ import os
 import secrets
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
@@ -82,9 +82,7 @@ def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:
     x = asarray(arr)
     header = _header(x)
     if hasattr(file, "write"):
-        file.write(header)
-        for piece in _pieces(x):
-            file.write(piece.data)
+        _each_writes(x, file, header, "save")
         return
     path = os.fspath(cast("str", file))
     _write(x, path if path.endswith(".npy") else path + ".npy", header, "save")
@@ -114,8 +112,7 @@ def tofile(a: ArrayLike, fid: File, sep: str = "", format: str = "%s") -> None:
     x = asarray(a)
     if sep == "":
         if hasattr(fid, "write"):
-            for piece in _pieces(x):
-                fid.write(piece.data)
+            _each_writes(x, fid, b"", "tofile")
         else:
             _write(x, os.fspath(cast("str", fid)), b"", "tofile")
         return
@@ -283,34 +280,41 @@ def _write(x: DistributedArray, path: str, header: bytes, operation: str) -> Non
 
 
 def _write_own(context: Context, found: Operand, path: str, offset: int) -> None:
-    if not math.prod(found.shape):
+    size, itemsize = math.prod(found.shape), found.dtype.itemsize
+    if not size:
         return
     file = os.open(path, os.O_RDWR)
     try:
-        tasks = []
+        tasks: list[tuple[int, Callable[[], None]]] = []
         for device in context.local_devices:
             for chunk, region in found.layout.index_map.first_owned(device.id):
-                key = found.layout.chunks[chunk][1].locate(region).key
-                task = partial(_write_region, device, file, path, offset, found, region, found.arrays[chunk][key])
-                tasks.append((device.id, task))
-        run_by_device(context, tasks, math.prod(found.shape) * found.dtype.itemsize)
+                array = found.arrays[chunk][found.layout.chunks[chunk][1].locate(region).key]
+                run = reshape_region(region, found.shape, (size,))
+                if run is None or run[0].step != 1:
+                    tasks.append((device.id, partial(_write_strided, device, path, offset, found, region, array)))
+                    continue
+                task = partial(_write_run, device, file, offset + run[0].start * itemsize, array)
+                if device.kind == "host":
+                    task()  # the system takes one write to a file at a time: threads would stand in each other's way
+                else:
+                    tasks.append((device.id, task))
+        run_by_device(context, tasks, size * itemsize)
     finally:
         os.close(file)
 
 
-def _write_region(
-    device: Device, file: int, path: str, offset: int, found: Operand, region: Region, array: Any
-) -> None:
-    run = reshape_region(region, found.shape, (math.prod(found.shape),))
-    if run is not None and run[0].step == 1:
-        place = offset + run[0].start * found.dtype.itemsize
-        flat, step = array.reshape(-1), max(1, _PIECE // found.dtype.itemsize)
-        for first in range(0, flat.size, step):
-            data = memoryview(_on_host(device, flat[first : first + step])).cast("B")
-            while data:
-                done = os.pwrite(file, data, place)
-                data, place = data[done:], place + done
-        return
+def _write_run(device: Device, file: int, place: int, array: Any) -> None:
+    """Write elements that lie one behind the other in the file."""
+    flat, step = array.reshape(-1), max(1, _PIECE // array.dtype.itemsize)
+    for first in range(0, flat.size, step):
+        data = memoryview(_on_host(device, flat[first : first + step])).cast("B")
+        while data:
+            done = os.pwrite(file, data, place)
+            data, place = data[done:], place + done
+
+
+def _write_strided(device: Device, path: str, offset: int, found: Operand, region: Region, array: Any) -> None:
+    """Write elements that lie apart in the file."""
     target = np.memmap(path, found.dtype, "r+", offset, found.shape)
     rows = max(1, _PIECE // max(1, array.nbytes // array.shape[0]))
     part = target[region.key]
@@ -322,28 +326,68 @@ def _on_host(device: Device, array: Any) -> Any:
     return np.ascontiguousarray(array) if device.kind == "host" else device.to_host(array)
 
 
+def _in_turn(context: Context, operation: str, steps: Iterator[Callable[[], object]], *, writes: bool = True) -> None:
+    """Take local steps between which the processes communicate, on those that write.
+
+    After a failure, nothing more is written, and all go on to the end, where they raise.
+    """
+    failed: Exception | None = None
+    for step in steps:
+        if writes and failed is None:
+            try:
+                step()
+            except Exception as error:
+                failed = error
+
+    def outcome() -> None:
+        if failed is not None:
+            raise failed
+
+    agreed(context, operation, outcome)
+
+
+def _each_writes(x: DistributedArray, file: Any, header: bytes, operation: str) -> None:
+    """Write the elements to a file that every process has opened for itself."""
+
+    def steps() -> Iterator[Callable[[], object]]:
+        yield partial(file.write, header)
+        for piece in _pieces(x):
+            yield partial(file.write, piece.data)
+
+    _in_turn(x._context, operation, steps())
+
+
 def _write_text(
     x: DistributedArray, file: Any, texts: Iterator[str], operation: str, encoding: str | None = None
 ) -> None:
     """Write a text that all processes know: process 0 to a named file, each process to an open file of its own."""
+    code = encoding or "latin1"
     if hasattr(file, "write"):
-        for text in texts:
+
+        def put(text: str) -> None:
             try:
                 file.write(text)
             except TypeError:
-                file.write(text.encode(encoding or "latin1"))
+                file.write(text.encode(code))
+
+        _in_turn(x._context, operation, (partial(put, text) for text in texts))
         return
 
     def write(other: str) -> None:
-        out = None
-        try:
-            for text in texts:
-                if x._context.process == 0:
-                    out = out or open(other, "w", encoding=encoding or "latin1", newline="")  # noqa: SIM115 - closed below
-                    out.write(text)
-        finally:
-            if out is not None:
-                out.close()
+        opened: list[Any] = []
+
+        def steps() -> Iterator[Callable[[], object]]:
+            try:
+                yield lambda: opened.append(open(other, "w", encoding=code, newline=""))  # noqa: SIM115 - closed below
+                for text in texts:
+                    yield lambda text=text: opened[0].write(text)  # type: ignore[misc]
+                yield lambda: opened[0].close()
+            finally:
+                with suppress(OSError):  # what closing adds to a failure
+                    for out in opened:
+                        out.close()
+
+        _in_turn(x._context, operation, steps(), writes=x._context.process == 0)
 
     _aside(x._context, os.fspath(cast("str", file)), operation, write)
 
@@ -357,22 +401,29 @@ def _archive(file: Any, args: tuple[Any, ...], kwds: dict[str, Any], method: int
     headers = {name: _header(a) for name, a in arrays.items()}
     context = next((a._context for a in arrays.values()), None) or current()
 
-    def fill(target: Any) -> None:
-        """Every process gives its pieces; the one that has a target writes them."""
-        with nullcontext() if target is None else zipfile.ZipFile(target, "w", method, allowZip64=True) as out:
+    def steps(target: Any) -> Iterator[Callable[[], object]]:
+        opened: list[Any] = []  # the archive, and the member that is written
+        try:
+            yield lambda: opened.append(zipfile.ZipFile(target, "w", method, allowZip64=True))
             for name, x in arrays.items():
-                with nullcontext() if out is None else out.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    write = (lambda data: None) if member is None else member.write
-                    write(headers[name])
-                    for piece in _pieces(x):
-                        write(piece.data if piece.size else b"")
+                yield lambda name=name: opened.append(opened[0].open(f"{name}.npy", "w", force_zip64=True))  # type: ignore[misc]
+                yield lambda name=name: opened[1].write(headers[name])  # type: ignore[misc]
+                for piece in _pieces(x):
+                    yield lambda data=(piece.data if piece.size else b""): opened[1].write(data)  # type: ignore[misc]
+                yield lambda: opened.pop().close()
+            yield lambda: opened[0].close()
+        finally:
+            with suppress(Exception):  # what closing adds to a failure
+                for part in reversed(opened):
+                    part.close()
 
     if hasattr(file, "write"):
-        fill(file)
+        _in_turn(context, operation, steps(file))
         return
     path = os.fspath(cast("str", file))
     path = path if path.endswith(".npz") else path + ".npz"
-    _aside(context, path, operation, lambda other: fill(other if context.process == 0 else None))
+    first = context.process == 0
+    _aside(context, path, operation, lambda other: _in_turn(context, operation, steps(other), writes=first))
 
 
 # --- reading ------------------------------------------------------------------------------------------------------------
@@ -387,19 +438,25 @@ class Archive(Mapping[str, DistributedArray]):
 
     def __init__(self, path: str, layout: LayoutLike, device: DeviceLike) -> None:
         self._path, self._layout, self._device = path, layout, device
-        with zipfile.ZipFile(path) as archive:
-            self._members = {i.filename.removesuffix(".npy"): i for i in archive.infolist()}
-        self.files = list(self._members)
+        self._members: dict[str, zipfile.ZipInfo] = {}
+
+        def names() -> list[str]:
+            with zipfile.ZipFile(path) as archive:
+                self._members = {i.filename.removesuffix(".npy"): i for i in archive.infolist()}
+            return list(self._members)
+
+        self.files = _same(path, names)
 
     def __getitem__(self, name: str) -> DistributedArray:
         info = self._members[name.removesuffix(".npy") if name not in self._members else name]
         if info.compress_type == zipfile.ZIP_STORED:
-            with open(self._path, "rb") as file:
-                file.seek(info.header_offset + 26)  # where the lengths of the name and the extra field stand
-                lengths = int.from_bytes(file.read(2), "little") + int.from_bytes(file.read(2), "little")
-            return _mapped(self._path, info.header_offset + 30 + lengths, self._layout, self._device)
-        with zipfile.ZipFile(self._path) as archive, archive.open(info) as member:
-            return asarray(np.lib.format.read_array(member), layout=self._layout, device=self._device)
+            return _mapped(self._path, info, self._layout, self._device)
+
+        def unpack() -> Any:
+            with zipfile.ZipFile(self._path) as archive, archive.open(info) as member:
+                return np.lib.format.read_array(member)
+
+        return asarray(_read_whole(unpack), layout=self._layout, device=self._device)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.files)
@@ -453,16 +510,20 @@ def load(
 
     Notes
     -----
-    Communication: none: every device reads its part, so all processes must see the file. Memory: the chunks.
+    Communication: between devices none: each reads its part, so all processes must see the file; three small rounds. Memory:
+    the chunks.
     """
     if hasattr(file, "read"):
-        return asarray(np.load(file, allow_pickle=False), layout=layout, device=device)
+        return asarray(_read_whole(lambda: np.load(file, allow_pickle=False)), layout=layout, device=device)
     path = os.fspath(cast("str", file))
-    with open(path, "rb") as opened:
-        start = opened.read(4)
-    if start[:2] == b"PK":
+
+    def zipped() -> bool:
+        with open(path, "rb") as opened:
+            return opened.read(2) == b"PK"
+
+    if _same(path, zipped):
         return Archive(path, layout, device)
-    return _mapped(path, 0, layout, device)
+    return _mapped(path, None, layout, device)
 
 
 @implements(np.fromfile)
@@ -506,31 +567,64 @@ def fromfile(
 
     Notes
     -----
-    Communication: none: every device reads its part of a binary file; text (`sep`) and open files are read whole by every
-    process.
+    Communication: between devices none: each reads its part of a binary file; text (`sep`) and open files are read whole by
+    every process. Two small rounds.
     """
     if sep != "" or hasattr(file, "read"):
-        return asarray(np.fromfile(file, dtype, count, sep, offset=offset), layout=layout, device=device)
+        values = _read_whole(lambda: np.fromfile(file, dtype, count, sep, offset=offset))
+        return asarray(values, layout=layout, device=device)
     kind = check_dtype(dtype)
-    size = max(0, os.path.getsize(file) - offset) // kind.itemsize
+    size = max(0, _same(os.fspath(cast("str", file)), lambda: os.path.getsize(file)) - offset) // kind.itemsize
     return _read(
         os.fspath(cast("str", file)), offset, kind, (size if count < 0 else min(count, size),), "C", layout, device
     )
 
 
-def _mapped(path: str, offset: int, layout: Any, device: Any) -> DistributedArray:
-    """The array of a ``.npy`` file that begins at `offset`."""
-    with open(path, "rb") as file:
-        file.seek(offset)
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = read(file)
-        first = file.tell()
-    if dtype.hasobject:
-        raise ValueError("Object arrays cannot be loaded: a distributed array holds numbers")
-    if os.path.getsize(path) < first + math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{path} is cut short: its header promises shape {shape}, dtype {dtype}")
-    return _read(path, first, check_dtype(dtype), shape, "F" if fortran else "C", layout, device)
+def _same(path: str, local: Callable[[], Any]) -> Any:
+    """What every process finds out about a file, a small JSON value."""
+    found = agreed(current(), "load", local)
+    wrong = [rank for rank, other in enumerate(found) if other != found[0]]
+    if wrong:
+        raise ValueError(f"process {wrong[0]} sees another file {path} than process 0: all must see the same one")
+    return found[0]
+
+
+def _read_whole(local: Callable[[], Any]) -> Any:
+    """What this process reads for itself; all raise where one of them can't."""
+    found: list[Any] = []
+    agreed(current(), "load", lambda: found.append(local()))
+    return found[0]
+
+
+def _mapped(path: str, member: zipfile.ZipInfo | None, layout: Any, device: Any) -> DistributedArray:
+    """The array of a ``.npy`` file, or of a member of a zip archive that is not compressed."""
+
+    def header() -> list[Any]:
+        with open(path, "rb") as file:
+            if member is not None:
+                file.seek(member.header_offset + 26)  # where the lengths of the name and the extra field stand
+                lengths = int.from_bytes(file.read(2), "little") + int.from_bytes(file.read(2), "little")
+                file.seek(member.header_offset + 30 + lengths)
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = read(file)
+            first = file.tell()
+        if dtype.hasobject:
+            raise ValueError("Object arrays cannot be loaded: a distributed array holds numbers")
+        if os.path.getsize(path) < first + math.prod(shape) * dtype.itemsize:
+            raise ValueError(f"{path} is cut short: its header promises shape {shape}, dtype {dtype}")
+        return [shape, fortran, np.lib.format.dtype_to_descr(dtype), first]
+
+    shape, fortran, described, first = _same(path, header)
+    dtype = np.lib.format.descr_to_dtype(_tuples(described))
+    return _read(path, first, check_dtype(dtype), tuple(shape), "F" if fortran else "C", layout, device)
+
+
+def _tuples(described: Any) -> Any:
+    """The description of a dtype whose tuples came as lists: fields, each with a name, a dtype and perhaps a shape."""
+    if not isinstance(described, list):
+        return described
+    return [(name, _tuples(kind), *[tuple(shape) for shape in rest]) for name, kind, *rest in described]
 
 
 def _read(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from distarray.algorithms.local import at, everywhere, mapped
+from distarray.algorithms.toeplitz import convolved
 from distarray.array.aliases import ArrayLike, Axis
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
@@ -81,9 +82,10 @@ def _convolved(name: str, a: DistributedArray, v: DistributedArray, mode: Any, *
         def local(lib: Any, part: Any, weight: Any, cut: slice) -> Any:
             if cut.start == cut.stop:
                 return lib.empty(0, dtype)
-            return lib.convolve(part, weight, "full")[cut]
+            found = convolved(part, weight, cut.start, cut.stop, dtype) if lib is np else None
+            return lib.convolve(part, weight, "full")[cut] if found is None else found
 
-        return mapped(context, [parts, each, cuts], target, dtype, local, name)
+        return mapped(context, [parts, each, cuts], target, dtype, local, name, blas=True)
 
 
 def _halos(context: Context, layout: Layout, n: int, m: int, start: int, stop: int) -> tuple[Layout, Layout]:

@@ -205,7 +205,8 @@ def cov(
     if factor <= 0:
         warn_at(call_site(), "Degrees of freedom <= 0 for slice")
         factor = 0.0
-    apart = rows - middle[:, None]
+    # columns stay as they lie, and turn in the product
+    apart = rows - middle[:, None] if rowvar or y is not None else (rows.T - middle).T
     if apart.dtype != dtype:
         apart = _cast(apart, dtype)
     other = (apart if w is None else apart * w).T

@@ -2,19 +2,20 @@
 
 NumPy turns any array into its own by ``__array__``, from ``np.asarray(x)`` as from ``np.r_[x, x]``. The calling frame tells
 them apart: a library's frame never asks for the user, and in the user's own frame the bytecode says which function is
-called. Frames are looked at only where implicit communication is forbidden.
+called. Frames are looked at only where implicit communication is forbidden, and for ``as_strided``.
 """
 
 from __future__ import annotations
 
 import dis
 import os
+from math import prod
 from types import CodeType, FrameType
 
-from distarray.errors import ImplicitCommunicationError
+from distarray.errors import ImplicitCommunicationError, UnsupportedError
 from distarray.transfer.ledger import watching
 
-__all__ = ["called_name", "ensure_asked"]
+__all__ = ["called_name", "ensure_asked", "refuse_strides"]
 
 _ASKING = {"__array__", "__dlpack__", "array", "asanyarray", "asarray", "from_dlpack", "to_numpy"}
 """Functions and methods that say by their name that an array comes to the host."""
@@ -59,6 +60,37 @@ def ensure_asked(frame: FrameType, nbytes: int) -> None:
         f"{who} asks for all {nbytes} bytes of a distributed array on the host, inside no_implicit_communication(). Pass it "
         f"x.get() if that is meant, or run it outside the block."
     )
+
+
+def refuse_strides(frame: FrameType, shape: tuple[int, ...], itemsize: int) -> None:
+    """Refuse ``numpy.lib.stride_tricks.as_strided`` where it would leave a view's own elements: what lies beside them in NumPy's
+    memory is not beside the host's copy of them.
+
+    Parameters
+    ----------
+    frame
+        Of what called for the host's array.
+    shape, itemsize
+        Of the array, which is copied in C order.
+
+    Raises
+    ------
+    UnsupportedError
+        Before anything moves.
+    """
+    if frame.f_code.co_name != "as_strided" or frame.f_globals.get("__name__", "").partition(".")[0] != "numpy":
+        return
+    lengths, strides = frame.f_locals.get("shape"), frame.f_locals.get("strides")
+    lengths = shape if lengths is None else tuple(lengths)
+    if strides is None or 0 in lengths:
+        return
+    steps = [(n - 1) * step for n, step in zip(lengths, strides, strict=False)]
+    low, high = sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps)
+    if low < 0 or high + itemsize > prod(shape) * itemsize:
+        raise UnsupportedError(
+            f"as_strided with shape {lengths} and strides {tuple(strides)} reaches beyond the elements of an array of shape "
+            f"{shape}, which are copied to the host alone: pass as_strided, or the function that calls it, x.get()"
+        )
 
 
 def called_name(frame: FrameType) -> str | None:

@@ -36,12 +36,15 @@ def folded_number(context: Context, source: Operand) -> Any:
     """Partial values without axes, on the host, folded at once; None where they are folded as others are."""
     layout, dtype = source.layout, source.dtype
     fold = layout.mode.fold
-    if context.kind != "host" or context.debug or fold is None:
+    if context.debug or fold is None or (context.kind != "host" and context.communicator is not None):
         return None
     if not layout.chunks or folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype):
         return None
     parts = source.arrays
-    if context.communicator is not None:
+    if context.kind != "host":
+        devices = [context.by_id[device_id] for device_id, _ in layout.chunks]
+        parts = devices[0].to_hosts(parts, devices)
+    elif context.communicator is not None:
         order = _turns(context, layout)
         if order is None:
             return None

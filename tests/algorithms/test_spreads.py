@@ -26,7 +26,7 @@ def test_sources_declare_what_they_are_passed(parts: int) -> None:
     for root in (False, True):
         source, fields = joined_source(parts, root)
         assert source.count("{") == source.count("}") and source.count("(") == source.count(")")
-        assert fields == "PPqd" + "d" * parts and f"n{parts - 1}" in source
+        assert fields == "P" * parts + "Pqd" + "d" * parts and f"n{parts - 1}" in source
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -107,3 +107,16 @@ def test_reshaped_views_show_parts_of_elements(four: Any) -> None:
         for shape in ((-1,), (3, 2, 4), (2, 12)):
             for dtype in ("u1", "c16"):
                 np.testing.assert_array_equal(y.reshape(shape).view(dtype).get(), numbers.reshape(shape).view(dtype))
+
+
+def test_tuples_are_structures(four: Any) -> None:
+    """In lists that arrays are made of, and in what is written."""
+    for given in ([(1, (2, 3), (4, 5)), (6, [7, 8], (9, 10))], [[(1, (2, 3), (4, 5))] * 2], (1, (2, 3), (4, 5))):
+        found, wanted = da.array(given, dtype=DTYPE), np.array(given, dtype=DTYPE)
+        assert found.shape == wanted.shape
+        np.testing.assert_array_equal(found.get(), wanted)
+    x, host = da.asarray(values(), layout=da.blocks(0)), values()
+    for each in (x, host):
+        each[0] = (7, (8, 9), (1, 2))
+        each[1:3] = [(1, (2, 3), (4, 5)), (6, (7, 8), (9, 10))]
+    np.testing.assert_array_equal(x.get(), host)

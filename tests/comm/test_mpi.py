@@ -17,10 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from conformance.launching import MPIEXEC, mpiexec, outside
+from conformance.launching import DEEP, MPIEXEC, mpiexec, outside
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+SIZES = [2, 3] if DEEP else [3]
+"""Of the groups that are to fail: each starts its processes anew."""
 OPENMPI = Path(os.environ.get("DISTARRAY_OMPI_PYTHON", "/nowhere/bin/python")).parents[1]
 
 
@@ -89,15 +91,16 @@ def test_healthy_in_debug_mode(size: int) -> None:
 
 @needs_mpi
 @pytest.mark.parametrize("name", names("Failing"))
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", SIZES)
 def test_failing(name: str, size: int) -> None:
     output = launch(size, name, deadline=2, limit=30, debug=name.startswith("debug"))
     assert ended_well(output) == list(range(size)), output
 
 
 @needs_mpi
-@pytest.mark.parametrize("order", ["mpi-first", "distarray-first"])
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize(
+    ("size", "order"), [(2, "distarray-first"), (3, "mpi-first")] + DEEP * [(2, "mpi-first"), (3, "distarray-first")]
+)
 def test_a_stopped_process_is_named_by_the_deadline(size: int, order: str) -> None:
     programs = ["mpi-first", "stopped"] if order == "mpi-first" else ["stopped"]
     output = launch(size, *programs, deadline=2, limit=30)

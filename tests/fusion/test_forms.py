@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,8 @@ import pytest
 
 import distarray as da
 from distarray.errors import ImplicitCommunicationError
-from distarray.fusion import forms
-from distarray.fusion.kernels import direct
+from distarray.fusion import expr, forms
+from distarray.fusion.kernels import direct, graphs
 
 # --- what they share -----------------------------------------------------------------------------------------------------
 
@@ -157,6 +159,102 @@ def test_a_recipe_takes_no_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
         x = da.ones(200_000, dtype="f4", layout=da.blocks(0))
         x += 1.0
         device = context.devices[0]
+        gc.collect()  # what the compiler leaves behind holds frames
         device.reset_peak()
         x += 1.0
         assert device.peak == 800_000
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("size", [1 << 17, (1 << 17) + 3])
+def test_reciprocals_have_the_bits_of_quotients(dtype: str, size: int) -> None:
+    """``1 / x`` is written into a kernel, and a dear one takes more elements a thread: the steps' bits all the same."""
+    rng = np.random.default_rng(4)
+    bits = rng.integers(0, 1 << (8 * np.dtype(dtype).itemsize - 1), size, dtype="u8")
+    host = bits.astype(f"u{np.dtype(dtype).itemsize}").view(dtype)
+    found = []
+    for eager in (False, True):
+        with da.init(devices=1, kind="cuda", eager=eager), np.errstate(all="ignore"):
+            x = da.asarray(host, layout=da.blocks(0))
+            y = 1.0 / (1.0 + np.abs(x))
+            found.append(
+                [v.get() for v in (1.0 / x, 1 / x - x, 2.0 / x, np.sqrt(y) / (1 / (x + 3.0)) / y, (y / x)[1:] * 2.0)]
+            )
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(
+            one.view(f"u{one.dtype.itemsize}")[~np.isnan(two)], two.view(f"u{two.dtype.itemsize}")[~np.isnan(two)]
+        )
+        np.testing.assert_array_equal(np.isnan(one), np.isnan(two))
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("devices", [1, 2])
+def test_graphs_take_new_numbers_and_addresses(devices: int) -> None:
+    """Launches that came often are recorded: others of the same kind, zeros of both signs among them, are still others."""
+    with da.init(devices=devices, kind="cuda"):
+        (a, b), (x, y) = lives(2, da.blocks(0), (32, 16))
+        for turn in range(60):
+            np.testing.assert_allclose((x * 2.0 + y).get(), a * np.float32(2) + b, rtol=1e-6)
+            for number in (0.0, -0.0, 1.0, float(turn)):
+                found = (x * number).get()
+                np.testing.assert_array_equal(found, a * np.float32(number))
+                np.testing.assert_array_equal(np.signbit(found), np.signbit(a * np.float32(number)))
+            held = [(y - x).evaluate() for _ in range(turn % 4)]  # other memory for the next
+            np.testing.assert_allclose(x.sum(axis=0).get(), a.sum(axis=0), rtol=1e-5, atol=1e-5)
+            for each in held:
+                np.testing.assert_array_equal(each.get(), b - a)
+
+
+def test_what_never_comes_again_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(graphs, "_recorded", lambda device, launches: made.append(launches) or Once())
+    issued: list[Any] = []
+    monkeypatch.setattr(graphs, "_issue", lambda ordinal, stream, launches: issued.append(launches))
+
+    class Once:
+        def launch(self, stream: Any) -> None:
+            issued.append(stream)
+
+    device: Any = SimpleNamespace(ordinal=0, runtime=SimpleNamespace(current=lambda: 0, streams={0: "null"}))
+    several = graphs.Graphs()
+    for i in range(10):
+        several.run(device, [(None, 1, 1, (7, 8)), (None, 1, 1, (9, i % 2))])
+    assert len(made) == 2 and issued.count("null") == 10 - 2 * graphs.OFTEN and len(issued) == 10
+    never = graphs.Graphs()
+    for i in range(3 * graphs.TRIED):
+        never.run(device, [(None, 1, 1, (i,))])
+    assert len(made) == 2 and never._known is None and len(issued) == 10 + 3 * graphs.TRIED
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_form_is_filled_in_the_order_of_its_steps(seed: int) -> None:
+    """The steps of a form, on the operands and numbers of an expression, are what the expression records."""
+    rng = np.random.default_rng(seed)
+    with da.init(devices=2, kind="host", minimum_chunk=1) as context:
+        arrays = [da.asarray(rng.standard_normal((6, 4)), layout=da.blocks(0)) for _ in range(3)]
+        held: list[Any] = [a._arg() for a in arrays]
+        for _ in range(6):
+            one, two = (held[i] for i in rng.integers(0, len(held), 2))
+            number = float(rng.standard_normal())
+            args = [(one, two), (one, number), (number, one), (two, one)][rng.integers(4)]
+            ufunc = [np.add, np.subtract, np.multiply][rng.integers(3)]
+            held.append(expr.record(context, ufunc, args, {}, (6, 4)))
+            expr._give_form(context, held[-1])  # as on GPUs
+        root = held[-1]
+        leaves: list[Any] = []
+        numbers: list[Any] = []
+        assert root.form is not None and expr.filled(root, leaves, numbers)
+        assert [leaf.version.layout for leaf in leaves] == [base.layout for base in root.form.bases]
+        assert len(numbers) == root.form.numbers
+        values = [da.DistributedArray._of_version(context, leaf.version).get() for leaf in leaves]
+        steps: list[Any] = []
+        for step in root.form.steps:
+            steps.append(
+                step.ufunc(*[{"leaf": values, "step": steps, "number": numbers}[kind][n] for kind, n in step.args])
+            )
+        inner = next((arg for arg in root.args if type(arg) is expr.Node), None)
+        np.testing.assert_array_equal(da.DistributedArray._of_node(root).get(), steps[-1])
+        if inner is not None:  # an expression of which a part has been computed is no longer filled so
+            again = expr.record(context, np.negative, (held[-1],), {}, (6, 4))
+            assert expr.filled(again, [], []) is False

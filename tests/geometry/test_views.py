@@ -77,7 +77,7 @@ def views(draw, shape):
 SHAPES = shapes(max_ndim=3, max_side=5)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(SHAPES, st.data())
 def test_pulled_chunks_assemble_to_numpys_view(shape, data):
     view, expected = data.draw(views(shape))

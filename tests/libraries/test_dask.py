@@ -30,3 +30,20 @@ def test_what_is_no_dask_array_is_refused(four: Any) -> None:
         da.from_dask(HOST)
     with pytest.raises(ValueError, match="unknown"):
         da.from_dask(dask.from_array(HOST, chunks=2)[dask.from_array(HOST, chunks=2) > 3])
+
+
+def test_operands_are_computed(four: Any) -> None:
+    """An expression with both is one of ours: Dask leaves arrays that it does not know to them."""
+    x, theirs = da.asarray(HOST, layout=da.blocks(0)), dask.from_array(HOST * 3, chunks=(4, 3))
+    for found, wanted in (
+        (x + theirs, HOST * 4),
+        (theirs + x, HOST * 4),
+        (theirs - x[0], HOST * 3 - HOST[0]),
+        (np.maximum(x, theirs), HOST * 3),
+        (np.multiply(theirs, x), HOST * HOST * 3),
+        (x < theirs, HOST < HOST * 3),
+    ):
+        assert isinstance(found, da.DistributedArray)
+        np.testing.assert_array_equal(found.get(), wanted)
+    x += theirs
+    np.testing.assert_array_equal(x.get(), HOST * 4)

@@ -579,3 +579,12 @@ def test_many_blocks() -> None:
             model = ref.copy()
             x[idx, cols] = model[idx, cols] = np.arange(1000.0)
             assert_same(x, model)
+
+
+def test_values_by_mask_reach_overlapping_chunks_of_one_device():
+    layout = {0: [(slice(0, 3), slice(0, 2)), (slice(0, 3), slice(1, 2))]}
+    with da.init(devices=2, minimum_chunk=1):
+        x = da.zeros((3, 2), layout=layout)
+        x[np.array([False, True, True])] = np.ones((2, 2))
+        check_invariants(x)
+        assert x.get().tolist() == [[0, 0], [1, 1], [1, 1]]

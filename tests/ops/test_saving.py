@@ -130,6 +130,51 @@ def test_errors_leave_what_was(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+class Full(io.BytesIO):
+    """A file whose device is full."""
+
+    def write(self, data: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("shares", [s for s in SHARES if len(s) > 1])
+def test_an_oserror_is_one_on_every_process(shares, tmp_path):
+    """What fails on one process raises on all, as ``except OSError`` expects, and they go on together."""
+    for name in ("here.npy", "here.npz", "packed.npz"):
+        save = {"here.npy": np.save, "here.npz": np.savez, "packed.npz": np.savez_compressed}[name]
+        save(tmp_path / name, np.arange(3.0))
+
+    def program() -> Any:
+        x = da.asarray(np.arange(60.0).reshape(10, 6), layout=da.blocks(0))
+        rank = x._context.process
+        lost = tmp_path / "nowhere"
+        mine = tmp_path / ("here.npy" if rank else "none.npy")  # rank 0 doesn't see the file
+        calls = [
+            lambda: da.save(lost / "x.npy", x),
+            lambda: x.tofile(lost / "x"),
+            lambda: x.tofile(lost / "x", sep=" "),
+            lambda: np.savetxt(lost / "x", x),
+            lambda: np.savez(lost / "x.npz", x, x),
+            lambda: np.savez_compressed(lost / "x.npz", x),
+            lambda: da.save(Full() if rank else io.BytesIO(), x),
+            lambda: np.savetxt(io.StringIO() if rank else Full(), x),
+            lambda: np.savez(Full() if rank else io.BytesIO(), x, x),
+            lambda: da.load(mine),
+            lambda: da.load(tmp_path / ("here.npz" if rank else "none.npz")),
+            lambda: da.fromfile(mine),
+        ]
+        for call in calls:
+            with pytest.raises(OSError, match=r"."):
+                call()
+        with pytest.raises(ValueError, match="another file"):
+            da.load(tmp_path / ("here.npy" if rank else "here.npz"))
+        return [x.sum().get()] + [float(da.load(tmp_path / f"{n}.npz")["arr_0"].sum()) for n in ("here", "packed")]
+
+    for found in on_ranks(shares, program):
+        assert found == [1770, 3, 3]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here.npy", "here.npz", "packed.npz"]
+
+
 def test_a_killed_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "x.npy"
     np.save(path, np.arange(3))

@@ -25,12 +25,11 @@ from typing import Any
 
 import pytest
 
-from conformance.launching import MPIEXEC, mpiexec, outside
+from conformance.launching import DEEP, MPIEXEC, mpiexec, outside
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("chaos_program.py")
 OMPI = os.environ.get("DISTARRAY_OMPI_PYTHON", "")
-DEEP = os.environ.get("DISTARRAY_DEEP", "") not in ("", "0")
 SIZE = 3
 DEADLINE = 2.0
 MARGIN = 2.5  # seconds beyond the deadline: cores are few, and several runs share them

@@ -18,13 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from conformance.launching import DEEP
 from distarray.errors import RendezvousError
 from distarray.rendezvous import frames, server
 from distarray.rendezvous.frames import CHALLENGE, HELLO, LENGTH, MAGIC, TAG, VERDICT, Op, Opener, Refused, Sealer
 from distarray.rendezvous.store import Store, connect, serve
 
 SECRET = b"the secret of these tests"
-HOSTILE = 10_000 if os.environ.get("DISTARRAY_DEEP") == "1" else 1_500
+HOSTILE = 10_000 if DEEP else 1_500
 
 
 @pytest.fixture

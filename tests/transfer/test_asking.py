@@ -172,3 +172,15 @@ def test_shuffles_of_one_axis_work(shuffle: Any, four: Any) -> None:
         warnings.simplefilter("ignore")
         shuffle(x)
     assert sorted(x.tolist()) == list(range(7))
+
+
+def test_strides_stay_within_the_elements(four: Any) -> None:
+    """``as_strided`` gets a copy of the elements alone: beside a view's, it would read whatever lies there."""
+    x = da.asarray(HOST, layout=da.blocks(0)).ravel()
+    as_strided = np.lib.stride_tricks.as_strided
+    for view, host in ((x, HOST.ravel()), (x[3:9], HOST.ravel()[3:9])):
+        np.testing.assert_array_equal(as_strided(view, (4, 3), (8, 8)), as_strided(host, (4, 3), (8, 8)))
+        np.testing.assert_array_equal(as_strided(view), host)
+        for shape, strides in (((2, 2), (-8, 8)), ((len(host), 2), (8, 8))):
+            with pytest.raises(TypeError, match="beyond the elements"):
+                as_strided(view, shape, strides)

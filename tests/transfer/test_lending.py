@@ -37,7 +37,7 @@ def test_memory_goes_back_when_the_last_reader_ends():
     with da.init(devices=2, kind="host") as context:
         big = np.ones(1 << 17)
         x = da.asarray(big, layout={0: [slice(0, 9)], 1: [slice(9, None)]})
-        target = context.layout(IndexMap(big.shape, {d: [Region.full(big.shape)] for d in (0, 1)}))
+        target = context.layout(IndexMap(big.shape, {key: [Region.full(big.shape)] for key in (0, 1)}))
         chunks = lent(context, x._operand("test"), target, operation="test")
         address = chunks[0].array.ctypes.data
         kept = chunks.pop()
@@ -56,6 +56,6 @@ def test_a_limit_counts_what_is_lent():
 
 def test_a_ledger_sees_every_copy():
     with da.init(devices=3, kind="host") as context, da.ledger() as log:
-        _, _, chunks = borrowed(context, {d: [Region.full((4, 3))] for d in range(3)})
+        _, _, chunks = borrowed(context, {key: [Region.full((4, 3))] for key in (0, 1, 2)})
         assert len({id(chunk.array) for chunk in chunks}) == 3
         assert sum(move.nbytes for move in log.moves) == 2 * VALUE.nbytes

@@ -12,14 +12,17 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from distarray.devices import Chunk
 from distarray.devices.kernels import Kernel
 from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.compiled import alignment_of
-from distarray.fusion.expr import Leaf, Node
+from distarray.fusion.expr import Leaf, Node, filled
 from distarray.fusion.forms import Form
 from distarray.fusion.kernels.element import PLAIN, converted, element_of
 from distarray.fusion.kernels.elementwise import THREADS, prepared
+from distarray.fusion.kernels.graphs import Graphs, Launch
 from distarray.fusion.meeting import meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap, contiguous_strides
@@ -32,11 +35,13 @@ if TYPE_CHECKING:
 
 __all__ = ["SMALL", "address_of", "around", "direct", "written"]
 
-MOST = 1 << 23
-"""Elements above which the general way serves: there it costs less than the work, and keeps what the program holds."""
+MOST = 1 << 30
+"""Elements above which a plan costs nothing beside the work."""
 
+LARGE = 1 << 23
 DEAR = 64
-"""Nor is an expression of more than `SMALL` elements computed here whose calls count more: a part of it may be worth keeping."""
+"""Nor is an expression of more than `SMALL` elements computed here whose calls count more, of more than `LARGE` a quarter of it: a
+part of it may be worth keeping."""
 
 SMALL = 1 << 16
 """Elements up to which a kernel takes longer to compile than CuPy's take to run a few times."""
@@ -89,6 +94,8 @@ class _Recipe(NamedTuple):
         Which of the expression's numbers the kernels take, and as what.
     plain : bool
         Whether Python's floats are what they take.
+    turns : list of (graphs, device, first cell, last cell)
+        The cells of each GPU.
     written : tuple
         What is written to: held, since its id is a part of the key.
     seen : Visible or None
@@ -101,6 +108,7 @@ class _Recipe(NamedTuple):
     fetches: bool
     order: list[tuple[int, Any]]
     plain: bool
+    turns: list[tuple[Graphs, int, int, int]]
     written: Any
     seen: Visible | None
 
@@ -123,6 +131,10 @@ class _Like:
         return part
 
 
+_Filling = tuple[tuple[int, ...], list[Leaf], list[Any]]
+"""For each operand of an expression the first that is the same; the operands; the numbers."""
+
+
 def address_of(chunk: Any) -> int:
     """Where a chunk lies, in C order and at a multiple of 16 bytes; -1 of others."""
     found: int = chunk.address
@@ -133,7 +145,7 @@ def address_of(chunk: Any) -> int:
     return found
 
 
-def _pattern(leaves: tuple[Leaf, ...]) -> tuple[int, ...]:
+def _pattern(leaves: list[Leaf]) -> tuple[int, ...]:
     """For each operand, the first that is the same."""
     count = len(leaves)
     if count == 1:
@@ -150,27 +162,29 @@ def direct(context: Context, node: Node) -> Version | None:
     form = node.form
     if form is None or context.eager:
         return None
-    leaves = node.leaves
+    leaves: list[Leaf] = []
+    given: list[Any] = []
+    if not filled(node, leaves, given):
+        return None
     pattern = _pattern(leaves)
     recipe = form.recipes.get(pattern)
     if type(recipe) is not _Recipe:
-        recipe = _asked(context, form, node, pattern, None)
+        recipe = _asked(context, form, node, (pattern, leaves, given), None)
         if recipe is None:
             return None
     addresses = _addresses(recipe, leaves)
     if addresses is None or (recipe.fetches and watching.get() is not None):
         return None
-    numbers = _numbers(recipe, node.numbers)
+    numbers = _numbers(recipe, given)
     layout = recipe.layout
     chunks: list[Chunk | None] = [None] * len(layout.chunks)
     made = []
-    dtype, name = node.dtype, node.ufunc.__name__
-    for target in recipe.targets:
-        chunk = chunks[target.number] = context.by_id[target.device].empty(target.shape, dtype, name)
+    dtype, name, by_id = node.dtype, node.ufunc.__name__, context.by_id
+    for number, _, device_id, shape, _ in recipe.targets:
+        chunk = chunks[number] = by_id[device_id].empty(shape, dtype, name)
         made.append(chunk)
-    for cell, given in zip(recipe.cells, addresses, strict=True):
-        chunk = made[cell.target]
-        _launch(chunk.device, cell, given, (chunk.address or chunk.array.data.ptr) + cell.offset, numbers)
+    outs = [chunk.address or chunk.array.data.ptr for chunk in made]
+    _launch(context, recipe, addresses, outs, numbers)
     return Version(layout, chunks, dtype)
 
 
@@ -181,17 +195,20 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
     if form is None or context.eager or storage.exposed or watching.get() is not None:
         return False
     version = storage.version
-    leaves = node.leaves
+    leaves: list[Leaf] = []
+    given: list[Any] = []
+    if not filled(node, leaves, given):
+        return False
     pattern = _pattern(leaves)
     recipe = form.recipes.get((pattern, id(version.layout), id(view), version.dtype))
     if type(recipe) is not _Recipe:
-        recipe = _asked(context, form, node, pattern, (version, view))
+        recipe = _asked(context, form, node, (pattern, leaves, given), (version, view))
         if recipe is None:
             return False
     addresses = _addresses(recipe, leaves)
     if addresses is None or not _reachable(recipe, version):
         return False
-    numbers = _numbers(recipe, node.numbers)
+    numbers = _numbers(recipe, given)
     others = any(leaf.version is version and leaf.view is not view and leaf.view != view for leaf in leaves)
     fresh = others or version.pinned(by_writer=private)
     chunks = list(version.chunks)
@@ -202,9 +219,7 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
             if fresh or chunk.shared:
                 chunk = chunks[target.number] = _replaced(recipe, target, chunk, version.dtype)
             made.append(chunk)
-        for cell, given in zip(recipe.cells, addresses, strict=True):
-            chunk = made[cell.target]
-            _launch(chunk.device, cell, given, address_of(chunk) + cell.offset, numbers)
+        _launch(context, recipe, addresses, [address_of(chunk) for chunk in made], numbers)
     if fresh:
         after = Version(version.layout, chunks, version.dtype)
         if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
@@ -215,14 +230,16 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
     return True
 
 
-def _launch(device: Any, cell: _Cell, given: list[int], target: int, numbers: list[Any]) -> None:
-    """Launch a cell's kernel on the device's null stream, and switch the GPU only where it is another."""
-    ordinal = device.ordinal
-    if device.runtime.current() == ordinal:
-        cell.kernel.launch(ordinal, 0, cell.blocks, THREADS, *given, target, *cell.values, *numbers)
-    else:
-        with device.active():
-            cell.kernel.launch(ordinal, 0, cell.blocks, THREADS, *given, target, *cell.values, *numbers)
+def _launch(context: Context, recipe: _Recipe, addresses: list[list[int]], outs: list[int], numbers: list[Any]) -> None:
+    """Launch the kernels of a recipe, those of each GPU in turn."""
+    launches: list[Launch] = []
+    for (target, offset, _, kernel, blocks, values), given in zip(recipe.cells, addresses, strict=True):
+        launches.append((kernel, blocks, THREADS, (*given, outs[target] + offset, *values, *numbers)))
+    for graphs, device_id, first, last in recipe.turns:
+        own = launches if last - first == len(launches) else launches[first:last]
+        if 0 in numbers:  # and -0.0, which is equal to it
+            graphs = Graphs()
+        graphs.run(context.by_id[device_id], own)
 
 
 def _reachable(recipe: _Recipe, version: Version) -> bool:
@@ -233,14 +250,14 @@ def _replaced(recipe: _Recipe, target: _Target, chunk: Chunk, dtype: Any) -> Chu
     """A chunk to write to in the place of one that is still read, with what is not written."""
     if target.whole:
         return chunk.device.empty(chunk.array.shape, dtype, "the target of an assignment")
-    if recipe.seen is None or chunk.array.nbytes <= COPIED:
+    if recipe.seen is None or chunk.array.nbytes <= COPIED["cuda"]:
         device: Any = chunk.device
         copied: Chunk = device.duplicate(chunk)
         return copied
     return around(chunk, recipe.seen.show(target.view, chunk.array, chunk.device.xp))
 
 
-def _addresses(recipe: _Recipe, leaves: tuple[Leaf, ...]) -> list[list[int]] | None:
+def _addresses(recipe: _Recipe, leaves: list[Leaf]) -> list[list[int]] | None:
     """For each cell, where its operands lie; None where one lies otherwise than the recipe takes it."""
     found = []
     for cell in recipe.cells:
@@ -255,8 +272,10 @@ def _addresses(recipe: _Recipe, leaves: tuple[Leaf, ...]) -> list[list[int]] | N
     return found
 
 
-def _numbers(recipe: _Recipe, numbers: tuple[Any, ...]) -> list[Any]:
+def _numbers(recipe: _Recipe, numbers: list[Any]) -> list[Any]:
     """The numbers as the kernels take them."""
+    if not recipe.order:
+        return []
     if recipe.plain:
         found = [numbers[place] for place, _ in recipe.order]
         for number in found:
@@ -270,10 +289,10 @@ def _numbers(recipe: _Recipe, numbers: tuple[Any, ...]) -> list[Any]:
 # --- how a recipe is found --------------------------------------------------------------------------------------------
 
 
-def _asked(context: Context, form: Form, node: Node, pattern: tuple[int, ...], place: Any) -> _Recipe | None:
+def _asked(context: Context, form: Form, node: Node, filling: _Filling, place: Any) -> _Recipe | None:
     """The recipe of a kind that has come often enough for one; None of others, and of kinds that have none. `place` is the version
     and the view that are written to."""
-    size = prod(node.shape)
+    size, pattern = prod(node.shape), filling[0]
     target = None if place is None else (place[0].layout, place[1], place[0].dtype)
     key: Any = pattern if target is None else (pattern, id(target[0]), id(target[1]), target[2])
     count = form.recipes.get(key, 0)
@@ -285,8 +304,8 @@ def _asked(context: Context, form: Form, node: Node, pattern: tuple[int, ...], p
     if count + 1 < often:
         form.recipes[key] = count + 1
         return None
-    dear = size > SMALL and _cost(form) > DEAR
-    found = form.recipes[key] = None if dear else _Cook(context, form, node, pattern, target).made(place)
+    dear = size > SMALL and _cost(form) > (DEAR if size <= LARGE else DEAR // 4)
+    found = form.recipes[key] = None if dear else _Cook(context, form, node, filling, target).made(place)
     return found
 
 
@@ -297,11 +316,12 @@ def _cost(form: Form) -> int:
 class _Cook:
     """Finds out how an expression is computed whose operands all lie on the GPU where they are needed."""
 
-    def __init__(self, context: Context, form: Form, node: Node, pattern: tuple[int, ...], target: Any) -> None:
+    def __init__(self, context: Context, form: Form, node: Node, filling: _Filling, target: Any) -> None:
         self.context, self.form, self.target = context, form, target
+        pattern, leaves, numbers = filling
         self.operands = sorted(set(pattern))
-        self.leaves = [node.leaves[operand] for operand in self.operands]
-        self.program = _program(form, node, [self.operands.index(operand) for operand in pattern])
+        self.leaves = [leaves[operand] for operand in self.operands]
+        self.program = _program(form, node, numbers, [self.operands.index(operand) for operand in pattern])
         self.dtype = node.dtype if target is None else target[2]
 
     def made(self, place: Any) -> _Recipe | None:
@@ -319,7 +339,8 @@ class _Cook:
                 return None
         al = self._aligned(None if seen is None else seen.layout)
         lib = context.local_devices[0].lib
-        bound = element_of(lib, self.program, tuple([leaf.dtype for leaf in self.leaves]), self.dtype)
+        dtypes = tuple([leaf.dtype for leaf in self.leaves])
+        bound = element_of(lib, self.program, dtypes, self.dtype, fixed=False)  # other expressions have other numbers
         if al is None or bound is None:
             return None
         targets, cells = [], []
@@ -348,7 +369,20 @@ class _Cook:
                 cells.append(cell)
         taken = [(self.form.steps[step].args[arg][1], kind) for step, arg, kind in bound.element.scalars]
         plain = all(kind.kind == "f" and kind.itemsize >= 4 for _, kind in taken)
-        return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, target, seen)
+        turns = self._turns(targets, cells)
+        return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, turns, target, seen)
+
+    def _turns(self, targets: list[_Target], cells: list[_Cell]) -> list[tuple[Graphs, int, int, int]]:
+        """The cells of neighbouring devices on one GPU, together."""
+        by_id = self.context.by_id
+        turns: list[tuple[Graphs, int, int, int]] = []
+        for i, cell in enumerate(cells):
+            device = targets[cell.target].device
+            if turns and by_id[turns[-1][1]].shares_memory(by_id[device]):
+                turns[-1] = (*turns[-1][:3], i + 1)
+            else:
+                turns.append((Graphs(), device, i, i + 1))
+        return turns
 
     def _aligned(self, wanted: Layout | None) -> Any:
         """The alignment, where nothing has to move: what is fetched lies on the same GPU, in one piece each."""
@@ -402,14 +436,14 @@ def _source(al: Any, leaf: Leaf, k: int, source: Any) -> tuple[int, Any]:
     return number, al.pulls[k][source.number].apply(array[key], chunk.device.xp)
 
 
-def _program(form: Form, node: Node, places: list[int]) -> Program:
+def _program(form: Form, node: Node, numbers: list[Any], places: list[int]) -> Program:
     """The program of a form, and the numbers of one expression of it; `places`: of each operand among those that differ."""
     steps = []
     for step in form.steps:
         args: list[tuple[str, Any]] = []
         for kind, n in step.args:
             args.append(
-                ("leaf", places[n]) if kind == "leaf" else (kind, n) if kind == "step" else ("const", node.numbers[n])
+                ("leaf", places[n]) if kind == "leaf" else (kind, n) if kind == "step" else ("const", numbers[n])
             )
         steps.append(Instruction(step.ufunc, tuple(args), step.kwargs, step.dtype, {}, node.site, step.masked, False))
     return Program(tuple(steps), ("step", len(steps) - 1), node.dtype, node.shape, node.ufunc.__name__)
@@ -417,18 +451,24 @@ def _program(form: Form, node: Node, places: list[int]) -> Program:
 
 # --- what is not written ----------------------------------------------------------------------------------------------
 
-COPIED = 1 << 25
-"""Bytes of a chunk up to which a GPU copies it whole in no more time than it takes to ask for each edge."""
+COPIED = {"cuda": 1 << 25, "host": 1 << 18}
+"""Bytes of a chunk up to which a device copies it whole in no more time than it takes to ask for each edge."""
+
+
+def _address(array: Any) -> int:
+    if isinstance(array, np.ndarray):
+        return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
+    return array.data.ptr  # type: ignore[no-any-return]
 
 
 def around(chunk: Chunk, shown: Any) -> Chunk:
-    """A copy of a chunk that is about to be written where `shown`, a view of it, lies. A GPU copies a box's surroundings
-    alone, so that an update of all but an edge does not pay for the array twice."""
+    """A copy of a chunk that is about to be written where `shown`, a view of it, lies: where that is a large box, its
+    surroundings alone, so that an update of all but an edge does not pay for the array twice."""
     array, device = chunk.array, chunk.device
-    if device.kind == "host" or array.nbytes <= COPIED or shown.strides != array.strides or 2 * shown.size < array.size:
+    if array.nbytes <= COPIED[device.kind] or shown.strides != array.strides or 2 * shown.size < array.size:
         return duplicate(chunk)
     fresh = device.empty(array.shape, array.dtype, "a copy on write")
-    offset = shown.data.ptr - array.data.ptr
+    offset = _address(shown) - _address(array)
     head: tuple[slice, ...] = ()
     for stride, n in zip(array.strides, shown.shape, strict=True):
         start, offset = divmod(offset, stride)

@@ -27,6 +27,13 @@ def headers_of(dtypes: set[Any]) -> str:
     return "".join([f"#include <cupy/{name}>\n" for name in names])
 
 
+CHEAP = frozenset(
+    """add subtract multiply negative positive absolute fabs square maximum minimum fmax fmin greater greater_equal less
+    less_equal equal not_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert
+    left_shift right_shift astype sign signbit copysign isnan isinf isfinite floor ceil trunc rint conjugate""".split()
+)
+"""Ufuncs of few instructions."""
+
 PACKS = """
 template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
 """
@@ -55,6 +62,8 @@ class Element(NamedTuple):
         What its steps need before it.
     used : frozenset of dtype
         Whose headers it needs.
+    dear : int
+        How many of its steps divide, or are functions of many instructions.
     """
 
     leaves: tuple[Any, ...]
@@ -66,6 +75,7 @@ class Element(NamedTuple):
     function: str
     preambles: tuple[str, ...]
     used: frozenset[Any]
+    dear: int
 
 
 class Bound(NamedTuple):
@@ -81,20 +91,31 @@ PLAIN = 1 << 53
 
 
 def element_of(
-    lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...] = ()
+    lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...] = (), fixed: bool = True
 ) -> Bound | None:
     """The function of a program whose operands have the dtypes `leaves` and whose result is stored as `dtype`; it hands out the
-    values of the steps `stored` too. None where a step has no formula."""
+    values of the steps `stored` too. None where a step has no formula. Of `fixed` numbers, the 1 of ``1 / x`` is written into it:
+    a reciprocal takes half the instructions of a quotient, with the same bits."""
     parts: list[Any] = [program.result if program.result[0] != "const" else None, dtype, leaves, stored]
     for step in program.steps:
         args = tuple([(k, literal_type(v)) if k == "const" else (k, v) for k, v in step.args])
+        if fixed and _is_reciprocal(step):
+            args = (("one", args[0][1]), *args[1:])
         parts.append((step.ufunc, args, step.dtype, step.masked, step.kwargs.get("dtype")))
-    element = _ELEMENTS.get((lib, *parts), lambda: _written(lib, program, leaves, dtype, stored))
+    element = _ELEMENTS.get((lib, *parts), lambda: _written(lib, program, leaves, dtype, stored, fixed))
     if element is None:
         return None
     steps = program.steps
     values = [converted(steps[i].args[j][1], t) for i, j, t in element.scalars]
     return Bound(element, tuple(values))
+
+
+def _is_reciprocal(step: Any) -> bool:
+    """Whether a step is ``1 / x`` of real floating numbers."""
+    if step.ufunc is not np.divide or step.dtype.kind != "f" or step.dtype.itemsize < 4:
+        return False
+    kind, value = step.args[0]
+    return kind == "const" and type(value) in (int, float) and value == 1
 
 
 def converted(value: Any, dtype: Any) -> Any:
@@ -108,11 +129,13 @@ def converted(value: Any, dtype: Any) -> Any:
     return scalar.item()
 
 
-def _written(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...]) -> Element | None:
+def _written(
+    lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...], fixed: bool
+) -> Element | None:
     """Write the function; None where that can't be."""
     if dtype not in TYPES or any(t not in TYPES for t in leaves) or program.result[0] == "const":
         return None
-    writer = _Writer(lib, leaves)
+    writer = _Writer(lib, leaves, fixed)
     for number, step in enumerate(program.steps):
         if not writer.step(number, step):
             return None
@@ -131,14 +154,16 @@ def _written(lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any, stored
     source = headers_of(used) + "\n".join(preambles) + PACKS + function
     key = blake2b(source.encode(), digest_size=16).hexdigest()
     kept = tuple([writer.types[step] for step in stored])
-    return Element(leaves, tuple(writer.scalars), dtype, kept, source, key, function, preambles, frozenset(used))
+    dear = sum([step.ufunc.__name__ not in CHEAP for step in program.steps])
+    return Element(leaves, tuple(writer.scalars), dtype, kept, source, key, function, preambles, frozenset(used), dear)
 
 
 class _Writer:
     """The lines of the function, and what they need."""
 
-    def __init__(self, lib: Any, leaves: tuple[Any, ...]) -> None:
+    def __init__(self, lib: Any, leaves: tuple[Any, ...], fixed: bool) -> None:
         self.lib = lib
+        self.fixed = fixed
         self.leaves = leaves
         self.lines: list[str] = []
         self.preambles: list[str] = []
@@ -173,8 +198,10 @@ class _Writer:
         if formula is None or len(formula.operands) != len(inputs):
             return False
         dtype = step.dtype
+        one = self.fixed and _is_reciprocal(step)
         values = [
-            self._value(number, i, arg, t) for i, (arg, t) in enumerate(zip(inputs, formula.operands, strict=True))
+            "1" if one and i == 0 else self._value(number, i, arg, t)
+            for i, (arg, t) in enumerate(zip(inputs, formula.operands, strict=True))
         ]
         result = f"s{number}"
         self.lines.append(f"{TYPES[dtype]} {result};")

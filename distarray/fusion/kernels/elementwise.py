@@ -20,6 +20,9 @@ THREADS = 256
 _APART = 4
 """Elements a thread takes where it can't load vectors."""
 
+DEAR = 4
+"""Steps of many instructions from which a thread takes twice as many elements."""
+
 _KERNELS = Kernels()
 _READY = Kernels(4096)
 """By how arrays lie: the kernel, and what it is passed."""
@@ -194,6 +197,16 @@ def prepared(lib: Any, element: Element, arrays: list[Any]) -> tuple[Kernel, int
     return _arranged(lib, element, arrays, kinds, sizes, steps)
 
 
+def _in_lanes(arrays: list[Any], kinds: str, steps: list[list[int]], n: int, lanes: int) -> bool:
+    """Whether so many neighbours of each array that runs so lie aligned, in every row."""
+    for array, kind, step in zip(arrays, kinds, steps, strict=True):
+        if kind == "v" and (
+            array.data.ptr % (lanes * array.dtype.itemsize) or any(s % lanes for s in step[:-1]) or n < lanes
+        ):
+            return False
+    return True
+
+
 def _arranged(
     lib: Any, element: Element, arrays: list[Any], kinds: str, sizes: list[int], steps: list[list[int]]
 ) -> tuple[Kernel, int, list[int]]:
@@ -203,12 +216,10 @@ def _arranged(
         rows *= size
     widest = max([a.dtype.itemsize for a, kind in zip(arrays, kinds, strict=True) if kind == "v"], default=16)
     lanes = 16 // widest
-    for array, kind, step in zip(arrays, kinds, steps, strict=True):
-        if kind == "v" and (
-            array.data.ptr % (lanes * array.dtype.itemsize) or any(s % lanes for s in step[:-1]) or n < lanes
-        ):
-            lanes = 1
-            break
+    if not _in_lanes(arrays, kinds, steps, n, lanes):
+        lanes = 1
+    elif element.dear >= DEAR and _in_lanes(arrays, kinds, steps, n, 2 * lanes):
+        lanes *= 2  # more to compute while loads are under way
     across = THREADS
     taken = lanes if lanes > 1 else _APART
     if lead:

@@ -42,6 +42,34 @@ def lines(ax: Any, x: Any) -> Any:
     return [line.get_xydata().tolist() for line in ax.plot(x)]
 
 
+MORE: dict[str, Any] = {
+    "imshow": lambda ax, x: ax.imshow(x).get_array(),
+    "pcolormesh": lambda ax, x: ax.pcolormesh(x).get_array(),
+    "contourf": lambda ax, x: ax.contourf(x).levels,
+    "scatter": lambda ax, x: ax.scatter(x[:, 0], x[:, 1], c=x[:, 2], s=abs(x[:, 2])).get_offsets(),
+    "errorbar": lambda ax, x: ax.errorbar(x[:, 0], x[:, 1], yerr=abs(x[:, 2]))[0].get_xydata(),
+    "fill_between": lambda ax, x: ax.fill_between(np.arange(20), x[:, 0], x[:, 1]).get_paths()[0].vertices,
+    "bar": lambda ax, x: [bar.get_height() for bar in ax.bar(np.arange(20), x[:, 0])],
+    "hist2d": lambda ax, x: ax.hist2d(x[:, 0], x[:, 1])[0],
+    "hexbin": lambda ax, x: ax.hexbin(x[:, 0], x[:, 1], gridsize=5).get_array(),
+    "quiver": lambda ax, x: ax.quiver(x, x).U,
+    "limits": lambda ax, x: ax.set_xlim(x.min(), x.max()),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_other_plots(name: str, axes: Any, four: Any) -> None:
+    found, wanted = MORE[name](axes[0], da.asarray(HOST, layout=da.blocks(0))), MORE[name](axes[1], HOST)
+    np.testing.assert_array_equal(np.ma.asarray(np.asarray(found)), np.ma.asarray(np.asarray(wanted)))
+
+
+def test_a_figure_is_drawn(axes: Any, four: Any) -> None:
+    x = da.asarray(HOST, layout=da.blocks(0))
+    axes[0].plot(x[:, 0], x[:, 1], label="a")
+    axes[1].imshow(x)
+    axes[0].figure.canvas.draw()
+
+
 @pytest.mark.parametrize("layout", [da.blocks(0), da.blocks(1), da.replicated()])
 @pytest.mark.parametrize("plot", [boxes, violins, bars, lines])
 def test_plots_are_those_of_the_numpy_array(plot: Any, layout: Any, axes: Any, four: Any) -> None:
