@@ -85,10 +85,16 @@ FOLDER = tempfile.TemporaryDirectory()
 
 
 def saving(rng: Any) -> tuple[Call, Call]:
+    """Both write aside and rename: file systems begin to write out what takes another file's name."""
     a = rng.random(1 << 25)
     x = da.asarray(a, layout=da.blocks(0))
     path = Path(FOLDER.name)
-    return lambda: np.save(path / "x.npy", x), lambda: np.save(path / "a.npy", a)
+
+    def numpys() -> None:
+        np.save(path / "aside.npy", a)
+        (path / "aside.npy").replace(path / "a.npy")
+
+    return lambda: np.save(path / "x.npy", x), numpys
 
 
 WEIGHTS = np.hanning(101)
@@ -106,7 +112,7 @@ ROWS = [
     Row("diff, 2²²", 0.6, same(np.diff, uniform)),
     Row("cov, 10⁵ × 100", 1.1, same(lambda x: np.cov(x, rowvar=False), tall)),
     Row("random normal, 2²²", 0.6, normal),
-    Row("save, 256 MB", 1.2, saving),
+    Row("save aside and rename, 256 MB", 1.2, saving),
 ]
 
 

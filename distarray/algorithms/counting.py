@@ -31,7 +31,7 @@ SPARSE = 4
 FEW = 1 << 16
 """…where they are more than these."""
 
-BLOCK = 1 << 15
+BLOCK = 1 << 16
 """Elements that the host counts while they are in its cache…"""
 
 QUICK = 1 << 12

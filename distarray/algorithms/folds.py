@@ -72,18 +72,17 @@ def run_tasks(
     *,
     fallible: bool = False,
     behind: Callable[[], None] | None = None,
-    blas: bool = False,
 ) -> None:
     """Run one task for each device. Floating-point warnings come once each, from the caller's line, as NumPy's do.
 
     `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
-    `behind` is called once the tasks have ended, before the warnings. `blas`: the tasks call BLAS.
+    `behind` is called once the tasks have ended, before the warnings.
     """
     if context.kind != "host" and context.communicator is None:  # no conditions to report, nobody to agree with
-        context.workers.run(tasks, nbytes, blas=blas)
+        context.workers.run(tasks, nbytes)
         return
     with WarningOnce(context, name), context.guarding(name, fallible=fallible or None):
-        context.workers.run(tasks, nbytes, blas=blas)
+        context.workers.run(tasks, nbytes)
         if behind is not None:
             behind()
 

@@ -90,15 +90,16 @@ def mapped(
     call: Call,
     name: str,
     *,
-    blas: bool = False,
+    into: bool = False,
 ) -> DistributedArray:
     """The array in `target` each of whose chunks is ``call(lib, *items)`` of what the sources have under its number: chunks'
-    arrays, and what else the call needs to know. `blas`: the call multiplies matrices."""
+    arrays, and what else the call needs to know. `into`: the call takes the
+    chunk's array too, as ``out=``, and writes to that what it does not return."""
     chunks: list[Chunk | None] = [None] * len(target.chunks)
     tasks = []
     for device in context.local_devices:
-        tasks.append(partial(_map_here, device, target, sources, dtype, call, name, chunks))
-    run_tasks(context, tasks, _bytes(sources), name, blas=blas)
+        tasks.append(partial(_map_into if into else _map_here, device, target, sources, dtype, call, name, chunks))
+    run_tasks(context, tasks, _bytes(sources), name)
     return from_chunks(context, target, chunks, dtype)
 
 
@@ -125,6 +126,23 @@ def _map_here(
             ):
                 plain = plain.copy()
             chunks[i] = device.adopt(plain, name)
+
+
+def _map_into(
+    device: Device,
+    target: Layout,
+    sources: Sequence[list[Any]],
+    dtype: np.dtype[Any],
+    call: Call,
+    name: str,
+    chunks: list[Any],
+) -> None:
+    for i in target.index_map.chunk_ids(device.id):
+        chunk = chunks[i] = device.empty(target.chunks[i][1].shape, dtype, name)
+        with device.active():
+            found = call(device.lib, *[source[i] for source in sources], out=chunk.array)
+            if found is not None:
+                chunk.array[...] = found
 
 
 def counted(

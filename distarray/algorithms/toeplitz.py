@@ -17,29 +17,28 @@ __all__ = ["convolved"]
 WIDTH = 128
 """Results in a row."""
 
-ROWS = 64
+ROWS = 256
 """Rows multiplied at once: what is read and written stays in the core's cache."""
 
 LEAST, MOST = 32, 512
 """Lengths of kernels: shorter and longer ones are faster by scalar products."""
 
 
-def convolved(part: Any, kernel: Any, start: int, stop: int, dtype: np.dtype[Any]) -> Any:
-    """Elements [start, stop) of the full convolution of two host arrays in `dtype`, or None where that is not the way."""
-    m, step = kernel.size, ROWS * WIDTH
-    if dtype not in (np.float32, np.float64) or not LEAST <= m <= MOST or stop - start < step:
-        return None
+def convolved(part: Any, kernel: Any, start: int, out: Any) -> bool:
+    """Fill `out` with the elements from `start` on of the full convolution of two host arrays; False where that is not the way."""
+    m, step, dtype, stop = kernel.size, ROWS * WIDTH, out.dtype, start + out.size
+    if dtype not in (np.float32, np.float64) or not LEAST <= m <= MOST or out.size < step:
+        return False
     part, kernel = part.astype(dtype, copy=False), kernel.astype(dtype, copy=False)
     if not np.isfinite(kernel).all():
-        return None
+        return False
     matrix = np.zeros((WIDTH + m - 1, WIDTH), dtype)
     for column in range(WIDTH):
         matrix[column : column + m, column] = kernel[::-1]
-    result = np.empty(stop - start, dtype)
     rows = np.empty((ROWS, WIDTH + m - 1), dtype)
     for first in range(start, stop, step):
         read = _with_zeros(part, first - m + 1, step + m - 1)
-        into = result[first - start : first - start + step]
+        into = out[first - start : first - start + step]
         if not np.isfinite(read).all():
             into[...] = np.convolve(read, kernel, "valid")[: into.size]
             continue
@@ -48,7 +47,7 @@ def convolved(part: Any, kernel: Any, start: int, stop: int, dtype: np.dtype[Any
             np.dot(rows, matrix, out=into.reshape(ROWS, WIDTH))
         else:
             into[...] = np.dot(rows, matrix).reshape(-1)[: into.size]
-    return result
+    return True
 
 
 def _with_zeros(part: Any, first: int, size: int) -> Any:

@@ -1,7 +1,7 @@
-"""Small arrays that are cut into few boxes, all in this process: a value is computed on whole operands, put together from
-their chunks, and then dealt to the chunks of its layout, or to those that it is written to.
+"""Small arrays, and small views of larger ones, that are cut into few boxes, all in this process: a value is computed on whole
+operands, put together from their chunks, and then dealt to the chunks of its layout, or to those that it is written to.
 
-A small array that is cut costs what its plans cost. Here there is none: where the boxes of a slice lie is arithmetic, so that
+What is small and cut costs what its plans cost. Here there is none: where the boxes of a slice lie is arithmetic, so that
 a window that moves costs the same at every position. Nothing is written before all is computed, and element by element the
 bits are those of any other cut. Only what nobody counts goes this way: with a ledger open, moves are planned and entered.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["evaluate_assembled", "write_assembled"]
 
 ELEMENTS = 1 << 14
-"""Arrays of more elements are not put together: copying them would cost more than planning."""
+"""More elements are not put together: copying them would cost more than planning."""
 
 FEW = 8
 """Nor are arrays of more chunks."""
@@ -73,6 +73,17 @@ class Boxes(NamedTuple):
             out[key] = chunks[i].array
         return out
 
+    def part(self, version: Version, view: ViewMap | None) -> Any:
+        """A copy of what a view shows, or None where the view turns axes, or adds some."""
+        places = _places(self, view, version.layout.shape)
+        if places is None:
+            return None
+        chunks: Any = version.chunks
+        out = np.empty(version.layout.shape if view is None else view.shape, version.dtype)
+        for i, key, part in places:
+            out[part] = chunks[i].array[key]
+        return out
+
 
 def write_assembled(
     context: Context, storage: Storage, view: ViewMap | None, program: Program, leaves: Sequence[Leaf], private: int
@@ -86,6 +97,8 @@ def write_assembled(
     if target is None:
         return False, None
     shape = version.layout.shape if view is None else view.shape
+    if math.prod(shape) > ELEMENTS:
+        return False, None
     places = _places(target, view, version.layout.shape)
     if places is None:
         return False, None
@@ -118,7 +131,7 @@ def evaluate_assembled(
 ) -> list[Chunk | None] | None:
     """The value of a compiled expression in chunks of a layout; None where this way does not serve."""
     frame = _frame(context, layout)
-    if frame is None or not is_idle(program):
+    if frame is None or math.prod(layout.shape) > ELEMENTS or not is_idle(program):
         return None
     if any(step.loud or step.ufunc.__name__ not in CUT_FREE for step in program.steps):
         return None
@@ -134,18 +147,25 @@ def evaluate_assembled(
 
 
 def _operands(context: Context, leaves: Sequence[Leaf]) -> tuple[list[Any], bool] | None:
-    """What leaves show, each in one array, and whether all of those are copies; None where one is not small, or reshaped."""
+    """What leaves show, each in one array, and whether all of those are copies; None where that is not small, or reshaped."""
     known: dict[int, Any] = {}
     operands = []
     copied = True
     for leaf in leaves:
         array = known.get(id(leaf.version))
-        if not _direct(leaf.view, leaf.version.layout.shape):
+        shape = leaf.version.layout.shape
+        if not _direct(leaf.view, shape) or math.prod(shape if leaf.view is None else leaf.view.shape) > ELEMENTS:
             return None
         if array is None:
             frame = _frame(context, leaf.version.layout)
             if frame is None:
                 return None
+            if frame.whole < 0 and math.prod(shape) > ELEMENTS:  # only what the view shows is put together
+                part = frame.part(leaf.version, leaf.view)
+                if part is None:
+                    return None
+                operands.append(part)
+                continue
             array = known[id(leaf.version)] = frame.array(leaf.version)
             copied = copied and frame.whole < 0
         operands.append(array if leaf.view is None else _shown(array, leaf.view))
@@ -177,7 +197,7 @@ def _run(program: Program, operands: Sequence[Any], out: Any) -> None:
 
 
 def _frame(context: Context, layout: Layout) -> Boxes | None:
-    """A layout's chunks as boxes; None where it is not cut into few boxes, is partial or large."""
+    """A layout's chunks as boxes; None where it is not cut into few boxes, or is partial."""
     key = ("frame", layout)
     found: Any = context.layouts.remembered(key)
     if found is None:
@@ -188,7 +208,7 @@ def _frame(context: Context, layout: Layout) -> Boxes | None:
 def _framed(layout: Layout) -> Boxes | None:
     held = [(i, region) for i, (_, region) in enumerate(layout.chunks) if region.size]
     shape = layout.shape
-    if layout.is_partial or not 0 < len(held) <= FEW or math.prod(shape) > ELEMENTS or not layout.index_map.covers:
+    if layout.is_partial or not 0 < len(held) <= FEW or not layout.index_map.covers:
         return None
     if any(r.step != 1 for _, region in held for r in region):
         return None

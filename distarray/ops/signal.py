@@ -79,13 +79,13 @@ def _convolved(name: str, a: DistributedArray, v: DistributedArray, mode: Any, *
             for (_, out), (_, part) in zip(target.chunks, halo.chunks, strict=True)
         ]
 
-        def local(lib: Any, part: Any, weight: Any, cut: slice) -> Any:
-            if cut.start == cut.stop:
-                return lib.empty(0, dtype)
-            found = convolved(part, weight, cut.start, cut.stop, dtype) if lib is np else None
-            return lib.convolve(part, weight, "full")[cut] if found is None else found
+        def local(lib: Any, part: Any, weight: Any, cut: slice, out: Any) -> Any:
+            if cut.start == cut.stop or (lib is np and convolved(part, weight, cut.start, out)):
+                return None
+            return lib.convolve(part, weight, "full")[cut]
 
-        return mapped(context, [parts, each, cuts], target, dtype, local, name, blas=True)
+        with context.workers.limit_blas():  # products of small matrices
+            return mapped(context, [parts, each, cuts], target, dtype, local, name, into=True)
 
 
 def _halos(context: Context, layout: Layout, n: int, m: int, start: int, stop: int) -> tuple[Layout, Layout]:

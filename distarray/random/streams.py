@@ -42,10 +42,16 @@ class Stream(NamedTuple):
     key: tuple[int, int]
     call: int
 
-    def block(self, number: int) -> np.random.Generator:
-        """The generator of a block."""
+    def block(self, number: int, again: np.random.Generator | None = None) -> np.random.Generator:
+        """The generator of a block; `again` is one of this stream's that is done with, which then begins anew."""
         counter = np.array([0, 0, number, self.call], np.uint64)
-        return np.random.Generator(np.random.Philox(key=np.array(self.key, np.uint64), counter=counter))
+        if again is None:
+            return np.random.Generator(np.random.Philox(key=np.array(self.key, np.uint64), counter=counter))
+        bits: Any = again.bit_generator
+        state = bits.state
+        state["state"]["counter"], state["buffer_pos"], state["has_uint32"] = counter, len(state["buffer"]), 0
+        bits.state = state
+        return again
 
 
 class CountedPhilox:
@@ -170,12 +176,12 @@ def _fill(
     host = device.kind == "host"
     chunk = device.empty(region.shape, dtype, "random") if host else None
     values = np.empty((len(place), *tail), dtype) if chunk is None else chunk.array.reshape(len(place), *tail)
+    generator = None
     for number in range(place.start // BLOCK, -(-place.stop // BLOCK)):
         first = number * BLOCK
         stop = min(first + BLOCK, place.stop)
-        drawn = draw(
-            stream.block(number), first, stop
-        )  # what comes later in the block does not change what comes before
+        generator = stream.block(number, generator)
+        drawn = draw(generator, first, stop)  # what comes later in the block does not change what comes before
         start = max(first, place.start)
         values[start - place.start : stop - place.start] = drawn[start - first :]
     chunks[i] = device.from_host(values.reshape(region.shape)) if chunk is None else chunk

@@ -134,7 +134,7 @@ def _write(path: Path, data: bytes) -> None:
 @cache
 def machine() -> Machine | None:
     """The compiler; None where there is none, or ``DISTARRAY_COMPILED=0`` says so."""
-    if os.environ.get("DISTARRAY_COMPILED", "1") == "0" or platform.machine().lower() not in ("x86_64", "amd64"):
+    if os.environ.get("DISTARRAY_COMPILED", "1") == "0" or platform.machine() != "x86_64" or os.name != "posix":
         return None
     try:
         import llvmlite.binding as llvm
