@@ -29,6 +29,7 @@ from distarray.array.state import DistributedArray, copy_array, detach
 from distarray.array.writing import assign
 from distarray.context import current_context
 from distarray.errors import UnsupportedError, absent
+from distarray.fusion.expr import warn_complex
 from distarray.linalg import dots
 from distarray.ops import (
     choosing,
@@ -65,6 +66,16 @@ _UFUNC_METHODS: dict[str, Callable[..., Any]] = {
     "reduce": reductions.reduce, "reduceat": scans.reduceat,
 }  # fmt: skip
 """What ``__array_ufunc__`` calls, by the name that NumPy passes."""
+
+
+def _as_numpy(x: DistributedArray, dtype: DTypeLike) -> Any:
+    value = x.get()
+    if dtype is None:
+        return value
+    if value.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
+        warn_complex()  # at the caller's line
+        value = value.real
+    return value.astype(dtype, copy=False)
 
 
 class Methods(DistributedArray):
@@ -111,8 +122,7 @@ class Methods(DistributedArray):
         frame = sys._getframe(1)
         ensure_asked(frame, self.nbytes)
         refuse_strides(frame, self.shape, self.dtype.itemsize)
-        value = self.get()
-        return value if dtype is None else value.astype(dtype, copy=False)
+        return _as_numpy(self, dtype)
 
     def to_numpy(self, dtype: DTypeLike = None) -> Any:
         """The global value as a new ``numpy.ndarray``: what plotting libraries look for.
@@ -131,7 +141,7 @@ class Methods(DistributedArray):
         Communication: as for :meth:`get`.
         """
         ensure_asked(sys._getframe(1), self.nbytes)
-        return self.get() if dtype is None else self.get().astype(dtype, copy=False)
+        return _as_numpy(self, dtype)
 
     def __getattr__(self, name: str) -> Any:
         reason = memory.ELSEWHERE.get(name, "it has no distributed implementation")

@@ -249,6 +249,8 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     try:
         if kind in TAKEN.get(x._dtype, ()):  # whatever the number, or with an exception
             array[inner] = given
+            if storage is not None and storage.copies:
+                storage.outdate()
             return True
         if kind in NUMBERS:
             if kind in COMPLEX and x._dtype.kind != "c":
@@ -266,6 +268,8 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
         _, met = x._context.quiet(setitem, array, inner, given)
     except Exception:  # of positions, shapes and numbers that do not fit, before the first element
         return False
+    if storage is not None and storage.copies:
+        storage.outdate()
     if met:
         report(met, "cast")
     return True
@@ -306,6 +310,8 @@ def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
         _, met = x._context.quiet(setitem, array, key, given)
     except Exception:  # of positions, lengths and numbers that do not fit, before the first element
         return False
+    if storage is not None and storage.copies:
+        storage.outdate()
     if met:
         report(met, "cast")
     return True

@@ -177,7 +177,7 @@ class DistributedArray(Declarations):
         if self._detached:  # it stands for a scalar, which no view writes to
             storage = Storage(self._context, storage.version)
         can = self._writable if writable is None else writable
-        plain = None if view.is_identity and view.base == storage.version.layout.shape else view
+        plain = None if view.is_identity and view.base == storage.layout.shape else view
         return self._make(self._context, view.shape, self._dtype, None, storage, plain, can)
 
     def _take(self, other: DistributedArray) -> None:
@@ -253,7 +253,7 @@ class DistributedArray(Declarations):
         context, node = self._context, self._node
         if node is not None and node.version is None:
             return context.subgroup(expression_devices(node))
-        return context.subgroup(self._own().version.layout.devices)
+        return context.subgroup(self._own().layout.devices)
 
     @property
     def mT(self) -> DistributedArray:

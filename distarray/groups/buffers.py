@@ -199,6 +199,11 @@ def _not_an_array(value: Any, name: str) -> TypeError:
             f"{name} is a {type(value).__name__} of {len(value)}; an array is needed: call the method for each array in a "
             "loop, or join them first, such as with numpy.stack"
         )
+    if isinstance(value, dict) and any(hasattr(each, "dtype") for each in value.values()):
+        return TypeError(
+            f"{name} is a {type(value).__name__} of {len(value)}; an array is needed: call the method for each of its values in "
+            "a loop, in one order on all processes"
+        )
     return TypeError(
         f"{name} is a {type(value).__name__}; an array is needed: NumPy, CuPy, PyTorch, JAX, or anything with DLPack, "
         "__cuda_array_interface__ or the buffer protocol, such as numpy.asarray(x)"

@@ -105,6 +105,8 @@ def asarray(
                 raise ValueError(
                     f"copy=False, and the dtype changes from {obj.dtype} to {np.dtype(dtype)}: use x.astype"
                 )
+            if obj.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
+                warn_complex()
             return DistributedArray._of_node(astype_node(result, check_dtype(dtype)))
         if copy and result is obj:
             return copy_array(obj)
@@ -114,6 +116,9 @@ def asarray(
             f"copy=False, and an object of type {type(obj).__name__} must be copied to the devices: pass copy=None"
         )
     context = current()
+    if dtype is not None and isinstance(obj, np.ndarray) and obj.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
+        warn_complex()  # at the caller's line
+        obj = obj.real
     source = host_or_device_array(obj, cast("Any", dtype))
     return place(
         context, source, resolve_layout(context, layout, source.shape, device=device, itemsize=source.dtype.itemsize)

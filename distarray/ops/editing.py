@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from distarray.algorithms.masks import assignable, mismatch
 from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.functions import implements
-from distarray.array.place import as_array, host_values
+from distarray.array.place import as_array, host_values, nested
+from distarray.array.shapes import PYTHON_SCALARS, fits
 from distarray.array.state import DistributedArray, copy_array
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -164,6 +166,10 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
             places = np.flatnonzero(places)
         elif places.ndim > 1:
             raise ValueError("index array argument obj to insert must be one dimensional or scalar")
+    if isinstance(values, (list, tuple)):
+        values = nested(values, x.dtype)
+    elif isinstance(values, PYTHON_SCALARS):
+        values = np.array(values, x.dtype)  # converted, or refused, as NumPy does it
     new: DistributedArray = as_array(x._context, values)
     if new.dtype != x.dtype:
         new = new.astype(x.dtype)
@@ -175,20 +181,30 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         new = new[(*(None,) * (x.ndim - new.ndim), ...)]
         if not places.ndim:
             new = moveaxis(new, 0, axis)
-        new = _shorter(new, x.ndim)
-        new = broadcast_to(new, (*x.shape[:axis], new.shape[axis], *x.shape[axis + 1 :]))
+        new, given = _shorter(new, x.ndim), new.shape
+        shape = (*x.shape[:axis], new.shape[axis], *x.shape[axis + 1 :])
+        if not fits(new.shape, shape):
+            raise ValueError(f"could not broadcast input array from shape {_listed(given)} into shape {_listed(shape)}")
+        new = broadcast_to(new, shape)
         return concatenate((x[(*head, slice(0, index))], new, x[(*head, slice(index, None))]), axis=axis)  # type: ignore[no-any-return]
     places = places.astype(np.intp) if not places.size and not isinstance(obj, np.ndarray) else places
     if places.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     places = np.where(places < 0, places + n, places)
+    shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
     for place in places.tolist():
         if not 0 <= place <= n:
             raise IndexError(f"index {place} is out of bounds for axis {axis} with size {n}")
-    new = broadcast_to(_shorter(new, x.ndim), (*x.shape[:axis], len(places), *x.shape[axis + 1 :]))
+    if not assignable(new.shape, shape):
+        raise mismatch(new.shape, shape)
+    new = broadcast_to(_shorter(new, x.ndim), shape)
     order = np.argsort(np.concatenate([places, np.arange(n)]), kind="stable")
     joined = concatenate((new, x), axis=axis)
     return take(joined, order, axis=axis)  # type: ignore[no-any-return]
+
+
+def _listed(shape: tuple[int, ...]) -> str:
+    return str(shape).replace(" ", "")
 
 
 @implements(np.trim_zeros)

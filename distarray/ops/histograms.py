@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence, Sized
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
+from distarray.algorithms.counting import counted_sparsely, is_sparse
 from distarray.algorithms.local import aligned, counted
 from distarray.array.aliases import ArrayLike, Arrays
 from distarray.array.documented import described_as
@@ -265,7 +267,7 @@ def histogram(
     Communication: the extremes, where no range and no edges are given, and what aligns the weights. The counts stay in SUM
     mode until they are needed.
 
-    Memory on each device: its counts.
+    Memory on each device: its counts; where there are far more bins than elements, its part of them.
 
     Examples
     --------
@@ -283,16 +285,33 @@ def histogram(
         source = x._operand("histogram")
         sources = [source.arrays] if w is None else [source.arrays, aligned(w, source.layout)]
         dtype = np.dtype(np.intp) if w is None else w.dtype
+        shape = (len(edges) - 1,)
 
         def local(lib: Any, part: Any, weight: Any = None) -> Any:
             chosen = count if ends is not None else lib.asarray(edges)
             found = lib.histogram(part, chosen, ends, weights=weight)[0]
             return found.astype(dtype, copy=False)
 
-        counts = counted(context, sources, source.layout, (len(edges) - 1,), dtype, local, "histogram")
+        if is_sparse(shape[0], source.layout):
+            number = partial(_numbered, [edges])
+            counts = counted_sparsely(context, source.layout, sources, shape, dtype, number, "histogram")
+        else:
+            counts = counted(context, sources, source.layout, shape, dtype, local, "histogram")
     if density:
         return np.true_divide(counts / np.diff(edges).astype(float), reductions.sum(counts)), asarray(edges)
     return counts, asarray(edges)
+
+
+def _numbered(edges: Sequence[Any], lib: Any, *sources: Any) -> tuple[Any, ...]:
+    """The bins of points, in C order of the grid, and the weights behind the coordinates, of those that lie in a bin."""
+    inside: Any = True
+    number: Any = 0
+    for given, part in zip(edges, sources, strict=False):
+        edge = lib.asarray(given)
+        inside = inside & (part >= edge[0]) & (part <= edge[-1])
+        bins = len(given) - 1
+        number = number * bins + lib.clip(lib.searchsorted(edge, part, side="right") - 1, 0, bins - 1)
+    return number[inside], *(weight[inside] for weight in sources[len(edges) :])
 
 
 @implements(np.histogramdd)
@@ -327,7 +346,7 @@ def histogramdd(
     Communication: extremes, where no range and no edges are given, and what aligns coordinates and weights. The counts stay
     in SUM mode.
 
-    Memory on each device: one whole array of counts.
+    Memory on each device: one whole array of counts; where there are far more than points, its part of it.
 
     Examples
     --------
@@ -382,7 +401,11 @@ def histogramdd(
             points = lib.stack(parts[:dimensions], axis=-1).reshape(-1, dimensions)
             return lib.histogramdd(points, [lib.asarray(e) for e in edges], weights=None if w is None else parts[-1])[0]
 
-        counts = counted(context, sources, source.layout, shape, np.dtype(float), local, "histogramdd")
+        if is_sparse(math.prod(shape), source.layout):
+            number, kind = partial(_numbered, edges), np.dtype(float)
+            counts = counted_sparsely(context, source.layout, sources, shape, kind, number, "histogramdd")
+        else:
+            counts = counted(context, sources, source.layout, shape, np.dtype(float), local, "histogramdd")
     if density:
         total = reductions.sum(counts)
         for i, e in enumerate(edges):

@@ -25,7 +25,8 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.indexing import store, value_of
-from distarray.ops.manipulation import broadcast_to
+from distarray.ops.manipulation import broadcast_to, transpose
+from distarray.ops.reshaping import reshape
 from distarray.ops.taking import common_shape, flat_key, host_indices, mask_of, moded
 
 __all__ = ["place", "put", "put_along_axis", "putmask"]
@@ -243,7 +244,7 @@ def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: i
     ----------
     arr : DistributedArray
     indices : array_like of int
-        With as many axes; all but `axis` broadcast.
+        With as many axes; all but `axis` broadcast. Of what is written to one place the last in C order stays.
     values : array_like
         Broadcast to the indices.
     axis : int or None
@@ -295,14 +296,26 @@ def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: i
     new = as_array(x._context, values)
     if not fits(new.shape, chosen.shape):
         raise ValueError(f"shape mismatch: value array of shape {new.shape} could not be broadcast to {chosen.shape}")
+    repeated = [a for a in range(x.ndim) if a != axis and x.shape[a] == 1 != chosen.shape[a]]
+    if repeated:  # several lines of indices for one line of `x`: one long one, in C order
+        kept = x[tuple([0 if a in repeated else slice(None) for a in range(x.ndim)])]
+        lines = [_joined(value, axis, repeated) for value in (chosen, broadcast_to(new, chosen.shape))]
+        put_along_axis(kept, lines[0], lines[1], axis - sum(a < axis for a in repeated))
+        return
     x[...] = _put_along(x, chosen, new if new.dtype == x.dtype else new.astype(x.dtype), axis)
 
 
+def _joined(x: DistributedArray, axis: int, others: list[int]) -> DistributedArray:
+    """Other axes joined with one, in whose place the joined one stands; its elements in C order."""
+    joined = sorted([axis, *others])
+    before, after = ([a for a in side if a not in others] for side in (range(axis), range(axis + 1, x.ndim)))
+    moved = transpose(x, (*before, *joined, *after))
+    return reshape(moved, (*[x.shape[a] for a in before], -1, *[x.shape[a] for a in after]))
+
+
 def _chosen(x: DistributedArray, index: Any, axis: int) -> DistributedArray:
-    """Indices along an axis, one line of them for each line of `x`, after checks."""
+    """Indices along an axis, one line of them for each line of `x` at least, after checks."""
     lead = common_shape(x.shape, index.shape, axis)
-    if (*x.shape[:axis], 1, *x.shape[axis + 1 :]) != lead:
-        raise IndexError(f"shape mismatch: indices of shape {index.shape} don't fit an array of shape {x.shape}")
     n = x.shape[axis]
     chosen = broadcast_to(
         as_array(x._context, index).astype(np.intp), (*lead[:axis], index.shape[axis], *lead[axis + 1 :])

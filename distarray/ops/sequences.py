@@ -18,7 +18,7 @@ from distarray.array.functions import implements
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray
 from distarray.devices import Device
-from distarray.fusion.expr import warn_complex
+from distarray.fusion.expr import real_part, warn_complex
 from distarray.geometry import Region
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -258,6 +258,8 @@ def linspace(
             result = np.moveaxis(result, 0, axis)
         if np.issubdtype(target_dtype, np.integer):
             result = np.floor(result)
+        if result.dtype.kind == "c" and target_dtype.kind not in "cb":  # warned of above
+            result = result.real
         result = asarray(result, dtype=target_dtype, layout=layout, device=device)
     else:
         context, target = placement((num,), target_dtype, layout, device)
@@ -278,7 +280,7 @@ def linspace(
                 y[(num - 1 - r.start) // r.step] = stop
             if np.issubdtype(target_dtype, np.integer):
                 y = device.lib.floor(y)
-            out[...] = y.astype(target_dtype)
+            out[...] = real_part(y, target_dtype).astype(target_dtype)
 
         result = generate(context, target, target_dtype, make, "linspace")
     return (result, step) if retstep else result

@@ -64,6 +64,15 @@ def test_a_folder_that_others_write_to_is_not_used(fresh, tmp_path, monkeypatch)
     assert not list(tmp_path.glob("kernels/*"))
 
 
+def test_the_compiler_is_not_loaded_for_little_work():
+    code = (
+        "import sys, numpy as np, distarray as da; x = da.ones(100_000); ((x + 1.5) * x - 3).evaluate();"
+        "print('llvmlite' in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.stdout.strip() == "False", found.stderr
+
+
 @pytest.mark.parametrize("turned", ["0", "1"])
 def test_the_environment_turns_it_off(turned):
     code = "from distarray.fusion.native.machine import machine; print(machine() is None)"

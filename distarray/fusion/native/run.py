@@ -19,19 +19,22 @@ import numpy as np
 from distarray.devices.kernels import Kernels, collapse, steps_of, tell_compiled
 from distarray.fusion import blocks
 from distarray.fusion.native.element import Element
-from distarray.fusion.native.machine import CONDITIONS, machine
+from distarray.fusion.native.machine import CONDITIONS, is_loaded, is_offered, machine
 from distarray.fusion.native.planning import Part, Plan, plan_of, scalars_of
 from distarray.fusion.native.source import elementwise_text
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Program
 
-__all__ = ["COMPILED", "KEPT", "LEAST", "Cell", "function_of", "native_cells", "unmet"]
+__all__ = ["COMPILED", "KEPT", "LEAST", "LOADED", "Cell", "function_of", "is_due", "native_cells", "unmet"]
 
 LEAST = 1 << 14
 """Elements of a cell from which kernels are thought of: less is done before a plan is found."""
 
 KEPT = 1 << 21
 """Steps times elements, in all calls so far, from which a kernel is looked for on disk."""
+
+LOADED = 1 << 25
+"""Steps times elements of one program, in all calls so far, for which the compiler is loaded."""
 
 COMPILED = 1 << 24
 """Steps times elements, in all calls so far, from which a kernel is compiled: about what that costs."""
@@ -55,6 +58,11 @@ class _Entry:
         self.owner: Any = None
         self.call: Any = None
         self.looked = False
+
+
+def is_due(spent: int) -> bool:
+    """Whether a kernel is worth looking for."""
+    return spent >= (KEPT if is_loaded() else LOADED)
 
 
 def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
@@ -261,7 +269,7 @@ def native_cells(
         for out, _, _ in cells:
             if out.size >= LEAST:
                 total += out.size
-    if not total or not program.steps or total * len(program.steps) < LEAST or machine() is None:
+    if not total or not program.steps or total * len(program.steps) < LEAST or not is_offered():
         return None
     found: list[list[Cell | None]] = []
     kind: Any = None
@@ -281,7 +289,7 @@ def native_cells(
                         plan.spent += total * len(program.steps)
                     kind = dtypes
                     scalars = [scalars_of(program, part) for part in plan.parts]  # type: ignore[misc]
-                    if plan.spent < KEPT or None in scalars:
+                    if not is_due(plan.spent) or None in scalars:
                         return None
                 assert plan is not None
                 cell = _cell(program, plan, operands, out, stored, stores, scalars)
