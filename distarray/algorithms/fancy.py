@@ -189,6 +189,10 @@ def _common(arrays: Sequence[Any]) -> tuple[int, ...]:
 
 def _broadcast(shape: tuple[int, ...], arrays: Sequence[tuple[Any, int]], common: tuple[int, ...]) -> Index:
     """Index arrays broadcast together and flat, negative ones wrapped; raises where one is out of bounds."""
+    if len(arrays) == 1:
+        array, axis = arrays[0]
+        values = wrapped(array, 1 if axis < 0 else shape[axis], axis) if array.size else np.zeros(0, np.int64)
+        return (np.ascontiguousarray(values.reshape(-1)),)
     index = []
     for array, axis in arrays:
         size = 1 if axis < 0 else shape[axis]
@@ -199,11 +203,12 @@ def _broadcast(shape: tuple[int, ...], arrays: Sequence[tuple[Any, int]], common
 
 def wrapped(array: Any, size: int, axis: int) -> Any:
     """Indices as int64, negative ones counted from the end; raises NumPy's IndexError where one is out of bounds."""
-    outside = (array >= size) | (array < -size) if array.dtype.kind == "i" else array >= size
-    if outside.any():
+    low = int(array.min(initial=0)) if array.dtype.kind == "i" else 0
+    if low < -size or (array.size and int(array.max()) >= size):
+        outside = (array >= size) | (array < -size) if array.dtype.kind == "i" else array >= size
         raise IndexError(f"index {array[outside].flat[0]} is out of bounds for axis {axis} with size {size}")
     values = array.astype(np.int64)
-    return np.where(values < 0, values + size, values) if array.dtype.kind == "i" else values
+    return np.where(values < 0, values + size, values) if low < 0 else values
 
 
 def has_arrays(items: Sequence[Any]) -> bool:

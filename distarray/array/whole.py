@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from operator import add, and_, lshift, mul, or_, rshift, sub, xor
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from distarray.array.aliases import ArrayLike
 from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
 from distarray.array.state import DistributedArray
-from distarray.fusion.expr import call_site
+from distarray.sites import call_site, warn_at
 from distarray.storage import Storage, writable_chunks
 from distarray.transfer.ledger import watching
 
@@ -71,10 +70,7 @@ def report(met: Sequence[tuple[str, int]], name: str) -> None:
         if how == "raise":
             raise FloatingPointError(text)
         if how == "warn":
-            file, line, names = call_site()
-            registry = names.setdefault("__warningregistry__", {})
-            module = names.get("__name__") or "__main__"
-            warnings.warn_explicit(text, RuntimeWarning, file, line, module=module, registry=registry)
+            warn_at(call_site(), text)
         elif how == "print":
             sys.stderr.write(f"Warning: {text}\n")
         elif how != "ignore":

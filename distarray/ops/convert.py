@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array import whole
-from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, SupportsDLPack
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -28,7 +28,7 @@ __all__ = ["asarray", "copy", "distributed_array", "from_dlpack"]
 
 
 def asarray(
-    obj: Any,
+    obj: ArrayLike | SupportsDLPack,
     /,
     dtype: DTypeLike = None,
     order: str | None = None,
@@ -125,7 +125,7 @@ def asarray(
     )
 
 
-def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> DistributedArray:
+def from_dlpack(x: SupportsDLPack, /, *, device: DeviceLike = None, copy: bool | None = None) -> DistributedArray:
     """An array of any library with DLPack as a distributed array.
 
     Parameters
@@ -411,7 +411,7 @@ def dlpack(
     x: DistributedArray,
     *,
     stream: Any = None,
-    max_version: Any = None,
+    max_version: tuple[int, int] | None = None,
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:

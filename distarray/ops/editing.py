@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from distarray.algorithms.masks import assignable, mismatch
 from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.functions import implements
-from distarray.array.place import as_array, host_values, nested
+from distarray.array.place import as_array, fetched, nested
 from distarray.array.shapes import PYTHON_SCALARS, fits
 from distarray.array.state import DistributedArray, copy_array
 from distarray.ops import reductions
@@ -27,10 +27,6 @@ from distarray.ops.taking import take
 __all__ = ["delete", "insert", "resize", "trim_zeros"]
 
 
-def _host(value: Any) -> Any:
-    return host_values(value) if isinstance(value, DistributedArray) else value
-
-
 def along(arr: ArrayLike, axis: int | None) -> tuple[DistributedArray, int]:
     """The array and the axis; without one, the array flattened."""
     x = asarray(arr)
@@ -43,7 +39,7 @@ def along(arr: ArrayLike, axis: int | None) -> tuple[DistributedArray, int]:
 
 
 @implements(np.delete)
-def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArray:
+def delete(arr: ArrayLike, obj: slice | ArrayLike, axis: int | None = None) -> DistributedArray:
     """A copy without some slices along an axis.
 
     Parameters
@@ -78,7 +74,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArra
     x, axis = along(arr, axis)
     n = x.shape[axis]
     head = (slice(None),) * axis
-    obj = _host(obj)
+    obj = fetched(obj)
     if isinstance(obj, slice):
         chosen = range(*obj.indices(n))
         if not len(chosen):
@@ -95,7 +91,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArra
         if single:
             index = places.item()
             if not -n <= index < n:
-                raise IndexError(f"index {index} is out of bounds for axis {axis} with size {n}")
+                raise IndexError(f"index {obj!s} is out of bounds for axis {axis} with size {n}")
             index %= n
             return concatenate((x[(*head, slice(0, index))], x[(*head, slice(index + 1, None))]), axis=axis)  # type: ignore[no-any-return]
     if places.dtype == bool:
@@ -118,7 +114,7 @@ def _shorter(x: DistributedArray, ndim: int) -> DistributedArray:
 
 
 @implements(np.insert)
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> DistributedArray:
+def insert(arr: ArrayLike, obj: slice | ArrayLike, values: ArrayLike, axis: int | None = None) -> DistributedArray:
     """A copy with values put before some slices along an axis.
 
     Parameters
@@ -155,7 +151,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     x, axis = along(arr, axis)
     n = x.shape[axis]
     head = (slice(None),) * axis
-    obj = _host(obj)
+    obj = fetched(obj)
     if isinstance(obj, slice):
         places = np.arange(*obj.indices(n), dtype=np.intp)
     else:
@@ -176,7 +172,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     if places.size == 1:
         index = operator.index(places.item())
         if not -n <= index <= n:
-            raise IndexError(f"index {obj} is out of bounds for axis {axis} with size {n}")
+            raise IndexError(f"index {obj!s} is out of bounds for axis {axis} with size {n}")
         index += n if index < 0 else 0
         new = new[(*(None,) * (x.ndim - new.ndim), ...)]
         if not places.ndim:

@@ -18,19 +18,15 @@ from distarray.algorithms.local import aligned, counted
 from distarray.array.aliases import ArrayLike, Arrays
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
-from distarray.array.place import as_array, host_values
+from distarray.array.place import as_array, fetched
 from distarray.array.state import DistributedArray, same_context
-from distarray.fusion.expr import call_site, warn_at
 from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray
 from distarray.ops.quantiles import percentile
 from distarray.ops.reshaping import ravel
+from distarray.sites import call_site, warn_at
 
 __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
-
-
-def _host(value: Any) -> Any:
-    return host_values(value) if isinstance(value, DistributedArray) else np.asarray(value)
 
 
 # --- bins -------------------------------------------------------------------------------------------------------------
@@ -158,7 +154,7 @@ def _edges(a: DistributedArray, bins: Any, range: Any, weights: Any) -> tuple[An
             raise ValueError("`bins` must be positive, when an integer")
         ends = _outer(a, range)
     else:
-        edges = _host(bins)
+        edges = np.asarray(fetched(bins))
         if edges.ndim != 1:
             raise ValueError("`bins` must be 1d, when an array")
         if (edges[:-1] > edges[1:]).any():
@@ -368,7 +364,7 @@ def histogramdd(
         context = same_context([x for x in sample if isinstance(x, DistributedArray)])
         columns = [as_array(context, x) for x in sample]
         if columns and not columns[0].ndim:
-            columns = [ravel(asarray(sample))]
+            columns = [ravel(asarray(cast("ArrayLike", sample)))]
     dimensions = len(columns)
     each: Any = bins
     try:
@@ -424,7 +420,7 @@ def _grid_edges(i: int, column: DistributedArray, bins: Any, range: Any) -> Any:
         except TypeError:
             raise TypeError(f"`bins[{i}]` must be an integer, when a scalar") from None
         return np.linspace(low, high, count + 1)
-    edges = _host(bins)
+    edges = np.asarray(fetched(bins))
     if edges.ndim != 1:
         raise ValueError(f"`bins[{i}]` must be a scalar or 1d array")
     if (edges[:-1] > edges[1:]).any():
@@ -476,7 +472,7 @@ def histogram2d(
     except TypeError:
         count = 1
     if count not in (1, 2):
-        bins = [_host(bins)] * 2
+        bins = [np.asarray(fetched(bins))] * 2
     counts, edges = histogramdd([x, y], bins, range, density, weights)
     return counts, edges[0], edges[1]
 

@@ -6,7 +6,7 @@ come out as NumPy's do. Only borders and what they are made of travel, besides t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ def _values(value: Any, ndim: int) -> list[tuple[Any, Any]]:
     return _pairs(value, ndim)
 
 
-def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+def _widths(pad_width: ArrayLike | Mapping[int, int | tuple[int, int]], ndim: int) -> list[tuple[int, int]]:
     if isinstance(pad_width, dict):
         sides: list[Any] = [(0, 0)] * ndim
         for axis, width in pad_width.items():
@@ -72,7 +72,10 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
 
 @implements(np.pad)
 def pad(
-    array: ArrayLike, pad_width: Any, mode: str | Callable[..., None] = "constant", **kwargs: Any
+    array: ArrayLike,
+    pad_width: ArrayLike | Mapping[int, int | tuple[int, int]],
+    mode: str | Callable[..., None] = "constant",
+    **kwargs: Any,
 ) -> DistributedArray:
     """The array with a border.
 

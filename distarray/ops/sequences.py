@@ -15,6 +15,7 @@ from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
+from distarray.array.place import fetched
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray
 from distarray.devices import Device
@@ -382,7 +383,7 @@ def geomspace(
     ...     da.geomspace(1, 8, 4).round(6).tolist()
     [1.0, 2.0, 4.0, 8.0]
     """
-    first, last = (v if isinstance(v, DistributedArray) and v.ndim else np.asarray(_host(v)) for v in (start, stop))
+    first, last = (v if isinstance(v, DistributedArray) and v.ndim else np.asarray(fetched(v)) for v in (start, stop))
     if any(bool(reductions.any(v == 0)) if isinstance(v, DistributedArray) else (v == 0).any() for v in (first, last)):
         raise ValueError("Geometric sequence cannot include zero")
     work = np.result_type(first.dtype, last.dtype, float(num), np.zeros((), dtype).dtype)
@@ -398,10 +399,6 @@ def geomspace(
     if axis:
         found = moveaxis(found, 0, axis)
     return found.astype(np.dtype(work if dtype is None else dtype))
-
-
-def _host(value: Any) -> Any:
-    return value.get() if isinstance(value, DistributedArray) else value
 
 
 def _spread(name: str) -> Callable[..., DistributedArray]:
