@@ -4,6 +4,7 @@
     pip install -r SUITE/requirements.txt
     python conformance/standard.py SUITE                      # one device; four; four in scattered layouts; three processes
     python conformance/standard.py SUITE --setups 4 mpi --examples 20 -- -k sort
+    python conformance/standard.py SUITE --setups 1 4 scattered --kind cuda
 
 For every set-up it names the tests that fail here and not for NumPy, and those that are skipped here and not there; the
 exit status is 1 where there are any.
@@ -34,9 +35,11 @@ SETUPS = {
 FAILING = ("failed", "error")
 
 
-def outcomes(suite: Path, setup: str, examples: int, version: str, rest: list[str]) -> dict[str, str]:
+def outcomes(
+    suite: Path, setup: str, examples: int, version: str, rest: list[str], kind: str = "host"
+) -> dict[str, str]:
     """What became of each test in a set-up; "numpy" for the peer."""
-    env = outside() | {"ARRAY_API_TESTS_VERSION": version, "STANDARD_SETUP": setup}
+    env = outside() | {"ARRAY_API_TESTS_VERSION": version, "STANDARD_SETUP": setup, "STANDARD_KIND": kind}
     env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH")]))
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         command = [sys.executable, "-m", "pytest", "array_api_tests", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider",
@@ -75,6 +78,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", type=Path)
     parser.add_argument("--setups", nargs="+", choices=SETUPS, default=list(SETUPS))
+    parser.add_argument(
+        "--kind", choices=["host", "cuda"], default="host", help="of devices; a GPU may serve as several"
+    )
     parser.add_argument("--examples", type=int, default=100)
     parser.add_argument("--version", default="2025.12", help="of the standard")
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)  # what is behind it is for pytest
@@ -84,7 +90,7 @@ def main() -> int:
     print(f"array_api_compat.numpy: {dict(Counter(peer.values()))}", flush=True)
     bad = 0
     for setup in given.setups:
-        found = matched(outcomes(suite, setup, given.examples, given.version, rest), peer)
+        found = matched(outcomes(suite, setup, given.examples, given.version, rest, given.kind), peer)
         ours = sorted(t for t, how in found.items() if how in FAILING and peer.get(t) not in FAILING)
         skipped = sorted(t for t, how in found.items() if how == "skipped" and peer.get(t) != "skipped")
         missing = sorted(peer.keys() - found.keys())

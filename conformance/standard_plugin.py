@@ -3,7 +3,7 @@ the suite tests (``conformance/standard_namespace.py``). Apart from ``conformanc
 processes, since it runs inside them.
 
 The environment variable ``STANDARD_SETUP`` names the set-up: a number of devices; ``scattered``, four devices with every
-array that is created in another layout and mode; or ``mpi``.
+array that is created in another layout and mode; or ``mpi``. ``STANDARD_KIND`` names the kind of devices, by default "host".
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import pytest
 
 import distarray as da
 from conformance import mpi
+from distarray.context import ProcessDefault
 
 SETUP = os.environ["STANDARD_SETUP"]
+KIND = os.environ.get("STANDARD_KIND", "host")
 DEVICES = 4
 CREATION = """asarray arange from_dlpack full full_like linspace meshgrid ones ones_like zeros zeros_like eye""".split()
 
@@ -77,10 +79,10 @@ def _scattering(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _set_up() -> None:
     if SETUP == "mpi":
-        session = mpi.start("host")
-        da.context._Default.context = session.context(session.shares(DEVICES))
+        session = mpi.start(KIND)
+        ProcessDefault.context = session.context(session.shares(DEVICES))
     else:
-        da.init(devices=DEVICES if SETUP == "scattered" else int(SETUP), kind="host")
+        da.init(devices=DEVICES if SETUP == "scattered" else int(SETUP), kind=KIND)
 
 
 def namespace() -> dict[str, Any]:

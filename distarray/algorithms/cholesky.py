@@ -27,7 +27,7 @@ __all__ = ["factorize"]
 def factorize(context: Context, a: Panels) -> bool:
     """Replace a Hermitian matrix in panels, of which the lower triangle is read, by L, with zeros above.
 
-    Returns whether it is positive definite, the same on all processes.
+    Returns whether it is positive definite, the same on all processes; of a matrix with NaN nobody knows, and its factor has them.
     """
     n, last = a.rows, len(a.bounds) - 1
     panels: dict[int, Any] = {}
@@ -42,11 +42,11 @@ def factorize(context: Context, a: Panels) -> bool:
             if a.is_mine(device):
                 tasks[device] = partial(_update, context, a, device, k, there[device], panels)
         run(context, tasks, (n - high) ** 2 * (high - low) // 2, a.owner(k + 1) if k < last else None)
-    return not bool(np.isnan(diagonal(a)).any())
+    return not bool((diagonal(a).real < 0).any())
 
 
 def _panel(context: Context, a: Panels, k: int, panels: dict[int, Any]) -> None:
-    """A panel of L from a panel that is up to date; NaN where the matrix is not positive definite."""
+    """A panel of L from a panel that is up to date; NaN behind a negative number where the matrix is not positive definite."""
     low, high = a.bounds[k]
     device = context.by_id[a.owner(k)]
     lib, part = device.lib, a.panel(k)
@@ -54,6 +54,7 @@ def _panel(context: Context, a: Panels, k: int, panels: dict[int, Any]) -> None:
         factor = device.lapack.cholesky(part[:, low:high].T)
     except np.linalg.LinAlgError:
         factor = lib.full((high - low, high - low), lib.nan, a.dtype)
+        factor[0, 0] = -1
     part[:, :low] = 0
     part[:, low:high] = factor.T
     below = part[:, high:]

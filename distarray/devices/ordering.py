@@ -70,7 +70,7 @@ def _argsort(lib: Any, key: Any) -> Any:
     ordered = take(np, key, order)
     ties = ordered[..., 1:] == ordered[..., :-1]
     if key.dtype.kind == "f":
-        ties |= np.isnan(ordered[..., :-1])  # and so is what is behind it
+        ties |= np.isnan(ordered[..., :-1])  # and whatever stands behind it is NaN too
     if ties.any():
         # sort positions within each group of equals: the group's number in the high bits, the position in the low ones
         group = np.zeros(key.shape, np.int64)

@@ -19,7 +19,7 @@ __all__ = ["cond", "lstsq", "matrix_rank", "pinv"]
 
 
 @implements(np.linalg.lstsq)
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, Any, int, Any]:
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, Any, np.int32, Any]:
     """Least-squares solution of ``a @ x = b`` of least norm, as ``numpy.linalg.lstsq``.
 
     Parameters
@@ -73,12 +73,17 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, 
         u_y, s = np.zeros_like(x, shape=(min(m, n), y.shape[1])), np.zeros_like(x, real(x.dtype), shape=(0,))
         solution, rank = np.zeros_like(x, shape=(n, y.shape[1])), 0
     else:
-        u, s, vh = svd(x, full_matrices=False)
+        try:
+            u, s, vh = svd(x, full_matrices=False)
+        except Linear as error:
+            raise Linear(_UNSOLVED) from error
         kept = s > limit * s[:1]
         inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
         u_y = np.conjugate(u.mT) @ y
         solution = np.conjugate(vh.mT) @ (inverse[:, None] * u_y)
         rank = int(np.count_nonzero(kept))
+        if not rank and np.isnan(s[0]):  # LAPACK says so of SVD itself for some of the matrices that have infinities
+            raise Linear(_UNSOLVED)
     if rank == n and m > n:
         rest = np.square(np.absolute(y - x @ solution))
         residuals = np.sum(rest, axis=0)
@@ -88,8 +93,10 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, 
         solution = solution[:, 0]
     if dtype != x.dtype:
         solution, residuals, s = solution.astype(dtype), residuals.astype(real(dtype)), s.astype(real(dtype))
-    return solution, residuals, rank, s
+    return solution, residuals, np.int32(rank), s
 
+
+_UNSOLVED = "SVD did not converge in Linear Least Squares"
 
 _NOT_SET: Any = np._NoValue
 

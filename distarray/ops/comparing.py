@@ -13,9 +13,9 @@ from distarray.array.place import as_array
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
-from distarray.fusion.expr import call_site, warn_at
 from distarray.ops import reductions
 from distarray.ops.recording import arguments_of, context_of
+from distarray.sites import call_site, warn_at
 
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 

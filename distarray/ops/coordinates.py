@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike, SupportsDLPack
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype, filler
 from distarray.array.functions import implements
@@ -366,7 +366,7 @@ def _require(a: Any, dtype: Any = None, requirements: Any = None) -> Distributed
 
 @implements(np.array)
 def array(
-    object: Any,
+    object: ArrayLike | SupportsDLPack,
     dtype: DTypeLike = None,
     *,
     copy: bool | None = True,

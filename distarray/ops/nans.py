@@ -16,7 +16,6 @@ from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
-from distarray.fusion.expr import call_site, warn_at
 from distarray.modes import Mode
 from distarray.ops import moments, reductions
 from distarray.ops.choosing import copyto, where
@@ -24,6 +23,7 @@ from distarray.ops.convert import asarray
 from distarray.ops.manipulation import squeeze
 from distarray.ops.scans import cumprod, cumsum
 from distarray.ops.searching import argmax, argmin
+from distarray.sites import call_site, warn_at
 
 __all__ = [
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",

@@ -17,7 +17,7 @@ from distarray.algorithms.local import aligned, at, mapped, whole_along
 from distarray.algorithms.masks import assign_where, mask_count, mask_write, place_like
 from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.functions import implements
-from distarray.array.place import as_array, host_values
+from distarray.array.place import as_array, fetched, host_values
 from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import ASSIGNED, check_writable
@@ -95,7 +95,7 @@ def put(a: AnyArray, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
         return
     fancy = flat_key(x, moded(host, x.size, 0, mode))
     if not isinstance(value, np.generic) and value.shape != host.shape:
-        value = np.resize(host_values(value) if isinstance(value, DistributedArray) else value, host.shape)
+        value = np.resize(fetched(value), host.shape)
     store(x, fancy, value, "put")
 
 
@@ -107,10 +107,6 @@ def _target(name: str, a: Any) -> DistributedArray:
         )
     check_writable(a, *ASSIGNED)
     return a
-
-
-def _host(value: Any) -> Any:
-    return host_values(value) if isinstance(value, DistributedArray) else value
 
 
 def _safe_value(x: DistributedArray, value: Any) -> Any:
@@ -179,7 +175,7 @@ def place(arr: AnyArray, mask: ArrayLike, vals: ArrayLike) -> None:
         if not math.prod(value.shape) and total:
             raise ValueError("Cannot insert from an empty array!")
         if value.shape not in ((total,), (1,)) and total:
-            value = host_values(value) if isinstance(value, DistributedArray) else value
+            value = fetched(value)
             value = np.resize(value.reshape(-1)[:total], (total,))
     if total:
         mask_write(x, condition, value)
@@ -229,7 +225,7 @@ def putmask(a: AnyArray, mask: ArrayLike, values: ArrayLike) -> None:
         condition = place_like(x, condition, range(x.ndim))
     spread = isinstance(value, DistributedArray) and value.shape == x.shape
     if not spread and not isinstance(value, np.generic):
-        host = host_values(value) if isinstance(value, DistributedArray) else value
+        host = fetched(value)
         value = place_like(x, np.resize(host, x.shape), range(x.ndim))
     with x._context.lock:
         assign_where(x, condition, value)
@@ -278,7 +274,7 @@ def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: i
     if axis is None:
         if index.ndim != 1:
             raise ValueError("when axis=None, `indices` must have a single dimension.")
-        places = np.where(_host(index) < 0, _host(index) + x.size, _host(index))
+        places = np.where(fetched(index) < 0, fetched(index) + x.size, fetched(index))
         if places.size and (places.min() < 0 or places.max() >= x.size):
             raise IndexError(f"index out of bounds for an array of size {x.size}")
         if x.ndim:
@@ -290,7 +286,7 @@ def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: i
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     axis = normalize_axis_index(axis, x.ndim)
     if x.ndim == 1:
-        x[_host(index)] = values
+        x[fetched(index)] = values
         return
     chosen = _chosen(x, index, axis)
     new = as_array(x._context, values)

@@ -23,7 +23,6 @@ from distarray.array.place import host_values
 from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, deliver
-from distarray.fusion.expr import call_site, warn_at
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.ops import moments, reductions
@@ -36,6 +35,7 @@ from distarray.ops.scans import cumsum
 from distarray.ops.sorting import argsort
 from distarray.ops.statistics import fitting_weights
 from distarray.ops.taking import take_along_axis
+from distarray.sites import call_site, warn_at
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ def is_python(ufunc: np.ufunc) -> bool:
     return bool(ufunc.ntypes == 1 and ufunc.types[0].strip("O") == "->")
 
 
-def _host(chunk: Any) -> Any:
+def _on_host(chunk: Any) -> Any:
     return chunk.get() if is_cupy(chunk) else chunk
 
 
@@ -59,8 +59,8 @@ def _over_chunks(function: Callable[..., Any], args: tuple[Any, ...], dtypes: li
         others = given[:lead] + given[lead + 1 :]
 
         def called(number: int, chunk: Any, *rest: Any) -> Any:
-            values = [_host(c) for c in rest]
-            values.insert(lead, _host(chunk))
+            values = [_on_host(c) for c in rest]
+            values.insert(lead, _on_host(chunk))
             return function(*values)[number]
 
         results: list[Any] = [
@@ -129,10 +129,10 @@ class vectorize:
 
     def __init__(
         self,
-        pyfunc: Any = NOTHING,
-        otypes: Any = None,
+        pyfunc: Callable[..., Any] = NOTHING,
+        otypes: str | Sequence[str | type | np.dtype[Any]] | None = None,
         doc: str | None = None,
-        excluded: Any = None,
+        excluded: Collection[int | str] | None = None,
         cache: bool = False,
         signature: str | None = None,
     ) -> None:

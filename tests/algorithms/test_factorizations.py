@@ -236,3 +236,25 @@ def test_backward_errors_of_least_squares(four, dtype, kind):
     for product in (lambda p: wide @ p, lambda p: p @ wide):  # Hermitian as far as the matrix's condition lets them be
         mine, known = (np.linalg.norm(h(product(p)) - product(p)) for p in inverses)
         assert mine <= 10 * max(known, unit * np.sqrt(len(a)))
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("where", [0, 3, 5])
+def test_nan_stay_in_a_cholesky_factor_and_negative_pivots_raise(where: int, upper: bool) -> None:
+    a = 4 * np.eye(6)
+    a[5, where] = a[where, 5] = np.nan
+    with da.init(devices=3, kind="host") as context, spread(context, 2):
+        found = np.linalg.cholesky(da.asarray(a, layout=da.blocks(0)), upper=upper)
+        np.testing.assert_array_equal(found.get(), np.linalg.cholesky(a, upper=upper))
+        a = 4 * np.eye(6)
+        a[where, where] = -1
+        with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+            np.linalg.cholesky(da.asarray(a, layout=da.blocks(0)), upper=upper)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+@pytest.mark.parametrize("shape", [(6, 2), (2, 6), (6, 6)])
+def test_least_squares_of_what_has_no_singular_values_raise(shape: tuple[int, int], value: float) -> None:
+    a = np.full(shape, value)
+    with da.init(devices=3, kind="host", minimum_chunk=1), pytest.raises(np.linalg.LinAlgError, match="Linear Least"):
+        np.linalg.lstsq(da.asarray(a, layout=da.blocks(0)), np.ones(shape[0]))
