@@ -27,7 +27,7 @@ def thresholds(request: Any) -> Iterator[None]:
     """Small arrays take the ways of large ones, and splitters are far off."""
     kept = (sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW)
     if request.param == "rounds of few samples":
-        sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW = 2, 0, 0, 0
+        sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW = 2, 0, 0, 1
     yield
     sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW = kept
 
