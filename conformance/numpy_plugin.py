@@ -26,7 +26,13 @@ import distarray as da
 DEVICES = int(os.environ["NUMPY_TESTS_DEVICES"] or 0)
 """Into how many parts arrays are cut; 0: the tests run as they are, for comparison."""
 
-CONTEXT = da.init(devices=DEVICES, kind="host", minimum_chunk=1) if DEVICES else None
+WHOLE = os.environ.get("NUMPY_TESTS_SETUP") == "whole"
+"""Whether arrays lie where they lie by default, which is whole for the small ones of tests; else they are cut into rows."""
+
+LARGEST = 2**28
+"""Arrays of more bytes stay NumPy's: tests make them of broadcast ones that fill no memory."""
+
+CONTEXT = da.init(devices=DEVICES, kind="host", minimum_chunk=None if WHOLE else 1) if DEVICES else None
 FUNCTIONS = overrides.get_overridable_numpy_array_functions()
 
 
@@ -37,11 +43,11 @@ class Call:
         self.placed: dict[int, tuple[np.ndarray, da.DistributedArray]] = {}
 
     def place(self, value: Any) -> Any:
-        if type(value) is np.ndarray and value.size:
+        if type(value) is np.ndarray and 0 < value.nbytes <= LARGEST:
             if id(value) not in self.placed:
                 with warnings_kept():
                     try:
-                        x = da.asarray(value, layout=da.blocks(0) if value.ndim else None)
+                        x = da.asarray(value, layout=None if WHOLE or not value.ndim else da.blocks(0))
                     except TypeError:  # text, objects: NumPy's own
                         return value
                 if not value.flags.writeable:
@@ -59,6 +65,8 @@ class Call:
                 if x is value:
                     return host
             host = np.asarray(value.get())
+            if not value.flags.writeable and host.ndim:
+                host.flags.writeable = False
             return host[()] if value._detached else host
         if type(value) in (list, tuple):
             return type(value)(self.give(v) for v in value)
@@ -124,7 +132,7 @@ class Ufunc:
         return repr(self.ufunc)
 
     def __reduce__(self) -> Any:
-        return self.ufunc.__reduce__()
+        return wrapped_ufunc, (self.ufunc,)
 
 
 @functools.cache
@@ -191,6 +199,10 @@ def patch(namespace: Any) -> None:
             new: Any = staticmethod(wrapped(value.__func__))
         else:
             new = wrapped(value)
+            if inspect.isclass(namespace) and inspect.isbuiltin(
+                value
+            ):  # those of C are no methods of the class they stand in
+                new = staticmethod(new)
         if new is not value:
             setattr(namespace, name, new)
 
@@ -213,6 +225,12 @@ def pytest_runtest_call(item: Any) -> None:
     if DEVICES and hasattr(item, "funcargs"):
         for name, value in item.funcargs.items():
             item.funcargs[name] = wrapped(value)
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Every n-th test, where the tests are shared out among n runs."""
+    part, _, parts = os.environ.get("NUMPY_TESTS_PART", "0/1").partition("/")
+    items[:] = items[int(part) :: int(parts)]
 
 
 OUTCOMES: dict[str, list[str]] = {}

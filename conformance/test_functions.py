@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy._core import _umath_tests as gufuncs
 
 import distarray as da
 from conformance.checking import assert_same, both, on_gpu, outcome
@@ -460,6 +461,27 @@ def along(draw: Draw) -> Case:
     return [x], lambda x: np.apply_along_axis(function, axis, x)
 
 
+def general_ufunc(draw: Draw) -> Case:
+    """A generalised ufunc that is not of NumPy's namespace."""
+    x = one(draw, FLOATS, 2, extreme=False)
+    axis = draw(axes(x.ndim))
+    return [x], pick(
+        draw,
+        lambda x: gufuncs.innerwt(x, x[:1], x, axis=axis),
+        lambda x: gufuncs.matrix_multiply(x, np.swapaxes(x, -1, -2)),
+    )
+
+
+def over_lines(draw: Draw) -> Case:
+    x = one(draw, SIGNED + FLOATS, 1, extreme=False)
+
+    def call(x: Any) -> Any:
+        library: Any = da if isinstance(x, da.DistributedArray) else np
+        return library.vectorize(lambda v, w: (v.sum() + w, v[::-1]), signature="(n),()->(),(n)")(x, x[..., 0])
+
+    return [x], call
+
+
 def over_axes(draw: Draw) -> Case:
     x = one(draw, SIGNED + FLOATS, 1, extreme=False)
     which = sorted({draw(axes(x.ndim)) % x.ndim for _ in range(2)})
@@ -553,6 +575,7 @@ CASES: dict[str, tuple[Callable[[Draw], Case], dict[str, Any]]] = {
     "put_along_axis": (put_along_axis, EXACT), "ix_": (ix_, EXACT), "unravel_index": (unravel, EXACT),
     "ravel_multi_index": (ravel_multi, EXACT), "packbits": (packbits, EXACT), "unpackbits": (unpackbits, EXACT),
     "pad": (pad, ROUNDED), "pad_function": (pad_function, ROUNDED), "apply_along_axis": (along, ROUNDED),
+    "general_ufunc": (general_ufunc, ROUNDED), "over_lines": (over_lines, ROUNDED),
     "apply_over_axes": (over_axes, ROUNDED), "sliding_window_view": (windows, EXACT),
     **{name: (number(name), EXACT) for name in ("isreal", "iscomplex", "real_if_close", "isposinf", "isneginf")},
     "fix": (number("fix", REAL), EXACT), "sinc": (number("sinc", REAL + COMPLEX, extreme=False), ROUNDED),

@@ -41,7 +41,7 @@ def compiled(nbytes=1 << 18, block=1 << 17):
 
     with (
         mock.patch.multiple(run, LEAST=8, KEPT=0, COMPILED=0, BLOCK=block),
-        mock.patch.multiple(folding, LEAST=8, KEPT=0, BLOCK=block),
+        mock.patch.multiple(folding, LEAST=8, BLOCK=block),
         mock.patch.multiple(blocks, REGISTER_BYTES=nbytes, REGISTERS=blocks._Registers()),
         mock.patch.object(run.Cell, "run", counted(cell)),
         mock.patch.object(folding.NativeFold, "parts", counted(fold)),
@@ -53,8 +53,8 @@ def compiled(nbytes=1 << 18, block=1 << 17):
 def by_numpy():
     """In the block nothing is compiled."""
     with (
-        mock.patch.object(run, "machine", return_value=None),
-        mock.patch.object(folding, "machine", return_value=None),
+        mock.patch.object(run, "is_offered", return_value=False),
+        mock.patch.object(folding, "is_offered", return_value=False),
     ):
         yield
 

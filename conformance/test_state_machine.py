@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
@@ -22,12 +25,25 @@ from conformance.strategies import (
     pairs,
     shapes,
 )
+from distarray.errors import ReadOnlyError
 
 DTYPES = st.sampled_from([np.dtype(t) for t in ("int64", "float64", "int8", "uint16")])
 
 
 def as_pair(x: Any, ref: np.ndarray) -> Pair:
     return Pair(x, ref, x, ref)
+
+
+@st.composite
+def reshapes(draw: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape of as many elements."""
+    left, new = math.prod(shape), []
+    if not left:
+        return draw(st.sampled_from([(0,), (1, 0), (0, 3), shape]))
+    for _ in range(draw(st.integers(0, 2))):
+        new.append(draw(st.sampled_from([n for n in range(1, left + 1) if left % n == 0])))
+        left //= new[-1]
+    return tuple(draw(st.permutations([*new, left])))
 
 
 class Programs(RuleBasedStateMachine):
@@ -63,7 +79,9 @@ class Programs(RuleBasedStateMachine):
 
     @rule(target=held, p=held, data=st.data())
     def view(self, p: Pair, data: Any) -> Pair:
-        kind = data.draw(st.sampled_from(["index", "index", "T", "flip", "expand", "ravel"]))
+        kind = data.draw(
+            st.sampled_from(["index", "index", "T", "flip", "expand", "ravel", "reshape", "diagonal", "windows"])
+        )
         if kind == "index":
             key = data.draw(basic_indices(p.ref.shape))
             key = key if isinstance(key, tuple) else (key,)
@@ -78,7 +96,36 @@ class Programs(RuleBasedStateMachine):
             return self.keep(as_pair(np.expand_dims(p.x, 0), np.expand_dims(p.ref, 0)))
         if kind == "flip" and p.ref.ndim:  # of no dimensions NumPy makes a scalar
             return self.keep(as_pair(np.flip(p.x), np.flip(p.ref)))
+        if kind == "reshape":
+            shape = data.draw(reshapes(p.ref.shape))
+            return self.keep(as_pair(p.x.reshape(shape), p.ref.reshape(shape)))
+        if kind == "diagonal" and p.ref.ndim > 1:
+            return self.keep(as_pair(p.x.diagonal(), p.ref.diagonal()))
+        if kind == "windows" and p.ref.ndim == 1 and 1 < p.ref.size < 100:
+            windows = np.lib.stride_tricks.sliding_window_view
+            return self.keep(as_pair(windows(p.x, 2), windows(p.ref, 2)))
         return self.keep(as_pair(p.x.reshape(-1).copy(), p.ref.reshape(-1).copy()))
+
+    @rule(p=held, data=st.data())
+    def set_shape(self, p: Pair, data: Any) -> None:
+        shape = data.draw(reshapes(p.ref.shape))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                p.ref.shape = shape
+        except AttributeError:
+            with pytest.raises(AttributeError, match="in-place"):
+                p.x.shape = shape
+        else:
+            p.x.shape = shape
+
+    def may_write(self, p: Pair) -> bool:
+        """Whether both can be written to: a copy that stands for a view can't while its origin lives, and says so."""
+        if p.x.writable and p.ref.flags.writeable:
+            return True
+        with pytest.raises(ReadOnlyError):
+            p.x[...] = p.x
+        return False
 
     @rule(target=held, p=held, q=held, name=st.sampled_from(["add", "subtract", "multiply", "maximum", "less"]))
     def binary(self, p: Pair, q: Pair, name: str) -> Pair:
@@ -110,16 +157,22 @@ class Programs(RuleBasedStateMachine):
 
     @rule(p=held, q=held, name=st.sampled_from(["add", "subtract", "multiply"]))
     def in_place(self, p: Pair, q: Pair, name: str) -> None:
+        if not self.may_write(p):
+            return
         f = getattr(np, name)
         both(lambda: f(p.ref, q.ref, out=p.ref), lambda: f(p.x, q.x, out=p.x))
 
     @rule(p=held, data=st.data(), value=st.sampled_from([0, 1, 5]))
     def assign_scalar(self, p: Pair, data: Any, value: int) -> None:
+        if not self.may_write(p):
+            return
         key = data.draw(basic_indices(p.ref.shape))
         both(lambda: p.ref.__setitem__(key, value), lambda: p.x.__setitem__(key, value))
 
     @rule(p=held, q=held, data=st.data())
     def assign_array(self, p: Pair, q: Pair, data: Any) -> None:
+        if not self.may_write(p):
+            return
         if p.ref.dtype.kind in "iub" and q.ref.dtype.kind == "f":
             return  # float to int is undefined out of range
         key = data.draw(basic_indices(p.ref.shape))
@@ -133,7 +186,7 @@ class Programs(RuleBasedStateMachine):
     @rule(p=held, data=st.data(), add=st.booleans())
     def shift_along_itself(self, p: Pair, data: Any, add: bool) -> None:
         """``x[1:] = x[:-1]`` and ``x[1:] += x[:-1]``, backwards too."""
-        if not p.ref.ndim or p.ref.shape[0] < 2:
+        if not p.ref.ndim or p.ref.shape[0] < 2 or not self.may_write(p):
             return
         lag = data.draw(st.integers(1, p.ref.shape[0] - 1))
         flip = slice(None, None, data.draw(st.sampled_from([1, -1])))
@@ -148,7 +201,7 @@ class Programs(RuleBasedStateMachine):
 
     @rule(p=held)
     def mask(self, p: Pair) -> None:
-        if p.ref.ndim:
+        if p.ref.ndim and self.may_write(p):
             p.ref[p.ref < 1] = 2
             p.x[p.x < 1] = 2
 

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     info.add_argument("--plain", action="store_true", help="plain text, also on a terminal where rich is installed")
     chosen = parser.parse_args(arguments)
 
-    from .info import collect, show
+    from distarray.info import collect, show
 
     show(collect(), plain=chosen.plain)
     return 0

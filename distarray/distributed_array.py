@@ -1,47 +1,36 @@
-"""The array's methods, indexing and protocols: the doors that stand above all functions, each a line that opens one.
+"""The array's methods: the doors that stand above all functions, each a line that opens one.
 
-What an array is stands in ``array/state.py``, and its operators in ``array/operators.py``. The file is long and the code in it
-short: every method has NumPy's whole signature and docstring where ``help`` and type checkers look, in one class.
+What an array is stands in ``array/state.py``, its operators in ``array/operators.py``, and what Python and NumPy call in
+``protocols.py``. The code is short: most of the file is NumPy's signatures and docstrings, where ``help`` and type checkers look.
 """
 
 from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.again import number_of
 from distarray.array import elements
 from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, Fields, File, Out, ShapeLike
 from distarray.array.documented import described_as
-from distarray.array.fallback import falls_back, on_host
-from distarray.array.functions import FUNCTIONS, NOTHING
-from distarray.array.hints import touched
+from distarray.array.functions import NOTHING
 from distarray.array.methods import array_methods
 from distarray.array.operators import Operators
 from distarray.array.scalars import Scalars, new
-from distarray.array.shapes import own_protocol
-from distarray.array.state import DistributedArray, copy_array, detach
-from distarray.array.writing import assign
-from distarray.context import current_context
-from distarray.errors import UnsupportedError, absent
+from distarray.array.state import DistributedArray
 from distarray.linalg import dots
 from distarray.ops import (
     choosing,
     complex_numbers,
     convert,
-    data_types,
     diagonals,
-    indexing,
     manipulation,
     memory,
     moments,
     placing,
-    printing,
     reductions,
     repeating,
     reshaping,
@@ -50,21 +39,13 @@ from distarray.ops import (
     searching,
     selecting,
     sorting,
-    sources,
     taking,
-    ufuncs,
 )
 from distarray.ops import flat as flats
-from distarray.transfer.asking import called_name, ensure_asked, refuse_strides
-from distarray.transfer.ledger import note_to_host
+from distarray.protocols import Protocols, as_numpy
+from distarray.transfer.asking import ensure_asked
 
 __all__ = ["DistributedArray"]
-
-_UFUNC_METHODS: dict[str, Callable[..., Any]] = {
-    "__call__": ufuncs.call, "accumulate": scans.accumulate, "at": indexing.ufunc_at, "outer": ufuncs.outer,
-    "reduce": reductions.reduce, "reduceat": scans.reduceat,
-}  # fmt: skip
-"""What ``__array_ufunc__`` calls, by the name that NumPy passes."""
 
 
 class Methods(DistributedArray):
@@ -72,162 +53,12 @@ class Methods(DistributedArray):
 
     __slots__ = ()
 
-    # --- NumPy's protocols --------------------------------------------------------------------------------------------
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        found = _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
-        if found is NotImplemented and any(
-            _is_dask(item) for item in inputs
-        ):  # Dask leaves arrays it does not know to them
-            computed = [sources.from_dask(item) if _is_dask(item) else item for item in inputs]
-            return _UFUNC_METHODS[method](ufunc, *computed, **kwargs)
-        return found
-
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        for kind in types:
-            if not issubclass(kind, (DistributedArray, np.ndarray, np.generic)) or own_protocol(kind):
-                return NotImplemented
-        implementation = FUNCTIONS.get(func)
-        if implementation is None:
-            name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
-            if falls_back():
-                return on_host(self._context, name, func, args, kwargs)
-            raise UnsupportedError(
-                f"{name} has no distributed implementation; nothing was gathered. To run it on one host, call it on "
-                f"x.get(), or inside `with distarray.host_fallback():`; to run it on each chunk, use distarray.map_chunks"
-            )
-        token = current_context.set(self._context)
-        try:
-            return implementation(*args, **kwargs)
-        finally:
-            current_context.reset(token)
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        return data_types.namespace(api_version)
-
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
-        if copy is False:
-            raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
-        frame = sys._getframe(1)
-        ensure_asked(frame, self.nbytes)
-        refuse_strides(frame, self.shape, self.dtype.itemsize)
-        value = self.get()
-        return value if dtype is None else value.astype(dtype, copy=False)
-
-    def to_numpy(self, dtype: DTypeLike = None) -> Any:
-        """The global value as a new ``numpy.ndarray``: what plotting libraries look for.
-
-        Parameters
-        ----------
-        dtype : dtype, optional
-            Default: the array's.
-
-        Returns
-        -------
-        numpy.ndarray
-
-        Notes
-        -----
-        Communication: as for :meth:`get`.
-        """
-        ensure_asked(sys._getframe(1), self.nbytes)
-        return self.get() if dtype is None else self.get().astype(dtype, copy=False)
-
-    def __getattr__(self, name: str) -> Any:
-        reason = memory.ELSEWHERE.get(name, "it has no distributed implementation")
-        raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self, reason)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: Any = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """Export the global value: copied to the host, or with ``copy=False`` the one chunk that holds all of it.
-
-        Raises
-        ------
-        BufferError
-            ``copy=False``, and no chunk of this process holds the whole array where `dl_device` says.
-        """
-        if copy is not False:
-            ensure_asked(sys._getframe(1), self.nbytes)
-        return convert.dlpack(self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """The device of a DLPack export: the host's memory, (1, 0)."""
-        return (1, 0)
-
     # --- indexing -----------------------------------------------------------------------------------------------------
-
-    def __getitem__(self, key: Any) -> DistributedArray:
-        if self._context.hints is not None:
-            touched(self, key, "read")
-        ready = (elements.item if self._context.kind == "host" else elements.viewed)(self, key)
-        if ready is not NotImplemented:
-            return ready  # type: ignore[no-any-return]
-        if not (elements.is_plain(key) or _is_basic(key)):
-            if _names_fields(key):
-                return memory.field(self, key)
-            return indexing.getitem(self, key)
-        view = elements.named(self, key)
-        found = self._viewed(view)
-        if not view.shape and not _has_ellipsis(key):
-            if self._dtype.kind != "V":
-                return detach(found)
-            found._detached = True  # NumPy's scalar of a structure is a view: x[0]["a"] = 1 writes to x
-        return found
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        if (
-            type(key) is not tuple
-            and isinstance(value, DistributedArray)
-            and value._storage is self._storage is not None
-        ):
-            _refuse_shuffle(sys._getframe(1))  # shuffles exchange rows by keys of one number
-        if self._context.hints is not None:
-            touched(self, key, "written")
-        if elements.assign(self, key, value):
-            return
-        if not (elements.is_plain(key) or _is_basic(key)):
-            if _names_fields(key):
-                memory.field(memory.attached(self), key)[...] = value
-                return
-            indexing.setitem(self, key, value)
-            return
-        view = elements.named(self, key)
-        several = getattr(value, "ndim", 0) != 0 and not (
-            self._dtype.kind == "b" and value.size == 1
-        )  # its truth value
-        if not view.shape and several and not _has_ellipsis(key):
-            if self._dtype.kind == "c":
-                raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-            raise ValueError("setting an array element with a sequence.")
-        assign(self, view, value)
 
     @property
     def T(self) -> DistributedArray:
         """The array with its axes reversed: a view."""
-        ready = elements.transposed(self)
-        return self._viewed(self._view_map().transpose()) if ready is None else ready
-
-    def __len__(self) -> int:
-        if not self._shape:
-            raise TypeError("len() of unsized object")
-        return self._shape[0]
-
-    def __iter__(self) -> Iterator[DistributedArray]:
-        if not self._shape:
-            raise TypeError("iteration over a 0-d array")
-        return (self[i] for i in range(self._shape[0]))
-
-    def __contains__(self, value: Any) -> bool:
-        return bool(reductions.any(self == value))
-
-    def __delitem__(self, key: Any) -> None:
-        raise ValueError("cannot delete array elements")
+        return elements.transposed(self)
 
     @property
     def flat(self) -> flats.Flat:
@@ -337,6 +168,25 @@ class Methods(DistributedArray):
 
     # --- to Python ----------------------------------------------------------------------------------------------------
 
+    def to_numpy(self, dtype: DTypeLike = None) -> Any:
+        """The global value as a new ``numpy.ndarray``: what plotting libraries look for.
+
+        Parameters
+        ----------
+        dtype : dtype, optional
+            Default: the array's.
+
+        Returns
+        -------
+        numpy.ndarray
+
+        Notes
+        -----
+        Communication: as for :meth:`get`.
+        """
+        ensure_asked(sys._getframe(1), self.nbytes)
+        return as_numpy(self, dtype)
+
     def item(self, *args: Any) -> Any:
         """One element as a Python scalar.
 
@@ -440,65 +290,6 @@ class Methods(DistributedArray):
         Communication: as for :meth:`get`.
         """
         return self.get().dumps()  # type: ignore[no-any-return]
-
-    def _only(self, kind: str) -> Any:
-        scalar = self._fresh
-        if isinstance(scalar, np.generic):
-            note_to_host(scalar.nbytes)
-            return scalar
-        if self.size != 1:
-            if kind == "bool":
-                raise ValueError(
-                    "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
-                )
-            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        if self.ndim and kind != "bool":
-            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        if self._context.kind != "host" and (number := number_of(self)) is not None:
-            return number
-        return self.get().reshape(())[()]
-
-    def __bool__(self) -> bool:
-        return bool(self._only("bool"))
-
-    def __int__(self) -> int:
-        return int(self._only("int"))
-
-    def __float__(self) -> float:
-        return float(self._only("float"))
-
-    def __complex__(self) -> complex:
-        return complex(self._only("complex"))
-
-    def __index__(self) -> int:
-        if self._dtype.kind not in "iu" or self.ndim:
-            raise TypeError("only integer scalar arrays can be converted to a scalar index")
-        return operator.index(self._only("index"))
-
-    def __repr__(self) -> str:
-        return printing.to_repr(self)
-
-    def __str__(self) -> str:
-        return printing.to_str(self)
-
-    def __format__(self, spec: str) -> str:
-        if not self._shape:
-            value = self.get()[()]
-            return format(value.item() if value.dtype.kind == "V" else value, spec)  # ml_dtypes' take no specification
-        if spec:
-            raise TypeError(
-                f"unsupported format string {spec!r} passed to DistributedArray.__format__: format its elements"
-            )
-        return str(self)
-
-    def __copy__(self) -> DistributedArray:
-        return detach(self) if self._detached else copy_array(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> DistributedArray:
-        return detach(self) if self._detached else copy_array(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return convert.pickled(self)
 
     # --- conversion ---------------------------------------------------------------------------------------------------
 
@@ -879,47 +670,6 @@ class Methods(DistributedArray):
         return scans.cumprod(self, axis, dtype, out)
 
 
-def _is_dask(item: Any) -> bool:
-    return (
-        type(item).__module__.partition(".")[0] == "dask" and hasattr(item, "__dask_graph__") and hasattr(item, "shape")
-    )
-
-
-def _refuse_shuffle(frame: FrameType) -> None:
-    """Refuse the in-place shuffles of NumPy and Python, which swap rows through views and so lose some of them."""
-    if frame.f_code.co_name == "shuffle" or called_name(frame) == "shuffle":
-        raise UnsupportedError(
-            "shuffle swaps the rows of an array through views, and would lose rows; nothing was written: use "
-            "x[...] = x[rng.permutation(len(x))]"
-        )
-
-
-for _methods in (Operators, Scalars, Methods):
+for _methods in (Operators, Scalars, Protocols, Methods):
     array_methods(_methods)
 DistributedArray.__new__ = new  # type: ignore[method-assign, assignment]
-
-
-def _is_basic(key: Any) -> bool:
-    """Whether an index is basic: integers, slices, Ellipsis and None, alone or in a tuple."""
-    if type(key) is tuple:
-        return all(_is_basic_item(k) for k in key)
-    return _is_basic_item(key)
-
-
-def _names_fields(key: Any) -> bool:
-    """Whether an index is the name of a field, or a list of such."""
-    return type(key) is str or (type(key) is list and bool(key) and all(type(name) is str for name in key))
-
-
-def _is_basic_item(item: Any) -> bool:
-    if item is None or item is Ellipsis or type(item) is int or isinstance(item, (slice, np.integer)):
-        return True
-    if isinstance(item, (bool, np.bool_, list, tuple, np.ndarray)):
-        return False
-    if isinstance(item, DistributedArray):
-        return item._detached and item._dtype.kind in "iu"
-    return hasattr(item, "__index__")
-
-
-def _has_ellipsis(key: Any) -> bool:
-    return key is Ellipsis or (type(key) is tuple and any(k is Ellipsis for k in key))

@@ -17,12 +17,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .cluster import LAUNCHERS, detect, local_device
-from .comm.deadlines import BOOTSTRAP, COLLECTIVE, bootstrap_timeout, collective_timeout
-from .devices import CudaRuntime, cpu_count
-from .devices.gpus import gpu_report
-from .errors import DistArrayError
-from .rendezvous import secret
+from distarray.cluster import LAUNCHERS, detect, local_device
+from distarray.comm.deadlines import BOOTSTRAP, COLLECTIVE, bootstrap_timeout, collective_timeout
+from distarray.devices import CudaRuntime, cpu_count
+from distarray.devices.gpus import gpu_report
+from distarray.errors import DistArrayError
+from distarray.rendezvous import secret
 
 __all__ = ["Section", "collect", "show"]
 

@@ -6,6 +6,9 @@ the chunks that it writes in part; so a pending expression keeps its values, and
 
 Resolving a partial mode replaces a version's layout and chunks once, for everyone who holds it: the value is the same.
 
+What was copied where NumPy would have a view (:mod:`distarray.array.standing`) is told of each write, and copies again when it
+is read. Every write comes to :meth:`Storage.prepare` or :meth:`Storage.outdate`, on all processes alike.
+
 A :class:`PartStorage` shows the chunks of another storage as arrays of another kind: the real parts of complex numbers, a field of
 structured elements, the same bytes as another dtype. It holds no memory: its version is always made from the other's.
 """
@@ -14,8 +17,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
-from weakref import WeakSet, ref
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import numpy as np
 
@@ -26,7 +30,7 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Apart", "Operand", "PartStorage", "Storage", "Version", "writable_chunks"]
+__all__ = ["Apart", "Copy", "Operand", "PartStorage", "Storage", "Version", "writable_chunks"]
 
 
 class Version:
@@ -103,15 +107,23 @@ class Storage:
     exposed : bool
         Buffers were handed out (``all_chunks``) or imported without a copy: others may write to them at any time, so
         expressions that read this storage are evaluated at once, and its chunks are never shared.
+    copies : WeakKeyDictionary of Copy to steps, or None
+        The copies that stand for views of it, and how each is made.
     """
 
-    __slots__ = ("__weakref__", "context", "exposed", "token", "version")
+    __slots__ = ("__weakref__", "context", "copies", "exposed", "token", "version")
 
     def __init__(self, context: Context, version: Version, exposed: bool = False) -> None:
         self.context = context
         self.version = version
         self.token = version.token
         self.exposed = exposed
+        self.copies: WeakKeyDictionary[Copy, Any] | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """How the current value lies. Moves nothing."""
+        return self.version.layout
 
     @property
     def volatile(self) -> bool:
@@ -125,6 +137,17 @@ class Storage:
 
     def prepare(self, by_writer: int) -> None:
         """Called before a write, whose own leaves are `by_writer` of those that read the current version."""
+        self.outdate()
+
+    def outdate(self) -> None:
+        """Tell the copies that stand for views of this that it is written to."""
+        if self.copies:
+            for copy, steps in list(self.copies.items()):
+                copy.outdated(self, steps)
+
+    def maker(self) -> Callable[[Storage], Storage]:
+        """What makes the like of this storage of its root. It holds neither."""
+        return _itself
 
     def expose(self) -> None:
         """Give the storage chunks that no other version holds, since the buffers are handed out."""
@@ -147,6 +170,17 @@ class Storage:
             if chunk is not None and chunk.shared:
                 version.chunks[i] = duplicate(chunk)
         self.replace(version)
+
+
+def _itself(root: Storage) -> Storage:
+    return root
+
+
+class Copy(Protocol):
+    """A storage that is a copy of what a view would show of another one."""
+
+    def outdated(self, origin: Storage, steps: Any) -> None:
+        """`origin` is written to; `steps` make the copy of it."""
 
 
 class Apart:
@@ -193,6 +227,7 @@ class PartStorage(Storage):
         self.parent = parent
         self.steps = steps
         self.exposed = True
+        self.copies = None
         self._layout = layout
         self._dtype = dtype
         self._last: _PartVersion | None = None
@@ -211,6 +246,10 @@ class PartStorage(Storage):
         return array
 
     @property
+    def layout(self) -> Layout:
+        return self._layout
+
+    @property
     def volatile(self) -> bool:
         return self.parent.exposed
 
@@ -220,16 +259,24 @@ class PartStorage(Storage):
 
     def prepare(self, by_writer: int) -> None:
         parent = self.parent
+        parent.outdate()
         if not parent.exposed:
             version = parent.version
             if version.pinned(by_writer=by_writer) or any(c is not None and c.shared for c in version.chunks):
                 parent.unshare()
+
+    def maker(self) -> Callable[[Storage], Storage]:
+        return partial(_part, self.steps, self._layout, self._dtype)
 
     def expose(self) -> None:
         self.parent.expose()
 
     def unshare(self) -> None:
         """Do nothing: no other version holds chunks of a part."""
+
+
+def _part(steps: tuple[Callable[[Any], Any], ...], layout: Layout, dtype: np.dtype[Any], root: Storage) -> Storage:
+    return PartStorage(root, steps, layout, dtype)
 
 
 def writable_chunks(storage: Storage, chunk_ids: Iterable[int]) -> Version:

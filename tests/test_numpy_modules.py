@@ -44,7 +44,7 @@ def test_errors_of_linear_algebra_have_numpys_type() -> None:
 def test_windows_are_the_same_function() -> None:
     assert da.lib.stride_tricks.sliding_window_view is da.sliding_window_view
     with pytest.raises(AttributeError, match="sliding_window_view"):
-        da.lib.stride_tricks.as_strided  # noqa: B018 the access is the test
+        da.lib.stride_tricks.as_strided  # noqa: B018 - the access is the test
 
 
 @pytest.mark.parametrize("make", [da.random.default_rng, da.random.RandomState])

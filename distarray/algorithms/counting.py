@@ -7,8 +7,9 @@ part of the result, as every array of that size.
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,10 @@ from distarray.geometry import blocks
 from distarray.layout import Layout
 from distarray.modes import Mode
 
-__all__ = ["counted_integers"]
+__all__ = ["counted_integers", "counted_sparsely", "is_sparse"]
+
+Number = Callable[..., tuple[Any, ...]]
+"""The bins of elements, with the library and the sources as arguments, and the weights of those that have one."""
 
 SPARSE = 4
 """More bins than so many times the elements are filled in parts…"""
@@ -57,8 +61,8 @@ def counted_integers(
         raise ValueError(
             f"array is too big: {length} bins of {dtype}; the largest element, or minlength, asks for so many"
         )
-    if length > max(SPARSE * layout.index_map.size, FEW):
-        return _sparse(context, layout, sources, length, dtype)
+    if is_sparse(length, layout):
+        return counted_sparsely(context, layout, sources, (length,), dtype, _as_they_are, "bincount")
     target = everywhere(context, (length,), layout.devices, Mode.SUM)
     chunks: list[Chunk | None] = [None] * len(target.chunks)
     tasks = [
@@ -139,43 +143,69 @@ def _count(
             total.array[: more.size] += more
 
 
-def _sparse(
-    context: Context, layout: Layout, sources: Sequence[list[Any]], length: int, dtype: Any
+def is_sparse(bins: int, layout: Layout) -> bool:
+    """Whether there are so many more bins than elements of a layout that they are filled in parts."""
+    return bins > max(SPARSE * layout.index_map.size, FEW)
+
+
+def _as_they_are(lib: Any, *sources: Any) -> tuple[Any, ...]:
+    return sources
+
+
+def counted_sparsely(
+    context: Context,
+    layout: Layout,
+    sources: Sequence[list[Any]],
+    shape: tuple[int, ...],
+    dtype: Any,
+    number: Number,
+    operation: str,
 ) -> DistributedArray:
-    """Count into the bins that are not empty, tell all devices, and fill in parts of the result."""
+    """Count into the bins that are not empty, tell all devices, and fill in parts of the result.
+
+    `number` gives the elements' bins, which are numbered in C order of `shape`; what it leaves out counts nowhere.
+    """
     devices = [device for device in context.local_devices if device.id in layout.devices]
     mine: dict[int, tuple[Any, Any]] = {}
     nbytes = sum(a.nbytes for source in sources for a in source if a is not None)
-    run_tasks(context, [partial(_bins, device, layout, sources, dtype, mine) for device in devices], nbytes, "bincount")
+    tasks = [partial(_bins, device, layout, sources, dtype, number, mine) for device in devices]
+    run_tasks(context, tasks, nbytes, operation)
     once = dict.fromkeys(layout.devices, 1)
     sizes = told(context, {d: np.array([len(bins)]) for d, (bins, _) in mine.items()}, once, np.dtype(np.int64))
     lengths = dict(zip(layout.devices, sizes.tolist(), strict=True))
     bins = told(context, {d: found[0] for d, found in mine.items()}, lengths, np.dtype(np.int64))
     counts = told(context, {d: found[1] for d, found in mine.items()}, lengths, dtype)
-    target = context.layout(blocks(0).resolve((length,), layout.devices))
+    target = context.layout(blocks(0).resolve(shape, layout.devices))
+    row = math.prod(shape[1:])
     chunks: list[Chunk | None] = []
     with context.reporting():
-        for device_id, (part,) in target.chunks:
+        for device_id, region in target.chunks:
             device = context.by_id[device_id]
             if device.process != context.process:
                 chunks.append(None)
                 continue
-            here = (bins >= part.start) & (bins < part.stop)
-            places, which = np.unique(bins[here] - part.start, return_inverse=True)
+            start, stop = region[0].start * row, region[0].stop * row
+            here = (bins >= start) & (bins < stop)
+            places, which = np.unique(bins[here] - start, return_inverse=True)
             sums = np.zeros(places.size, dtype)
             np.add.at(sums, which, counts[here])
             if device.kind == "host":  # memory that is only asked for costs nothing where nothing is counted
-                chunk = device.adopt(np.zeros(part.size, dtype), "bincount")
+                chunk = device.adopt(np.zeros(region.shape, dtype), operation)
             else:
-                chunk = device.full((part.size,), dtype, 0)
+                chunk = device.full(region.shape, dtype, 0)
             with device.active():
-                chunk.array[device.lib.asarray(places)] = device.lib.asarray(sums)
+                chunk.array.reshape(-1)[device.lib.asarray(places)] = device.lib.asarray(sums)
             chunks.append(chunk)
     return from_chunks(context, target, chunks, dtype)
 
 
 def _bins(
-    device: Device, layout: Layout, sources: Sequence[list[Any]], dtype: Any, mine: dict[int, tuple[Any, Any]]
+    device: Device,
+    layout: Layout,
+    sources: Sequence[list[Any]],
+    dtype: Any,
+    number: Number,
+    mine: dict[int, tuple[Any, Any]],
 ) -> None:
     """The bins that a device fills, ascending, and what it adds to them."""
     lib = device.lib
@@ -184,9 +214,11 @@ def _bins(
         if not owned:
             mine[device.id] = np.empty(0, np.int64), np.empty(0, dtype)
             return
-        elements, *weights = (lib.concatenate(parts) for parts in zip(*owned, strict=True))
+        elements, *weights = number(lib, *(lib.concatenate(parts) for parts in zip(*owned, strict=True)))
         bins, places = lib.unique(elements, return_inverse=True)
-        mine[device.id] = (
-            bins.astype(np.int64),
-            lib.bincount(places.reshape(-1), *weights, minlength=bins.size).astype(dtype),
-        )
+        count = partial(lib.bincount, places.reshape(-1), minlength=bins.size)
+        if weights and weights[0].dtype.kind == "c":
+            counts = count(weights[0].real) + 1j * count(weights[0].imag)
+        else:
+            counts = count(*weights)
+        mine[device.id] = bins.astype(np.int64), counts.astype(dtype)

@@ -3,7 +3,7 @@ index arrays. It exists so that reads, writes and ``ufunc.at`` understand a key 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -119,8 +119,13 @@ def lone_mask(items: Sequence[Any]) -> Any:
     return None
 
 
-def split_key(x: DistributedArray, items: Sequence[Any]) -> Fancy:
-    """The view and the index arrays of a key that has at least one array or 0-d mask."""
+def split_key(
+    x: DistributedArray, items: Sequence[Any], check: Callable[[tuple[int, ...]], None] | None = None
+) -> Fancy:
+    """The view and the index arrays of a key that has at least one array or 0-d mask.
+
+    `check` gets the shape of the result before the indices are looked at: of two mistakes, NumPy sees that one.
+    """
     missing = x.ndim - sum(_consumed(i) for i in items)
     basic: list[Any] = []
     axes: list[int] = []
@@ -162,35 +167,48 @@ def split_key(x: DistributedArray, items: Sequence[Any]) -> Fancy:
                 axes.append(new)
                 arrays.append((array, old))
                 old, new = old + 1, new + 1
-    index, shape = _broadcast(x.shape, arrays)
+    shape = _common([a for a, _ in arrays])
+    view = x._view_map().index(tuple(basic))
+    if check is not None:
+        check(Fancy(view, tuple(axes), (), shape, at).result)
+    index = _broadcast(x.shape, arrays, shape)
     x._context.traced("index arrays", *[crc32(array.tobytes()) for array in index] if x._context.debug else ())
-    return Fancy(x._view_map().index(tuple(basic)), tuple(axes), index, shape, at)
+    return Fancy(view, tuple(axes), index, shape, at)
 
 
-def _broadcast(shape: tuple[int, ...], arrays: Sequence[tuple[Any, int]]) -> tuple[Index, tuple[int, ...]]:
-    """Index arrays broadcast together and flat, negative ones wrapped; raises where one is out of bounds."""
+def _common(arrays: Sequence[Any]) -> tuple[int, ...]:
+    """The shape that index arrays are broadcast to."""
     try:
-        common = np.broadcast_shapes(*[a.shape for a, _ in arrays])
+        return np.broadcast_shapes(*[a.shape for a in arrays])
     except ValueError:
-        listed = " ".join(str(a.shape).replace(" ", "") for a, _ in arrays)
+        listed = " ".join(str(a.shape).replace(" ", "") for a in arrays)
         raise IndexError(
             f"shape mismatch: indexing arrays could not be broadcast together with shapes {listed} "
         ) from None
+
+
+def _broadcast(shape: tuple[int, ...], arrays: Sequence[tuple[Any, int]], common: tuple[int, ...]) -> Index:
+    """Index arrays broadcast together and flat, negative ones wrapped; raises where one is out of bounds."""
+    if len(arrays) == 1:
+        array, axis = arrays[0]
+        values = wrapped(array, 1 if axis < 0 else shape[axis], axis) if array.size else np.zeros(0, np.int64)
+        return (np.ascontiguousarray(values.reshape(-1)),)
     index = []
     for array, axis in arrays:
         size = 1 if axis < 0 else shape[axis]
         values = wrapped(array, size, axis) if 0 not in common else np.zeros(array.shape, np.int64)
         index.append(np.ascontiguousarray(np.broadcast_to(values, common).reshape(-1)))
-    return tuple(index), common
+    return tuple(index)
 
 
 def wrapped(array: Any, size: int, axis: int) -> Any:
     """Indices as int64, negative ones counted from the end; raises NumPy's IndexError where one is out of bounds."""
-    outside = (array >= size) | (array < -size) if array.dtype.kind == "i" else array >= size
-    if outside.any():
+    low = int(array.min(initial=0)) if array.dtype.kind == "i" else 0
+    if low < -size or (array.size and int(array.max()) >= size):
+        outside = (array >= size) | (array < -size) if array.dtype.kind == "i" else array >= size
         raise IndexError(f"index {array[outside].flat[0]} is out of bounds for axis {axis} with size {size}")
     values = array.astype(np.int64)
-    return np.where(values < 0, values + size, values) if array.dtype.kind == "i" else values
+    return np.where(values < 0, values + size, values) if low < 0 else values
 
 
 def has_arrays(items: Sequence[Any]) -> bool:

@@ -27,9 +27,10 @@ from distarray.transfer.execute import redistribute
 
 if TYPE_CHECKING:
     from distarray.context import Context
+    from distarray.layout import Layout
 
 __all__ = [
-    "ASSOCIATIVE", "Segment", "carry", "chain", "fold_on", "item_dtype", "local_reduce", "run_tasks",
+    "ASSOCIATIVE", "Relay", "Segment", "carry", "chain", "fold_on", "item_dtype", "local_reduce", "relay", "run_tasks",
     "ufunc_of",
 ]  # fmt: skip
 
@@ -222,23 +223,52 @@ def chain(index_map: IndexMap, axis: int, *, bounded: bool = True) -> list[tuple
     return result
 
 
+class Relay(NamedTuple):
+    """The chains along an axis: where the running value of each stands in an array whose length along the axis is 1, its
+    segments, and for each turn how the running values lie while their devices work on them."""
+
+    chains: list[tuple[Region, list[Segment]]]
+    turns: list[Layout]
+
+
+def relay(context: Context, layout: Layout, axis: int) -> Relay | None:
+    """The chains of a layout, with their turns; None where :func:`chain` gives none."""
+    key = ("relay", layout, axis)
+    found: Any = context.layouts.remembered(key)
+    if found is None:
+        parts = chain(layout.index_map, axis)
+        found = context.layouts.remember(key, (None if parts is None else _turns(context, layout.shape, parts, axis),))
+    return found[0]  # type: ignore[no-any-return]
+
+
+def _turns(context: Context, shape: tuple[int, ...], parts: list[tuple[Region, list[Segment]]], axis: int) -> Relay:
+    first = Range(0, 1, 1)
+    chains = [(Region((*cell[:axis], first, *cell[axis + 1 :])), segments) for cell, segments in parts]
+    turns = []
+    for turn in range(max((len(segments) for _, segments in parts), default=1)):
+        homes: dict[int, list[Region]] = {}
+        for region, segments in chains:
+            homes.setdefault(segments[min(turn, len(segments) - 1)].device, []).append(region)
+        turns.append(context.layout(IndexMap((*shape[:axis], 1, *shape[axis + 1 :]), homes)))
+    return Relay(chains, turns)
+
+
 def carry(
     context: Context,
     name: str,
-    parts: Sequence[tuple[Region, list[Segment]]],
-    shape: tuple[int, ...],
+    way: Relay,
     dtype: np.dtype[Any],
     step: Callable[[Device, Segment, Any, Any], None],
     *,
     fallible: bool = False,
-) -> tuple[IndexMap, list[Chunk | None]]:
+) -> tuple[Layout, list[Chunk | None]]:
     """Pass running values along chains of devices, all chains side by side. Every process walks all chains, and takes the
     steps of its own devices.
 
     Parameters
     ----------
-    parts : sequence of (Region, list of Segment)
-        Where the running value of each chain stands in an array of `shape`, and its chain.
+    way : Relay
+        The chains.
     step : callable
         ``step(device, segment, before, after)`` writes into `after` what becomes of the running value `before` (None at
         the first segment) behind a segment.
@@ -247,33 +277,27 @@ def carry(
 
     Returns
     -------
-    IndexMap, list of Chunk or None
+    Layout, list of Chunk or None
         The last values, where the chains ended.
 
     Notes
     -----
     Communication: the running values, wherever a chain goes on on another device.
     """
-    rounds = max((len(segments) for _, segments in parts), default=0)
     values: dict[Region, Chunk] = {}  # on this process's devices
-    index_map = IndexMap(shape, {})
-    for turn in range(rounds):
-        homes: dict[int, list[Region]] = {}
-        for region, segments in parts:
-            homes.setdefault(segments[min(turn, len(segments) - 1)].device, []).append(region)
-        after = IndexMap(shape, homes)
-        if turn and after != index_map:
-            held = [values.get(region) for _, region in index_map.chunks]
-            source = Operand(context.layout(index_map), [None if c is None else c.array for c in held], dtype)
-            moved = redistribute(context, source, context.layout(after), operation=name, chunks=held)
+    for turn, layout in enumerate(way.turns):
+        before_it = way.turns[max(0, turn - 1)]
+        if layout is not before_it:
+            held = [values.get(region) for _, region in before_it.chunks]
+            source = Operand(before_it, [None if c is None else c.array for c in held], dtype)
+            moved = redistribute(context, source, layout, operation=name, chunks=held)
             values = {
-                region: chunk for (_, region), chunk in zip(after.chunks, moved, strict=True) if chunk is not None
+                region: chunk for (_, region), chunk in zip(layout.chunks, moved, strict=True) if chunk is not None
             }
-        index_map = after
         tasks: dict[int, list[Callable[[], None]]] = {}
         nbytes = 0
         with context.guarding(name, fallible=fallible or None):
-            for region, segments in parts:
+            for region, segments in way.chains:
                 if turn >= len(segments):
                     continue
                 segment = segments[turn]
@@ -286,7 +310,8 @@ def carry(
                 values[region] = fresh
                 nbytes += fresh.nbytes
             context.workers.run([partial(in_turn, work) for work in tasks.values()], nbytes)
-    return index_map, [values.get(region) for _, region in index_map.chunks]
+    last = way.turns[-1]
+    return last, [values.get(region) for _, region in last.chunks]
 
 
 def fold_on(

@@ -22,7 +22,7 @@ from distarray.storage import Operand
 from distarray.transfer.ledger import note, watching
 from distarray.transfer.round import Round
 
-__all__ = ["Order", "Request", "fetch", "local_index", "project", "split_target"]
+__all__ = ["IndexedBoxes", "Order", "Request", "fetch", "local_index", "project", "split_target"]
 
 TAKEN_BYTES = 1 << 17
 """How much a host device takes before it puts it in its places."""
@@ -47,6 +47,65 @@ class Portion(NamedTuple):
     giver: int
 
 
+class IndexedBoxes:
+    """Boxes along the indexed axes, and in which order they lie along the first: the same for all positions."""
+
+    def __init__(self, regions: Sequence[Region]) -> None:
+        self.regions = tuple(regions)
+        held = [(i, box[0]) for i, box in enumerate(self.regions) if box.size]
+        ranges = {r for _, r in held}
+        self.held = held
+        self.alone = len(ranges) < 2
+        steps = {r.step for r in ranges if r.size > 1}
+        self.step = steps.pop() if len(steps) == 1 else 1
+        self.last = max([r.last for r in ranges], default=0)
+        self.rows = self._ordered(self.last) if self.step == 1 and not self.alone else None
+
+    def _ordered(self, last: int) -> tuple[Any, list[tuple[int, int]], bool] | None:
+        """Where the ranges start, in order; each box with its place among them; and whether they leave nothing out. Positions go
+        up to `last`. None where ranges lie in each other's way.
+
+        Ranges of one step do not: they are intervals, once numbers are ordered by their remainder first.
+        """
+        step, bound = self.step, last + 1
+        if step * bound > np.iinfo(np.int64).max:
+            return None
+        intervals = {r: (r.start % step * bound + r.start, r.start % step * bound + r.last) for _, r in self.held}
+        ordered = sorted(intervals.items(), key=lambda item: item[1])
+        pairs = list(zip(ordered, ordered[1:], strict=False))
+        if any(one[1] >= two[0] for (_, one), (_, two) in pairs):
+            return None
+        number = {r: k for k, (r, _) in enumerate(ordered)}
+        starts = np.array([start for _, (start, _) in ordered], np.int64)
+        full = step == 1 and starts[0] == 0 and all(one[1] + 1 == two[0] for (_, one), (_, two) in pairs)
+        return starts, [(i, number[r]) for i, r in self.held], full
+
+    def deal(self, first: Any) -> tuple[list[tuple[int, Any]], bool] | None:
+        """For each box the positions next to it, and whether they lie within it along the first axis; None where boxes lie in
+        each other's way."""
+        if self.alone:
+            everything = np.arange(first.size)
+            return [(i, everything) for i, _ in self.held], False
+        step = self.step
+        rows, last = self.rows, self.last
+        if step > 1:
+            last = max(last, int(first.max(initial=0)))
+            rows = self._ordered(last)
+        if rows is None:
+            return None
+        starts, places, full = rows
+        place: Any = starts.searchsorted(first if step == 1 else first % step * (last + 1) + first, "right") - 1
+        if first.size == 1:
+            here = int(place[0])
+            return [(i, np.zeros(1, np.intp)) for i, k in places if k == here], full and int(first[0]) <= last
+        if len(starts) < 1 << 15:
+            place = place.astype(np.int16)  # short integers are sorted by their digits
+        order = place.argsort(kind="stable")
+        cuts = place[order].searchsorted(np.arange(len(starts) + 1)).tolist()
+        near = [(i, order[cuts[k] : cuts[k + 1]]) for i, k in places if cuts[k] < cuts[k + 1]]
+        return near, full and int(first.max(initial=0)) <= last
+
+
 class Order:
     """Positions, to be found by the boxes that hold them.
 
@@ -57,46 +116,16 @@ class Order:
     def __init__(self, index: Index) -> None:
         self.index = index
 
-    def select(self, boxes: Sequence[Region]) -> list[tuple[int, Any]]:
+    def select(self, boxes: Sequence[Region] | IndexedBoxes) -> list[tuple[int, Any]]:
         """``(i, positions in ascending order)`` of the boxes that hold at least one position."""
-        near = self._dealt(boxes)
-        if near is None:
-            near = self._bisected(boxes)
-        found = [(i, self._inside(boxes[i], candidates)) for i, candidates in near]
+        if not isinstance(boxes, IndexedBoxes):
+            boxes = IndexedBoxes(boxes)
+        dealt = boxes.deal(self.index[0])
+        near, exact = (self._bisected(boxes.regions), False) if dealt is None else dealt
+        if exact and len(self.index) == 1:
+            return near
+        found = [(i, self._inside(boxes.regions[i], candidates)) for i, candidates in near]
         return [(i, positions) for i, positions in found if positions.size]
-
-    def _dealt(self, boxes: Sequence[Region]) -> list[tuple[int, Any]] | None:
-        """For each box the positions next to it; None where boxes lie in each other's way.
-
-        Ranges of one step do not: they are intervals, once numbers are ordered by their remainder first.
-        """
-        first = self.index[0]
-        held = [(i, box[0]) for i, box in enumerate(boxes) if box.size]
-        if len({r for _, r in held}) < 2:
-            everything = np.arange(first.size)
-            return [(i, everything) for i, _ in held]
-        steps = {r.step for _, r in held if r.size > 1}
-        step = steps.pop() if len(steps) == 1 else 1
-        bound = max(max(r.last for _, r in held), int(first.max(initial=0))) + 1
-        if step * bound > np.iinfo(np.int64).max:
-            return None
-        intervals = {r: (r.start % step * bound + r.start, r.start % step * bound + r.last) for _, r in held}
-        ordered = sorted(intervals.items(), key=lambda item: item[1])
-        if any(one[1] >= two[0] for (_, one), (_, two) in zip(ordered, ordered[1:], strict=False)):
-            return None
-        starts = np.array([start for _, (start, _) in ordered], np.int64)
-        place: Any = np.searchsorted(starts, first if step == 1 else first % step * bound + first, "right") - 1
-        if len(ordered) < 1 << 15:
-            place = place.astype(np.int16)  # short integers are sorted by their digits
-        order = np.argsort(place, kind="stable")
-        cuts: Any = np.searchsorted(place[order], np.arange(len(ordered) + 1))
-        number = {r: k for k, (r, _) in enumerate(ordered)}
-        near = []
-        for i, r in held:
-            k = number[r]
-            if cuts[k] < cuts[k + 1]:
-                near.append((i, order[cuts[k] : cuts[k + 1]]))
-        return near
 
     def _bisected(self, boxes: Sequence[Region]) -> list[tuple[int, Any]]:
         first = self.index[0]
@@ -157,7 +186,7 @@ def take(lib: Any, array: Any, index: Index) -> Any:
 class _Groups(NamedTuple):
     """The cells of a layout by where they lie on the indexed axes."""
 
-    boxes: tuple[Region, ...]
+    boxes: IndexedBoxes
     cells: tuple[tuple[tuple[Region, tuple[int, ...]], ...], ...]  # for each box: (region of the other axes, holders)
 
 
@@ -170,7 +199,7 @@ def _groups(context: Context, layout: Layout, axes: tuple[int, ...]) -> _Groups:
         for cell in layout.index_map.cells:
             by_box.setdefault(project(cell.region, axes), []).append((project(cell.region, others), cell.holders))
         boxes = tuple(sorted(by_box))
-        found = context.layouts.remember(key, _Groups(boxes, tuple(tuple(by_box[box]) for box in boxes)))
+        found = context.layouts.remember(key, _Groups(IndexedBoxes(boxes), tuple(tuple(by_box[box]) for box in boxes)))
     return found  # type: ignore[no-any-return]
 
 
@@ -426,6 +455,16 @@ def split_target(
     chunks : list of (device, region of the index dimensions, region of the other axes)
         In the layout's order.
     """
+    key = ("split", source, axes, shape, at)
+    found = context.layouts.remembered(key)
+    if found is None:
+        found = context.layouts.remember(key, _split(context, source, axes, shape, at))
+    return found  # type: ignore[no-any-return]
+
+
+def _split(
+    context: Context, source: Layout, axes: tuple[int, ...], shape: tuple[int, ...], at: int
+) -> tuple[Layout, list[tuple[int, Region, Region]]]:
     others = rest_axes(len(source.shape), axes)
     rest_shape = tuple([source.shape[a] for a in others])
     held: dict[Region, list[int]] = {}

@@ -41,13 +41,13 @@ def compress(array: Any, mask: Any, out: Any) -> None:
     at = 0
     for low in range(0, mask.size, rows):
         part, flags = array[low : low + rows], mask[low : low + rows]
-        index = np.flatnonzero(flags)
+        index = flags.nonzero()[0]
         into = out[at : at + index.size]
         at += index.size
         if index.size == flags.size:
             np.copyto(into, part)
         elif index.size:
-            np.take(part, index, axis=0, out=into, mode="clip")  # in range; "raise" would copy twice
+            part.take(index, axis=0, out=into, mode="clip")  # in range; "raise" would copy twice
 
 
 class Pieces:
@@ -79,7 +79,7 @@ def scatter(target: Any, mask: Any, count: int, values: Pieces, at: int = 0) -> 
     rows = max(1, (BLOCK if sparse else DENSE) // prod(target.shape[1:]))
     for low in range(0, mask.size, rows):
         flags = mask[low : low + rows]
-        index = np.flatnonzero(flags) if sparse else flags
+        index = flags.nonzero()[0] if sparse else flags
         here: int = index.size if sparse else int(np.count_nonzero(flags))
         target[low : low + rows][index] = values.part(at, here)
         at += here

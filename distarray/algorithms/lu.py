@@ -60,7 +60,7 @@ class RowSwaps(NamedTuple):
     come: Any
 
 
-class _Cut(NamedTuple):
+class _Dealing(NamedTuple):
     """How a matrix is dealt out: to which devices, panels of how many columns, and strips; one is all of it."""
 
     devices: tuple[int, ...]
@@ -77,7 +77,7 @@ class _Kept(NamedTuple):
     chunk: Chunk | None
 
 
-def _cut(context: Context, source: Operand, name: str) -> _Cut:
+def _cut(context: Context, source: Operand, name: str) -> _Dealing:
     """The strips of a square matrix whose transpose is `source`: as wide as the fullest device has room for.
 
     Communication: what room there is, one number.
@@ -90,14 +90,14 @@ def _cut(context: Context, source: Operand, name: str) -> _Cut:
     wanted = (share + min(share // 4, TILE) + 2 * width) * line  # a copy, a product, and two panels
     room = min([room for room in gathered(context, _room(context, wanted), name) if room is not None], default=wanted)
     if room >= wanted:
-        return _Cut(devices, width, [(0, n)])
+        return _Dealing(devices, width, [(0, n)])
     # beside L a device has its part of a strip, a product of a quarter of it, two panels, and the first device half a panel
     # more of L; strips of a matrix that lies strided may come by way of another layout
     columns = int(room // line - n // (2 * len(devices)))
     width = min(width, max(columns // 8, 1))
     times = 2.25 if any(r.step > 1 for _, region in source.layout.chunks for r in region) else 1.25
     strip = max(int((columns - 2.5 * width) / (times * width)), 1) * width * len(devices)
-    return _Cut(devices, width, [(low, min(low + strip, n)) for low in range(0, n, strip)])
+    return _Dealing(devices, width, [(low, min(low + strip, n)) for low in range(0, n, strip)])
 
 
 def _room(context: Context, wanted: int) -> int | None:

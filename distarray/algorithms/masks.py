@@ -143,6 +143,8 @@ def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout
 
 def _grown(context: Context, layout: Layout, trailing: tuple[int, ...]) -> Layout:
     """A layout of leading axes, with whole trailing ones."""
+    if not trailing:
+        return layout
     rest = Region.full(trailing)
     mapping = {d: [Region((*r, *rest)) for r in layout.index_map.regions(d)] for d in layout.devices}
     return context.layout(IndexMap((*layout.shape, *trailing), mapping))

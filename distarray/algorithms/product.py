@@ -17,6 +17,7 @@ from distarray.algorithms.again import learn_product
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, Stage, needed
 from distarray.algorithms.rounds import FEW_ROWS, is_bearable, plan
 from distarray.array.aliases import Out
+from distarray.array.dtypes import check_dtype
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
@@ -27,7 +28,7 @@ from distarray.fusion.conditions import WarningOnce
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
-from distarray.transfer.execute import allocate
+from distarray.transfer.execute import allocate, halfway, redistribute
 from distarray.transfer.lending import lent
 
 __all__ = ["contract", "operands", "product_dtype", "view"]
@@ -54,9 +55,16 @@ def operands(*items: Any, out: Out = None) -> tuple[Context, list[Any]]:
     known = [item for item in (*items, out) if isinstance(item, DistributedArray)]
     context = same_context(known)
     arrays = [item if isinstance(item, DistributedArray) or is_cupy(item) else np.asarray(item) for item in items]
+    for array in arrays:
+        if not isinstance(array, DistributedArray):
+            check_dtype(array.dtype)
     if not any(isinstance(array, DistributedArray) for array in arrays):
         arrays[0] = as_array(context, arrays[0])
     return context, arrays
+
+
+MEETINGS = 1 << 9
+"""In so many pieces operands that are multiplied element by element may meet before one goes to the other's layout."""
 
 
 def product_dtype(function: Callable[..., Any], x: Any, y: Any) -> Any:
@@ -116,6 +124,11 @@ def contract(
             first = _placed(context, a, problem, second.layout, False, dtype, name)
         if second is None:
             second = _placed(context, b, problem, first.layout, True, dtype, name)
+        unlike = first.layout is not second.layout and problem.a == problem.b
+        if unlike and halfway(context, second.layout, first.layout, MEETINGS, 1):
+            # cut where the two meet, there would be far more products than either has chunks
+            beside = redistribute(context, second, first.layout, operation=name)
+            second = Operand(first.layout, [None if c is None else c.array for c in beside], second.dtype)
         sizes = (first.dtype.itemsize, second.dtype.itemsize, dtype.itemsize)
         least = LEAST if context.WHOLE is None else 0
         key = ("contract", problem, first.layout, second.layout, sizes, least)

@@ -19,10 +19,10 @@ from distarray.algorithms.folds import (
     ASSOCIATIVE,
     Segment,
     carry,
-    chain,
     fold_on,
     item_dtype,
     local_reduce,
+    relay,
     run_tasks,
     ufunc_of,
 )
@@ -575,18 +575,15 @@ def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> D
     """A fold of which the order matters, passed along the devices of its one axis."""
     (axis,) = call.axes
     name = call.ufunc.__name__
-    parts = chain(found.layout.index_map, axis)
-    if parts is None:
+    way = relay(context, found.layout, axis)
+    if way is None:
         found, masks = in_blocks(context, found, masks, axis, name)
         pieces = whole_lines(call, found.layout)
         if pieces is not None:
             return _fold(context, call, found, masks, _plan(context, call, found.layout, pieces, None))
-        parts = chain(found.layout.index_map, axis)
-        assert parts is not None
-    kept = call._replace(keepdims=True)
-    shape = kept.shape(found.shape)
+        way = relay(context, found.layout, axis)
+        assert way is not None
     ahead = name in ASSOCIATIVE
-    segments = [(kept.project(region), own) for region, own in parts]
     again = call.initial if call.ufunc.identity is None else NOTHING
 
     def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
@@ -603,8 +600,8 @@ def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> D
             fold_on(device, call.ufunc, before, array, after, axis, call.given, mask)
 
     with WarningOnce(context, "reduce"):
-        index_map, chunks = carry(context, name, segments, shape, call.dtype, step, fallible=call.ufunc is np.power)
-    result = from_chunks(context, context.layout(index_map), chunks, call.dtype)
+        layout, chunks = carry(context, name, way, call.dtype, step, fallible=call.ufunc is np.power)
+    result = from_chunks(context, layout, chunks, call.dtype)
     return result if call.keepdims else result._viewed(result._view_map().squeeze(axis))
 
 

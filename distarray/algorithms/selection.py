@@ -141,7 +141,7 @@ def candidates(context: Context, source: Operand) -> Candidates:
                 if not part.size:
                     continue
                 array = source.arrays[i][layout.chunks[i][1].locate(part).key].reshape(-1)
-                if source.dtype.kind == "f" and bool(device.lib.isnan(array.min())):
+                if source.dtype.kind in "fmM" and bool(device.lib.isnan(array.min())):
                     array = array[~device.lib.isnan(array)]
                 found.append(array)
 

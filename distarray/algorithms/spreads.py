@@ -52,7 +52,7 @@ _APART = Program(
 )  # fmt: skip
 
 
-class _Course(NamedTuple):
+class _Shares(NamedTuple):
     """Who contributes what.
 
     Attributes
@@ -110,7 +110,7 @@ def _places(arrays: Sequence[Any]) -> list[int]:
     return [array.data.ptr + k * array.strides[0] for array in arrays for k in range(len(array))]
 
 
-def _on_one_gpu(context: Context, course: _Course, rows: Sequence[Any]) -> list[int] | None:
+def _on_one_gpu(context: Context, course: _Shares, rows: Sequence[Any]) -> list[int] | None:
     """Where the numbers of each part lie, if all lie on the GPU where they are joined, and nobody counts what moves."""
     if context.communicator is not None or watching.get() is not None:
         return None
@@ -119,7 +119,7 @@ def _on_one_gpu(context: Context, course: _Course, rows: Sequence[Any]) -> list[
     return _places([chunk.array for chunk in rows])
 
 
-def _planned(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool) -> _Course | None:
+def _planned(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool) -> _Shares | None:
     key = ("spread", axes, keepdims, layout)
     found = context.layouts.remembered(key)
     if found is None:
@@ -127,7 +127,7 @@ def _planned(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: 
     return found[0]  # type: ignore[no-any-return]
 
 
-def _plan(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool) -> _Course | None:
+def _plan(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool) -> _Shares | None:
     call = Reduction(np.add, axes, keepdims, _WIDE, None, NOTHING)
     if whole_lines(call, layout) is not None:
         return None
@@ -159,7 +159,7 @@ def _plan(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: boo
     def placed(over: tuple[int, ...], region: Region) -> Layout:
         return context.layout(IndexMap(over, {d: [region] if d in by_device else [] for d in layout.devices}))
 
-    return _Course(
+    return _Shares(
         tuple([(device, tuple(by_device[device])) for device in devices]),
         tuple([n for device in devices for n in counts[device]]),
         context.layout(IndexMap((total, 3, *shape), rows)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from types import EllipsisType
 from typing import IO, Any, Protocol, TypeAlias
 
 import numpy.typing as npt
@@ -21,11 +22,14 @@ __all__ = [
     "DeviceLike",
     "Fields",
     "File",
+    "Key",
     "LayoutLike",
     "Out",
     "Shape",
     "ShapeLike",
     "AnyArray",
+    "Sliceable",
+    "SupportsDLPack",
 ]
 
 
@@ -41,6 +45,22 @@ class AnyArray(Protocol):
     @property
     def dtype(self) -> Any: ...
     def __setitem__(self, key: Any, value: Any, /) -> None: ...
+
+
+class Sliceable(Protocol):
+    """What gives its parts by slices: a zarr array, an HDF5 dataset, a Dask array."""
+
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def dtype(self) -> Any: ...
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+
+class SupportsDLPack(Protocol):
+    """What hands its memory to other libraries."""
+
+    def __dlpack__(self, *, stream: Any = None) -> Any: ...
 
 
 ArrayLike: TypeAlias = npt.ArrayLike
@@ -63,6 +83,9 @@ Fields: TypeAlias = str | Sequence[str] | None
 
 File: TypeAlias = str | os.PathLike[str] | IO[Any]
 """A file's name, or an open file."""
+
+Key: TypeAlias = slice | EllipsisType | ArrayLike | tuple[Any, ...] | None
+"""What stands in ``x[key]``: positions, slices, masks, index arrays, fields, or a tuple of the first four with new axes."""
 
 LayoutLike: TypeAlias = Spec | IndexMap | Layout | Mapping[int, Any] | None
 """What ``layout=`` takes: a specification such as ``blocks(0)``, an index map, another array's layout."""

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="empty-body"
 """What type checkers see of the array's methods that stand above its class: signatures, for them alone.
 
-``operators.py`` and ``distarray/distributed_array.py`` define them, and ``tests/array/test_methods.py`` compares the two. Nothing
-imports this file when a program runs.
+``operators.py``, ``distarray/protocols.py`` and ``distarray/distributed_array.py`` define them, and
+``tests/array/test_methods.py`` compares the two. Nothing imports this file when a program runs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, Fields, File, Out, ShapeLike
+from distarray.array.aliases import ArrayLike, Arrays, Axis, DeviceLike, DTypeLike, Fields, File, Key, Out, ShapeLike
 from distarray.array.functions import NOTHING
 
 __all__ = ["Declared"]
@@ -21,7 +21,7 @@ Array = TypeVar("Array")
 class Declared(Generic[Array]):
     """The methods of the class `Array`, which derives from this."""
 
-    def _with(self, other: Any) -> Array: ...
+    def _with(self, other: ArrayLike) -> Array: ...
     def _alone(self) -> Array: ...
 
     __add__ = __radd__ = __iadd__ = _with
@@ -40,20 +40,20 @@ class Declared(Generic[Array]):
     __lt__ = __le__ = __gt__ = __ge__ = _with
     __neg__ = __pos__ = __abs__ = __invert__ = _alone
 
-    def __divmod__(self, other: Any) -> tuple[Array, Array]: ...
+    def __divmod__(self, other: ArrayLike) -> tuple[Array, Array]: ...
 
     __rdivmod__ = __divmod__
 
     def __eq__(self, other: object) -> Array: ...  # type: ignore[override]
     def __ne__(self, other: object) -> Array: ...  # type: ignore[override]
     def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any: ...
-    def __getitem__(self, key: Any) -> Array: ...
-    def __setitem__(self, key: Any, value: Any) -> None: ...
+    def __getitem__(self, key: Key) -> Array: ...
+    def __setitem__(self, key: Key, value: ArrayLike) -> None: ...
     @property
     def T(self) -> Array: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Array]: ...
-    def __contains__(self, value: Any) -> bool: ...
+    def __contains__(self, value: ArrayLike) -> bool: ...
     @property
     def flat(self) -> Any: ...
     @flat.setter

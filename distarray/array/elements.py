@@ -67,9 +67,11 @@ def item(x: DistributedArray, key: Any) -> Any:
     array = seen(x)
     layout, home, reach, inner = x._kin, x._home, x._reach, key
     if array is None:
-        found = _within(x, key)
+        bounds = _bounds(x._shape, key)
+        found = None if bounds is None else _within(x, bounds)
         if found is None:
-            return NotImplemented
+            shape = _shape_of(x._shape, key, bounds)
+            return NotImplemented if shape is None else _seen_later(x, shape, key if bounds is None else bounds)
         layout, home, inner = found
         array = x._storage.version.chunks[home].array  # type: ignore[union-attr]
         reach = ()
@@ -172,36 +174,47 @@ def _chosen(x: DistributedArray, key: Any) -> Any:
         return NotImplemented
 
 
-def _within(x: DistributedArray, key: Any) -> tuple[Layout, int, Any] | None:
-    """Of an array that is cut into few boxes, all in this process: the chunk that holds all that a key shows, the key in it,
-    and the layout of a value on its device; None where there is no such chunk."""
+Bounds = list[tuple[int, int, int]]
+"""Of each axis where what a key shows begins and ends, and its step: 0 where the key names one position."""
+
+
+def _bounds(shape: tuple[int, ...], key: Any) -> Bounds | None:
+    """What a key of integers and slices with positive steps shows; None of others, and where it shows nothing."""
+    parts = key if type(key) is tuple else (key,)
+    if len(parts) > len(shape):
+        return None
+    bounds = []
+    for part, n in zip(parts, shape, strict=False):
+        if type(part) is slice:
+            low, high, step = part.indices(n)
+            if step < 1 or high <= low:
+                return None
+            bounds.append((low, high, step))
+        elif type(part) is int:
+            low = part + n if part < 0 else part
+            if not 0 <= low < n:
+                return None
+            bounds.append((low, low + 1, 0))
+        else:
+            return None
+    if len(bounds) < len(shape):
+        bounds.extend([(0, n, 1) for n in shape[len(parts) :]])
+    return bounds
+
+
+def _within(x: DistributedArray, bounds: Bounds) -> tuple[Layout, int, Any] | None:
+    """Of an array that is cut into few boxes, all in this process: the chunk that holds all within some bounds, the key of that
+    in it, and the layout of a value on its device; None where there is no such chunk."""
     storage = x._storage
     context = x._context
-    if storage is None or x._map is not None or context.process_count > 1 or context.kind != "host":
+    if storage is None or context.process_count > 1 or context.kind != "host":
+        return None
+    if x._map is not None and x._view is not None:
         return None
     layout = storage.version.layout
     boxes = None if layout.is_partial else context.layouts.boxes(layout)
     if boxes is None:
         return None
-    parts = key if type(key) is tuple else (key,)
-    shape = x._shape
-    if len(parts) > len(shape):
-        return None
-    bounds = []
-    for part, n in zip(parts, shape, strict=False):
-        if type(part) is int:
-            low = part + n if part < 0 else part
-            if not 0 <= low < n:
-                return None
-            bounds.append((low, low + 1, 0))
-        elif type(part) is slice:
-            low, high, step = part.indices(n)
-            if step < 1 or high <= low:
-                return None
-            bounds.append((low, high, step))
-        else:
-            return None
-    bounds.extend((0, n, 1) for n in shape[len(parts) :])
     for chunk, box in boxes:
         inside: list[Any] = []
         for (low, high, step), (start, stop) in zip(bounds, box, strict=True):
@@ -229,7 +242,8 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     storage = x._storage
     inner = key
     if array is None:
-        found = _within(x, key)
+        bounds = _bounds(x._shape, key)
+        found = None if bounds is None else _within(x, bounds)
         if found is None:
             return False
         layout, home, inner = found
@@ -249,6 +263,8 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     try:
         if kind in TAKEN.get(x._dtype, ()):  # whatever the number, or with an exception
             array[inner] = given
+            if storage is not None and storage.copies:
+                storage.outdate()
             return True
         if kind in NUMBERS:
             if kind in COMPLEX and x._dtype.kind != "c":
@@ -266,6 +282,8 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
         _, met = x._context.quiet(setitem, array, inner, given)
     except Exception:  # of positions, shapes and numbers that do not fit, before the first element
         return False
+    if storage is not None and storage.copies:
+        storage.outdate()
     if met:
         report(met, "cast")
     return True
@@ -306,15 +324,67 @@ def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
         _, met = x._context.quiet(setitem, array, key, given)
     except Exception:  # of positions, lengths and numbers that do not fit, before the first element
         return False
+    if storage is not None and storage.copies:
+        storage.outdate()
     if met:
         report(met, "cast")
     return True
 
 
-def transposed(x: DistributedArray) -> DistributedArray | None:
-    """``x.T`` of an array that one chunk here shows all of; None of others."""
-    if x._detached or seen(x) is None or len(x._reach) >= DEEP:  # type: ignore[arg-type]
+def _shape_of(shape: tuple[int, ...], key: Any, bounds: Bounds | None) -> tuple[int, ...] | None:
+    """The shape that a plain key shows, by its bounds where it has such; None where it shows one element, or does not fit."""
+    if bounds is not None:
+        return tuple([(high - low + step - 1) // step for low, high, step in bounds if step]) or None
+    parts = key if type(key) is tuple else (key,)
+    rest = len(shape) - len(parts)
+    if None in parts or Ellipsis in parts:
+        rest += parts.count(None) + parts.count(Ellipsis)
+    if rest < 0 or parts.count(Ellipsis) > 1:
         return None
+    shown: list[int] = []
+    axis = 0
+    for part in parts:
+        kind = type(part)
+        if kind is slice:
+            shown.append(len(range(*part.indices(shape[axis]))))
+            axis += 1
+        elif kind is int:
+            if not -shape[axis] <= part < shape[axis]:
+                return None
+            axis += 1
+        elif part is None:
+            shown.append(1)
+        else:
+            shown.extend(shape[axis : axis + rest])
+            axis += rest
+    shown.extend(shape[axis:])
+    return tuple(shown) or None
+
+
+def _seen_later(x: DistributedArray, shape: tuple[int, ...], key: Any) -> DistributedArray:
+    """The view of `shape` that a key shows, or that lies within bounds. Its map is worked out by what reads it."""
+    storage = x._storage
+    if storage is None:
+        storage = x._own()
+    view: DistributedArray = _new(DistributedArray)
+    view._context = x._context
+    view._shape = shape
+    view._dtype = x._dtype
+    view._node = view._fresh = view._kin = view._reach = None
+    view._storage = storage
+    view._home = -1
+    view._map = (x._view, x._shape, key, storage.version.layout.shape)
+    view._writable = x._writable
+    view._detached = False
+    return view
+
+
+def transposed(x: DistributedArray) -> DistributedArray:
+    """``x.T``: a view, which on an array that one chunk here shows all of needs no map."""
+    if x._detached:  # it has no axes, and stands for a scalar, which no view writes to
+        return x._viewed(x._view_map())
+    if seen(x) is None or len(x._reach) >= DEEP:  # type: ignore[arg-type]
+        return _seen_later(x, x._shape[::-1], TURNED)
     storage = x._storage
     if storage is None:
         storage = x._own()

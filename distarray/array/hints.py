@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from distarray.errors import PerformanceHint
-from distarray.fusion.expr import call_site
+from distarray.sites import call_site, warn_at
 
 if TYPE_CHECKING:
     from distarray.array.state import DistributedArray
@@ -23,8 +22,8 @@ def touched(x: DistributedArray, key: Any, verb: str) -> None:
     index = key if type(key) is tuple else (key,)
     if counts is None or len(index) != len(x._shape) or not all(hasattr(i, "__index__") for i in index):
         return
-    file, line, names = call_site()
-    place = file, line
+    site = call_site()
+    place = site[:2]
     counts[place] = count = counts.get(place, 0) + 1
     if count == MANY:
         colons = ", ".join(":" * len(index))
@@ -32,6 +31,4 @@ def touched(x: DistributedArray, key: Any, verb: str) -> None:
             f"this line has {verb} single elements of an array {MANY:,} times, the last at [{', '.join(map(str, index))}]: one "
             f"operation on slices, such as x[{colons}], does the same for all of them in one call"
         )
-        registry = names.setdefault("__warningregistry__", {})
-        module = names.get("__name__") or "__main__"
-        warnings.warn_explicit(text, PerformanceHint, file, line, module=module, registry=registry)
+        warn_at(site, text, PerformanceHint)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.calls import takes
 from distarray.array.functions import FUNCTIONS
 from distarray.array.state import DistributedArray
@@ -24,123 +25,123 @@ class Operators(DistributedArray):
 
     __slots__ = ()
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: ArrayLike) -> Any:
         return binary(np.add, self, other, self)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: ArrayLike) -> Any:
         return binary(np.add, other, self, self)
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: ArrayLike) -> Any:
         return in_place(np.add, self, other)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: ArrayLike) -> Any:
         return binary(np.subtract, self, other, self)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: ArrayLike) -> Any:
         return binary(np.subtract, other, self, self)
 
-    def __isub__(self, other: Any) -> Any:
+    def __isub__(self, other: ArrayLike) -> Any:
         return in_place(np.subtract, self, other)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: ArrayLike) -> Any:
         if self._detached and type(other) in _REPEATED:
             return NotImplemented
         return binary(np.multiply, self, other, self)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: ArrayLike) -> Any:
         if self._detached and type(other) in _REPEATED:
             return NotImplemented
         return binary(np.multiply, other, self, self)
 
-    def __imul__(self, other: Any) -> Any:
+    def __imul__(self, other: ArrayLike) -> Any:
         return in_place(np.multiply, self, other)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: ArrayLike) -> Any:
         return binary(np.divide, self, other, self)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: ArrayLike) -> Any:
         return binary(np.divide, other, self, self)
 
-    def __itruediv__(self, other: Any) -> Any:
+    def __itruediv__(self, other: ArrayLike) -> Any:
         return in_place(np.divide, self, other)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: ArrayLike) -> Any:
         return binary(np.floor_divide, self, other, self)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: ArrayLike) -> Any:
         return binary(np.floor_divide, other, self, self)
 
-    def __ifloordiv__(self, other: Any) -> Any:
+    def __ifloordiv__(self, other: ArrayLike) -> Any:
         return in_place(np.floor_divide, self, other)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: ArrayLike) -> Any:
         return binary(np.remainder, self, other, self)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: ArrayLike) -> Any:
         return binary(np.remainder, other, self, self)
 
-    def __imod__(self, other: Any) -> Any:
+    def __imod__(self, other: ArrayLike) -> Any:
         return in_place(np.remainder, self, other)
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: ArrayLike) -> Any:
         return binary(np.left_shift, self, other, self)
 
-    def __rlshift__(self, other: Any) -> Any:
+    def __rlshift__(self, other: ArrayLike) -> Any:
         return binary(np.left_shift, other, self, self)
 
-    def __ilshift__(self, other: Any) -> Any:
+    def __ilshift__(self, other: ArrayLike) -> Any:
         return in_place(np.left_shift, self, other)
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: ArrayLike) -> Any:
         return binary(np.right_shift, self, other, self)
 
-    def __rrshift__(self, other: Any) -> Any:
+    def __rrshift__(self, other: ArrayLike) -> Any:
         return binary(np.right_shift, other, self, self)
 
-    def __irshift__(self, other: Any) -> Any:
+    def __irshift__(self, other: ArrayLike) -> Any:
         return in_place(np.right_shift, self, other)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: ArrayLike) -> Any:
         return binary(np.bitwise_and, self, other, self)
 
-    def __rand__(self, other: Any) -> Any:
+    def __rand__(self, other: ArrayLike) -> Any:
         return binary(np.bitwise_and, other, self, self)
 
-    def __iand__(self, other: Any) -> Any:
+    def __iand__(self, other: ArrayLike) -> Any:
         return in_place(np.bitwise_and, self, other)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: ArrayLike) -> Any:
         return binary(np.bitwise_or, self, other, self)
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: ArrayLike) -> Any:
         return binary(np.bitwise_or, other, self, self)
 
-    def __ior__(self, other: Any) -> Any:
+    def __ior__(self, other: ArrayLike) -> Any:
         return in_place(np.bitwise_or, self, other)
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: ArrayLike) -> Any:
         return binary(np.bitwise_xor, self, other, self)
 
-    def __rxor__(self, other: Any) -> Any:
+    def __rxor__(self, other: ArrayLike) -> Any:
         return binary(np.bitwise_xor, other, self, self)
 
-    def __ixor__(self, other: Any) -> Any:
+    def __ixor__(self, other: ArrayLike) -> Any:
         return in_place(np.bitwise_xor, self, other)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: ArrayLike) -> Any:
         shorter = _shorter_power(self._dtype.kind, other)
         return binary(np.power, self, other, self) if shorter is None else apply(shorter, (self,))
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: ArrayLike) -> Any:
         return binary(np.power, other, self, self)
 
-    def __ipow__(self, other: Any) -> Any:
+    def __ipow__(self, other: ArrayLike) -> Any:
         shorter = _shorter_power(self._dtype.kind, other)
         if shorter is None:
             return in_place(np.power, self, other)
         return apply(shorter, (self,)) if self._detached else shorter(self, out=self)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: ArrayLike) -> Any:
         if self._context.kind == "host":
             ready = call(np.matmul, (self, other))
             if ready is not NotImplemented:
@@ -149,31 +150,31 @@ class Operators(DistributedArray):
             return FUNCTIONS[np.matmul](self, other)
         return np.matmul(self, other) if takes(other) else NotImplemented
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: ArrayLike) -> Any:
         return np.matmul(other, self) if takes(other) else NotImplemented
 
-    def __imatmul__(self, other: Any) -> Any:
+    def __imatmul__(self, other: ArrayLike) -> Any:
         if self._detached or not takes(other):
             return NotImplemented
         product: Any = np.matmul
         return product(self, other, out=self)
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: ArrayLike) -> Any:
         return np.divmod(self, other) if takes(other) else NotImplemented
 
-    def __rdivmod__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: ArrayLike) -> Any:
         return np.divmod(other, self) if takes(other) else NotImplemented
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: ArrayLike) -> Any:
         return binary(np.less, self, other, self)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: ArrayLike) -> Any:
         return binary(np.less_equal, self, other, self)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: ArrayLike) -> Any:
         return binary(np.greater, self, other, self)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: ArrayLike) -> Any:
         return binary(np.greater_equal, self, other, self)
 
     def __eq__(self, other: object) -> Any:

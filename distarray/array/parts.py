@@ -8,10 +8,12 @@ needs whole, the caller makes a copy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from distarray.array.standing import stand_for
 from distarray.array.state import DistributedArray, copy_array
 from distarray.geometry import IndexMap, Range, Region, ViewMap
 from distarray.geometry.views import AxisMap
@@ -39,10 +41,11 @@ def with_axes(
     x: DistributedArray, step: Step, dtype: np.dtype[Any], axes: tuple[int, ...], operation: str
 ) -> DistributedArray:
     """The same, where what `step` shows of an element is an array of shape `axes`: they come last."""
-    if x._detached or _is_reshaped(x):
-        part = with_axes(_settled(x), step, dtype, axes, operation)
-        part._writable = False  # a write would be lost, where NumPy's reaches the array
-        return part
+    if x._detached:
+        return _with_axes_of_copy(x, step, dtype, axes, operation)
+    if _is_reshaped(x):
+        make = partial(_with_axes_of_copy, step=step, dtype=dtype, axes=axes, operation=operation)
+        return stand_for(x, make)  # a write would be lost, where NumPy's reaches the array
     full = tuple([Range.full(n) for n in axes])
     mine = x._view_map()
     n, old = len(mine.shape), len(mine.base)
@@ -54,6 +57,14 @@ def with_axes(
 
     assert len(view.axes) == old + len(axes)
     return _shown(x, step, dtype, operation, layout_of, view)
+
+
+def _with_axes_of_copy(
+    x: DistributedArray, step: Step, dtype: np.dtype[Any], axes: tuple[int, ...], operation: str
+) -> DistributedArray:
+    part = with_axes(_settled(x), step, dtype, axes, operation)
+    part._writable = False
+    return part
 
 
 def rescaled(x: DistributedArray, step: Step, dtype: np.dtype[Any], operation: str) -> DistributedArray | None:
@@ -116,7 +127,7 @@ def windows(
 def _is_reshaped(x: DistributedArray) -> bool:
     """Whether `x` indexes into another shape than its storage's."""
     view = x._view_map()
-    return view.inner is not None or view.base != x._own().version.layout.shape
+    return view.inner is not None or view.base != x._own().layout.shape
 
 
 def _settled(x: DistributedArray) -> DistributedArray:

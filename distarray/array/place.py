@@ -148,10 +148,15 @@ def host_values(array: DistributedArray) -> Any:
     return gather_to_host(array._context, array._operand("an index array"))
 
 
+def fetched(value: Any) -> Any:
+    """The values of a distributed array on the host; anything else as it is."""
+    return host_values(value) if isinstance(value, DistributedArray) else value
+
+
 def host_nested(item: Any) -> Any:
     if isinstance(item, (list, tuple)):
         return [host_nested(i) for i in item]
-    return host_values(item) if isinstance(item, DistributedArray) else item
+    return fetched(item)
 
 
 def nested(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

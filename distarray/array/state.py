@@ -1,8 +1,8 @@
 """DistributedArray: one logical array over many devices, as a storage seen through a view map, or as an expression.
 
-The class holds the state, what metadata answers, and placement. Its operators (``operators.py``) and NumPy's methods
-(``distarray/distributed_array.py``) call functions that stand above this file, and are given to it by ``methods.py``; type
-checkers read of them in ``declared.py``.
+The class holds the state, what metadata answers, and placement. Its operators (``operators.py``), what Python and NumPy
+call (``distarray/protocols.py``) and its methods (``distarray/distributed_array.py``) need functions that stand above this file.
+They are given to the class by ``methods.py``; type checkers read of them in ``declared.py``.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class DistributedArray(Declarations):
         if self._detached:  # it stands for a scalar, which no view writes to
             storage = Storage(self._context, storage.version)
         can = self._writable if writable is None else writable
-        plain = None if view.is_identity and view.base == storage.version.layout.shape else view
+        plain = None if view.is_identity and view.base == storage.layout.shape else view
         return self._make(self._context, view.shape, self._dtype, None, storage, plain, can)
 
     def _take(self, other: DistributedArray) -> None:
@@ -253,7 +253,7 @@ class DistributedArray(Declarations):
         context, node = self._context, self._node
         if node is not None and node.version is None:
             return context.subgroup(expression_devices(node))
-        return context.subgroup(self._own().version.layout.devices)
+        return context.subgroup(self._own().layout.devices)
 
     @property
     def mT(self) -> DistributedArray:
@@ -463,12 +463,16 @@ TURNED = object()
 
 
 def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:
-    """The view that a key of another view shows: (that view, its shape, the key, the storage's shape)."""
+    """The view that a key of another view shows, or what lies within bounds of it: (that view, its shape, the key or the list
+    of bounds, the storage's shape)."""
     outer, shape, key, whole_shape = lazy
     if type(outer) is tuple:
         outer = _mapped(outer)
     base = ViewMap.identity(shape) if outer is None else outer
-    view = base.transpose() if key is TURNED else base.index(key)
+    if type(key) is list:
+        view = base.within(key)
+    else:
+        view = base.transpose() if key is TURNED else base.index(key)
     return None if view.is_identity and view.base == whole_shape else view
 
 
@@ -510,7 +514,7 @@ def copy_array(a: DistributedArray) -> DistributedArray:
         return DistributedArray._of_node(a._node)
     storage = a._own()
     with context.lock:
-        if a._view is None and not storage.exposed:
+        if (a._map is None or a._view is None) and not storage.exposed:
             return DistributedArray._of_version(context, storage.version)
         found = a._operand("copy", partial_ok=True)
         chunks = allocate(context, found.layout, a.dtype, label="a copy")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from operator import add, and_, lshift, mul, or_, rshift, sub, xor
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from distarray.array.aliases import ArrayLike
 from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
 from distarray.array.state import DistributedArray
-from distarray.fusion.expr import call_site
+from distarray.sites import call_site, warn_at
 from distarray.storage import Storage, writable_chunks
 from distarray.transfer.ledger import watching
 
@@ -71,10 +70,7 @@ def report(met: Sequence[tuple[str, int]], name: str) -> None:
         if how == "raise":
             raise FloatingPointError(text)
         if how == "warn":
-            file, line, names = call_site()
-            registry = names.setdefault("__warningregistry__", {})
-            module = names.get("__name__") or "__main__"
-            warnings.warn_explicit(text, RuntimeWarning, file, line, module=module, registry=registry)
+            warn_at(call_site(), text)
         elif how == "print":
             sys.stderr.write(f"Warning: {text}\n")
         elif how != "ignore":
@@ -329,6 +325,8 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
         _, met = context.quiet(ufunc, *values, out=into)
     except Exception:  # of dtypes and shapes, before the first element
         return False
+    if storage is not None and storage.copies:
+        storage.outdate()
     if met:
         report(met, ufunc.__name__)
     return True
@@ -364,6 +362,8 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if found is None:
         return NotImplemented
     values, first = found
+    if (kwargs.get("dtype") is not None or len(args) > count + 1) and any(np.iscomplexobj(value) for value in values):
+        return NotImplemented  # as in `cast`
     if not all(value.size for value in values if type(value) is _array) or not _bounded(rule, values, context.small):
         return NotImplemented
     try:
@@ -394,8 +394,8 @@ def _bounded(rule: str, values: Sequence[Any], limit: int) -> bool:
 def cast(x: DistributedArray, dtype: np.dtype[Any]) -> Any:
     """A whole array converted to another dtype; NotImplemented where the general way has to do it."""
     value = seen(x)
-    if value is None or value.size > x._context.small:
-        return NotImplemented
+    if value is None or value.size > x._context.small or (value.dtype.kind == "c" and dtype.kind not in "cb"):
+        return NotImplemented  # of an imaginary part that is dropped the general way warns, at the caller's line
     result, met = x._context.quiet(value.astype, dtype)
     return NotImplemented if met else wrapped(x, x._kin, result)  # type: ignore[arg-type]
 

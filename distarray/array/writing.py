@@ -19,6 +19,7 @@ from distarray.fusion.demand import demand
 from distarray.fusion.expr import Leaf, Node, is_loud, small, warn_complex
 from distarray.fusion.write import write
 from distarray.geometry import ViewMap
+from distarray.storage import Apart
 
 NO_ARRAY = "output must be an array, not {}: pass a DistributedArray or a NumPy array"
 
@@ -36,10 +37,18 @@ ASSIGNED = ("assignment destination", "write to x.copy() instead")
 
 def check_writable(target: Any, what: str = "output array", cure: str = "pass x.copy()") -> None:
     """Refuse an array that what is written would be lost in."""
-    if isinstance(target, DistributedArray) and not target._writable:
+    if isinstance(target, DistributedArray) and not target._writable and not _alone(target):
         raise ReadOnlyError(
             f"{what} is read-only: it is a copy where NumPy would have a view, a broadcast view, or was set so; {cure}"
         )
+
+
+def _alone(target: DistributedArray) -> bool:
+    """Whether a copy that stands for a view was the last to hold what it was made of, to read it once more."""
+    if not isinstance(target._writable, Apart):
+        return False
+    assert target._storage is not None
+    return target._storage.version is not None and bool(target._writable)
 
 
 def check_outputs(out: tuple[Any, ...], shape: Shape) -> None:
@@ -131,7 +140,7 @@ def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
                 f"setting an array element with a sequence: the list has {value.ndim} axes, and what it is assigned to "
                 f"{len(view.shape)}. Pass an array of shape {view.shape}"
             )
-    if isinstance(value, (*PYTHON_SCALARS, np.generic)):
+    if value is None or isinstance(value, (*PYTHON_SCALARS, np.generic)):
         filled = np.empty((), x._dtype)
         with nullcontext() if small(value) else WarningOnce(x._context, "cast"):
             filled[...] = value

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ..errors import RendezvousError
-from .base import MPI_LAUNCHERS, Launch, Launcher, local_device, why_apart
-from .explicit import Explicit, explicit
-from .openmpi import OpenMPI
-from .pmi import PMI
-from .slurm import Slurm
-from .torchrun import Torchrun
+from distarray.cluster.base import MPI_LAUNCHERS, Launch, Launcher, local_device, why_apart
+from distarray.cluster.explicit import Explicit, explicit
+from distarray.cluster.openmpi import OpenMPI
+from distarray.cluster.pmi import PMI
+from distarray.cluster.slurm import Slurm
+from distarray.cluster.torchrun import Torchrun
+from distarray.errors import RendezvousError
 
 __all__ = [
     "LAUNCHERS", "MPI_LAUNCHERS", "Launch", "Launcher", "detect", "explicit", "local_device", "why_apart",

@@ -21,7 +21,7 @@ import abc
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
-from ..errors import DeviceError, RendezvousError
+from distarray.errors import DeviceError, RendezvousError
 
 __all__ = ["MPI_LAUNCHERS", "Launch", "Launcher", "derived_port", "local_device", "why_apart"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..errors import RendezvousError
-from .base import Launch, Launcher
+from distarray.cluster.base import Launch, Launcher
+from distarray.errors import RendezvousError
 
 __all__ = ["Explicit", "explicit"]
 

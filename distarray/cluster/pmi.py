@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Launcher
+from distarray.cluster.base import Launcher
 
 __all__ = ["PMI"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..errors import RendezvousError
-from .base import Launcher, derived_port
+from distarray.cluster.base import Launcher, derived_port
+from distarray.errors import RendezvousError
 
 __all__ = ["Slurm", "first_host"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Launcher, derived_port
+from distarray.cluster.base import Launcher, derived_port
 
 __all__ = ["Torchrun"]
 

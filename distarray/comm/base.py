@@ -1,6 +1,6 @@
 """What moves bytes between processes, as the layers above see it.
 
-One small interface, one file for each engine. Everything here is called by all processes of a group in the same order,
+There is one small interface, and a file for each engine. Everything here is called by all processes of a group in the same order,
 decided from metadata alone; the sequence number of a call is the number of calls before it, and travels with every
 message, so that a process that runs other code is found out instead of feeding the others wrong data.
 

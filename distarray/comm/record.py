@@ -55,6 +55,7 @@ class Call:
         self.state = "waiting"
 
     def finish(self, state: str = "done") -> None:
+        """Take down that the call has ended, and how."""
         self.end = time.monotonic()
         self.state = state
 
@@ -88,15 +89,17 @@ class Recorder:
         self._next = 0
 
     def begin(self, sequence: int, kind: str, signature: Signature) -> Call:
+        """Remember a call that begins now."""
         return self.add(Call(sequence, kind, signature))
 
     def add(self, call: Call) -> Call:
+        """Remember a call in the place of the oldest one."""
         self._calls[self._next] = call
         self._next = (self._next + 1) % RING
         return call
 
     def calls(self) -> list[Call]:
-        """Oldest first."""
+        """The calls that are remembered, the oldest first."""
         ring = self._calls[self._next :] + self._calls[: self._next]
         return [call for call in ring if call is not None]
 
@@ -147,6 +150,7 @@ def byte_views(messages: Sequence[Message], size: int, receiving: bool) -> dict[
 
 
 def _bytes(buffer: Any, peer: int, receiving: bool) -> Bytes:
+    """A buffer as bytes, after its checks."""
     if not isinstance(buffer, np.ndarray) or buffer.dtype.hasobject:
         what = type(buffer).__name__ if not isinstance(buffer, np.ndarray) else "an array of Python objects"
         raise UnsupportedError(

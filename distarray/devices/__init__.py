@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import DeviceError
-from .base import Alias, Chunk, Device, as_int
-from .cuda import CudaDevice, CudaRuntime
-from .gpus import cupy_available, from_dlpack, gpu_count, gpu_report, no_gpu
-from .host import HostDevice
-from .pool import HostPool
-from .quiet import Quiet
-from .remote import RemoteDevice
-from .workers import INLINE_BYTES, Workers, cpu_count, cpu_set, in_turn
+from distarray.devices.base import Alias, Chunk, Device, as_int
+from distarray.devices.cuda import CudaDevice, CudaRuntime
+from distarray.devices.gpus import cupy_available, from_dlpack, gpu_count, gpu_report, no_gpu
+from distarray.devices.host import HostDevice
+from distarray.devices.pool import HostPool
+from distarray.devices.quiet import Quiet
+from distarray.devices.remote import RemoteDevice
+from distarray.devices.workers import INLINE_BYTES, Workers, cpu_count, cpu_set, in_turn
+from distarray.errors import DeviceError
 
 __all__ = [
     "as_int",

@@ -25,7 +25,7 @@ from weakref import WeakSet, ref
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DeviceError, DeviceMemoryError
+from distarray.errors import DeviceError, DeviceMemoryError
 
 __all__ = ["Alias", "Chunk", "Device", "as_int", "bytes_text"]
 
@@ -73,7 +73,7 @@ class Chunk:
     shared : bool
         Set, and never cleared, once a second storage holds this chunk: whoever writes copies first.
     place : int
-        Of several chunks made at once (`Device.empties`) the how manieth it is.
+        Its number among the chunks that were made at once (see `Device.empties`).
     address : int
         Where a GPU finds it, in C order and aligned; 0 where that is not known, -1 of arrays that lie otherwise.
     """
@@ -123,7 +123,7 @@ class Chunk:
 
 
 class Alias(Chunk):
-    """Another chunk's memory, or a part of it, as an array of its own shape and dtype. The other counts the bytes."""
+    """A chunk on another chunk's memory, or on a part of it, with a shape and dtype of its own. The other counts the bytes."""
 
     __slots__ = ("origin",)
 
@@ -154,7 +154,7 @@ class Device(abc.ABC):
     count, chunks
         For `Chunk` alone: the running count of bytes, and the chunks that live, by their ids.
     spares
-        What holds chunks to save work alone: `clear()` lets go of them, where there is no room for others.
+        What holds chunks only to save work. Its `clear()` lets go of them where there is no room for others.
     """
 
     kind: str
@@ -202,7 +202,7 @@ class Device(abc.ABC):
 
     @property
     def allocated(self) -> int:
-        """Bytes that chunks hold now: of those that live, whatever interrupted others."""
+        """Bytes that chunks hold now, summed over those that live: an interrupt may have left the running count wrong."""
         for _ in range(8):  # anew where another thread makes or ends a chunk meanwhile
             before = self.count
             held = 0
@@ -220,7 +220,7 @@ class Device(abc.ABC):
                 return held
         return self.count
 
-    def dispose(self, nbytes: int, array: Any, address: int) -> None:  # noqa: B027 - where arrays go by themselves, nothing
+    def dispose(self, nbytes: int, array: Any, address: int) -> None:  # noqa: B027 - nothing to do where arrays free themselves
         """Disposes of the array of a chunk that ends."""
 
     def reset_peak(self) -> None:
@@ -244,13 +244,13 @@ class Device(abc.ABC):
         return None if self.memory_limit is None else self.memory_limit - self.allocated
 
     def relieve(self) -> None:
-        """Lets go of what is held to save work alone."""
+        """Lets go of the chunks that are held only to save work."""
         for spare in list(self.spares):
             spare.clear()
         self.spares.clear()
 
     def memory_error(self, nbytes: int, label: str, shape: Sequence[int], dtype: Any) -> DeviceMemoryError:
-        """The error for an allocation that does not fit, ready to raise."""
+        """The error of an allocation that does not fit, to be raised."""
         what = f"{label} " if label else ""
         limit = "none" if self.memory_limit is None else bytes_text(self.memory_limit)
         return DeviceMemoryError(

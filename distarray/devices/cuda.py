@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DeviceError
-from .base import Chunk, Device, as_int
-from .gpus import gpu_report, no_gpu
-from .idle import IdleArrays
-from .lapack import CudaLapack
-from .transposes import transposed_copy
+from distarray.devices.base import Chunk, Device, as_int
+from distarray.devices.gpus import gpu_report, no_gpu
+from distarray.devices.idle import IdleArrays
+from distarray.devices.lapack import CudaLapack
+from distarray.devices.transposes import transposed_copy
+from distarray.errors import DeviceError
 
 __all__ = ["CudaDevice", "CudaRuntime", "rows_of"]
 

@@ -13,7 +13,7 @@ __all__ = ["cupy_available", "from_dlpack", "gpu_count", "gpu_report", "no_gpu"]
 
 
 def gpu_report() -> tuple[int, str]:
-    """How many GPUs CuPy can use, and, where none, what was found missing. Never raises, never warns."""
+    """How many GPUs CuPy can use, and what is missing where there are none. It never raises and never warns."""
     import importlib.util
     import warnings
 
@@ -38,7 +38,7 @@ def gpu_report() -> tuple[int, str]:
 
 
 def gpu_count() -> int:
-    """How many GPUs CuPy can use; 0 without CuPy or without a driver. Never raises, never warns."""
+    """How many GPUs CuPy can use: none without CuPy or without a driver. It never raises and never warns."""
     return gpu_report()[0]
 
 

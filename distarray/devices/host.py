@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .base import Chunk, Device
-from .lapack import HostLapack
-from .pool import LEAST, Buffer, HostPool
-from .workers import Workers, cpu_count
+from distarray.devices.base import Chunk, Device
+from distarray.devices.lapack import HostLapack
+from distarray.devices.pool import LEAST, Buffer, HostPool
+from distarray.devices.workers import Workers, cpu_count
 
 __all__ = ["HostDevice", "HostPool", "Workers", "cpu_count"]
 

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from sys import getrefcount
 from typing import Any
 
-from .base import Chunk
+from distarray.devices.base import Chunk
 
 __all__ = ["IdleArrays", "LARGEST"]
 
@@ -31,8 +31,8 @@ def _references(array: Any) -> tuple[int, int, int]:
     return getrefcount(array), getrefcount(data), getrefcount(data.mem)
 
 
-class _Held:
-    """Stands for an array, for its pointer and for its memory."""
+class _StandIn:
+    """An object in the place of an array, of its pointer and of its memory."""
 
     __slots__ = ("data", "mem", "nbytes")
 
@@ -43,8 +43,8 @@ class _Held:
         self.nbytes = 0
 
 
-class _Probe:
-    """In the place of a device: learns how often an array is referred to that ends with its chunk."""
+class _CountingDevice:
+    """An object in the place of a device, which counts the references to arrays that end with their chunks."""
 
     def __init__(self) -> None:
         self.counts: list[tuple[int, int, int]] = [(5, 4, 3)]  # never more than the references that can be named
@@ -53,17 +53,17 @@ class _Probe:
         self.dispose = self.measure
 
     def measure(self, nbytes: int, array: Any, address: int) -> None:
-        """As `IdleArrays.give` looks at one."""
+        """Count the references to an array from where `IdleArrays.give` counts them."""
         self.counts.append(_references(array))
 
 
 def _alone() -> tuple[int, int, int]:
-    probe = _Probe()
+    probe = _CountingDevice()
     device: Any = probe
     for _ in range(32):  # enough for the interpreter to specialise the call sites
-        array = _Held()
-        array.data = _Held()
-        array.data.mem = _Held()
+        array = _StandIn()
+        array.data = _StandIn()
+        array.data.mem = _StandIn()
         chunk = Chunk(device, array)
         del array
         del chunk
@@ -101,8 +101,7 @@ class IdleArrays:
         return found
 
     def give(self, nbytes: int, array: Any, address: int) -> None:
-        """Keep the array of a chunk that ends, where nothing else has it and it lies in C order, as one whose address is known
-        does. A device's ``dispose``."""
+        """Keep the array of a chunk that ends, where nothing else refers to it and it lies in C order: a device's ``dispose``."""
         if not 0 < nbytes <= self._largest or array.base is not None:
             return
         if address <= 0:

@@ -9,8 +9,6 @@ here, up to a bound.
 from __future__ import annotations
 
 import os
-import sys
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from math import prod
@@ -20,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import PerformanceHint
+from distarray.errors import PerformanceHint
+from distarray.sites import call_site, warn_at
 
 __all__ = ["OPTIONS", "Kernel", "Kernels", "collapse", "extent", "steps_of", "tell_compiled"]
 
@@ -90,18 +89,11 @@ def tell_compiled(seconds: float) -> None:
     """Hint (``DISTARRAY_HINTS=1``), at the caller's line, that it waited for a compiler."""
     if seconds < NOTICED or os.environ.get("DISTARRAY_HINTS", "0") in ("", "0"):
         return
-    frame = sys._getframe(2)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy.")):
-        frame = frame.f_back
     text = (
         f"this line waited {seconds:.2f} s for a kernel to be compiled, as the first of its kind: others of these calls and "
         "dtypes, and later programs, find it compiled"
     )
-    registry = frame.f_globals.setdefault("__warningregistry__", {})
-    module = frame.f_globals.get("__name__") or "__main__"
-    warnings.warn_explicit(
-        text, PerformanceHint, frame.f_code.co_filename, frame.f_lineno, module=module, registry=registry
-    )
+    warn_at(call_site(), text, PerformanceHint)
 
 
 class Kernels:
@@ -112,7 +104,7 @@ class Kernels:
         self._most = most
 
     def get(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What stands under a key, made at the first call."""
+        """The kernel under a key. The first call makes it."""
         try:
             found = self._held[key]
             self._held.move_to_end(key)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .base import Chunk
+from distarray.devices.base import Chunk
 
 __all__ = ["ALIGNMENT", "LEAST", "Buffer", "HostPool", "default_limit", "size_class"]
 

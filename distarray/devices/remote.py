@@ -58,7 +58,7 @@ class RemoteDevice(Device):
         self._absent()
 
     def synchronize(self) -> None:
-        """Nothing of this process runs there."""
+        """There is nothing to wait for: no work of this process runs there."""
 
     def owns(self, array: Any) -> bool:
         return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .kernels import Kernel, Kernels, collapse
+from distarray.devices.kernels import Kernel, Kernels, collapse
 
 __all__ = ["source_of", "transposed_copy"]
 

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import SimpleQueue
 from typing import Any
 
-from ..errors import ForkError
+from distarray.errors import ForkError
 
 __all__ = ["INLINE_BYTES", "Workers", "cpu_count", "cpu_set", "in_turn"]
 
@@ -53,7 +53,7 @@ def cpu_set() -> str:
 
 
 class _Job:
-    """One call of ``run``: tasks claimed in order by whoever is free, and who is still at it."""
+    """One call of ``run``: its tasks, which threads claim in order, and how many threads are at work on them."""
 
     __slots__ = ("active", "claim", "closed", "count", "errors", "idle", "lock", "tasks")
 
@@ -88,7 +88,7 @@ class _Job:
                     self.idle.put(None)
 
     def close(self) -> None:
-        """Returns when no helper is inside and none can enter: also when the wait is interrupted."""
+        """Returns when no helper is inside and none can enter, also where the wait is interrupted."""
         while True:
             try:
                 with self.lock:
@@ -205,7 +205,7 @@ class Workers:
                 del failure  # the traceback holds this frame: without this they would keep each other alive
 
     def _start(self, count: int) -> int:
-        """Sees to it that `count` threads run; how many do."""
+        """Starts threads until `count` run, and returns how many do."""
         if len(self._threads) < count:
             with self._lock:
                 while len(self._threads) < count and not self._closed:

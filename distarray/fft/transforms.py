@@ -538,7 +538,7 @@ def _run(array: DistributedArray, stages: list[list[Line]], name: str, dtype: An
 def _fitting(out: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """An ``out=`` that the result fits, or NumPy's errors."""
     out = single(out)
-    check_out(out)
+    check_out(out, "return arrays must be of ArrayType, and out= is of type {}")
     if tuple(out.shape) != shape:
         raise ValueError(f"output array has wrong shape: it is {tuple(out.shape)}, and the result's is {shape}")
     if not np.can_cast(dtype, out.dtype, "same_kind"):

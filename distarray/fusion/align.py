@@ -108,7 +108,7 @@ class _Seen(NamedTuple):
     group: int
 
 
-class _Held:
+class _MetRegions:
     """Regions in order; `meeting` finds those that meet another one without looking at all of them."""
 
     __slots__ = ("index", "places", "regions")
@@ -143,14 +143,14 @@ class _Operands:
         self.shape = shape
         self.leaves = leaves
         self.bases = [_base_map(leaf, _based(context, leaf)) for leaf in leaves]
-        self._held: dict[tuple[IndexMap, int], _Held] = {}
+        self._held: dict[tuple[IndexMap, int], _MetRegions] = {}
 
-    def held(self, leaf: int, device: int) -> _Held:
+    def held(self, leaf: int, device: int) -> _MetRegions:
         """The regions of the base of a leaf that a device holds."""
         key = (self.bases[leaf], device)
         found = self._held.get(key)
         if found is None:
-            found = self._held[key] = _Held(self.bases[leaf].regions(device))
+            found = self._held[key] = _MetRegions(self.bases[leaf].regions(device))
         return found
 
 
@@ -356,7 +356,7 @@ def _needs(operands: _Operands, target: IndexMap) -> Needs:
                 _limit(operands, count)
     needs: list[tuple[int, int, Region]] = []
     for (group, device), regions in lacking.items():
-        known = _Held(tuple(regions))
+        known = _MetRegions(tuple(regions))
         for i, region in enumerate(known.regions):
             needs.extend((group, device, piece) for piece in known.lacks(region, i))
             _limit(operands, len(needs))
@@ -416,7 +416,7 @@ def _build(context: Context, operands: _Operands, target: Layout, needs: Needs) 
                 mine[i] = pull
         pulls.append(mine)
     shown = [leaf.layout.index_map if s is None else s.layout.index_map for leaf, s in zip(leaves, seen, strict=True)]
-    offers: dict[tuple[int, int], tuple[list[tuple[bool, int]], _Held]] = {}
+    offers: dict[tuple[int, int], tuple[list[tuple[bool, int]], _MetRegions]] = {}
     for k, index_map in enumerate(shown):
         numbers: dict[int, list[tuple[bool, int]]] = {
             d: [(False, c) for c in index_map.chunk_ids(d)] for d in target.devices
@@ -425,7 +425,7 @@ def _build(context: Context, operands: _Operands, target: Layout, needs: Needs) 
             numbers[fetches[i].device].append((True, i))
         for d, own in numbers.items():
             regions = [pulls[k][i].region if fetched else index_map.chunks[i][1] for fetched, i in own]
-            offers[k, d] = own, _Held(regions)
+            offers[k, d] = own, _MetRegions(regions)
     cells = []
     count = 0
     for device, region in target.chunks:
@@ -443,7 +443,7 @@ def _cells(
     device: int,
     region: Region,
     leaves: Sequence[_Seen],
-    everything: dict[tuple[int, int], tuple[list[tuple[bool, int]], _Held]],
+    everything: dict[tuple[int, int], tuple[list[tuple[bool, int]], _MetRegions]],
 ) -> tuple[Tile, ...]:
     """Cut one result chunk so that in each cell every leaf is one view of one local chunk or buffer."""
     if not region.size:

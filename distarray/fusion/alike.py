@@ -33,7 +33,7 @@ FEW = 64
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
-class Call(NamedTuple):
+class RowCall(NamedTuple):
     """A recorded call, where its arguments stand in the row of values, and whether it is an ordinary one of two operands."""
 
     node: Node
@@ -41,7 +41,7 @@ class Call(NamedTuple):
     plain: bool
 
 
-class _Walk:
+class _RowWalk:
     """An expression in order of evaluation: a row of values has a place for each operand, constant and result. Values without
     axes are the same on all devices."""
 
@@ -55,7 +55,7 @@ class _Walk:
         self.row: list[Any] = []
         self.leaves: list[tuple[int, list[Any]]] = []
         self.scalars: list[tuple[int, Version]] = []
-        self.calls: list[Call] = []
+        self.calls: list[RowCall] = []
         self.places: dict[int, int] = {}
         self.uses: dict[int, int] = {}
 
@@ -99,7 +99,7 @@ class _Walk:
         self.places[id(node)] = len(self.row)
         self.row.append(None)
         plain = len(picks) == 2 and not node.kwargs and not node.masked and type(node.ufunc) is np.ufunc
-        self.calls.append(Call(node, tuple(picks), plain))
+        self.calls.append(RowCall(node, tuple(picks), plain))
         return True
 
     def holds(self, version: Version) -> bool:
@@ -132,15 +132,15 @@ class _Walk:
         return any(_references(call) - _ALONE > self.uses[id(call.node)] for call in calls)
 
 
-def _references(call: Call) -> int:
+def _references(call: RowCall) -> int:
     return getrefcount(call.node)
 
 
-class _Alone:
+class _UnheldNode:
     """An object that a call alone refers to."""
 
 
-_ALONE = _references(Call(_Alone(), (), False))  # type: ignore[arg-type]
+_ALONE = _references(RowCall(_UnheldNode(), (), False))  # type: ignore[arg-type]
 
 
 def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | None]] | None:
@@ -148,7 +148,7 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
 
     Communication: none, but where data can make a call fail: then processes agree on that.
     """
-    walk = _Walk(context, root)
+    walk = _RowWalk(context, root)
     if not walk.visit(root) or walk.layout is None:
         return None
     layout = walk.layout
@@ -170,7 +170,7 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
         return layout, _evaluated(context, walk, places)
 
 
-def _evaluated(context: Context, walk: _Walk, places: Any) -> list[Chunk | None]:
+def _evaluated(context: Context, walk: _RowWalk, places: Any) -> list[Chunk | None]:
     quiet = context.quiet
     runner = quiet.take()
     run, met = runner
@@ -189,7 +189,7 @@ def _evaluated(context: Context, walk: _Walk, places: Any) -> list[Chunk | None]
     return chunks
 
 
-def _run(walk: _Walk, places: Any, met: list[Any], heard: list[tuple[str, Node]]) -> list[Chunk | None]:
+def _run(walk: _RowWalk, places: Any, met: list[Any], heard: list[tuple[str, Node]]) -> list[Chunk | None]:
     assert walk.layout is not None
     leaves, first = walk.operands(walk.layout), walk.row
     *calls, (last, last_picks, last_plain) = walk.calls

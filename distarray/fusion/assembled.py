@@ -41,7 +41,7 @@ FEW = 8
 Bounds = tuple[tuple[int, int], ...]
 
 
-class Frame(NamedTuple):
+class Boxes(NamedTuple):
     """The chunks of a layout as boxes.
 
     Attributes
@@ -185,14 +185,18 @@ def _compute(context: Context, program: Program, operands: Sequence[Any], out: A
 def _run(program: Program, operands: Sequence[Any], out: Any) -> None:
     kind, value = program.result
     done: list[Any] = []
-    for step in program.steps:
+    for number, step in enumerate(program.steps):
         args = [operands[v] if k == "leaf" else done[v] if k == "step" else v for k, v in step.args]
+        last = kind == "step" and value == number == len(program.steps) - 1
+        if last and step.dtype == out.dtype and not step.masked and type(step.ufunc) is np.ufunc:
+            step.ufunc(*args, out=out, **step.kwargs)
+            return
         done.append(call_numpy(step, args, None))
     result = done[value] if kind == "step" else operands[value] if kind == "leaf" else value
     np.copyto(out, real_part(result, out.dtype), casting="unsafe")
 
 
-def _frame(context: Context, layout: Layout) -> Frame | None:
+def _frame(context: Context, layout: Layout) -> Boxes | None:
     """A layout's chunks as boxes; None where it is not cut into few boxes, or is partial."""
     key = ("frame", layout)
     found: Any = context.layouts.remembered(key)
@@ -201,7 +205,7 @@ def _frame(context: Context, layout: Layout) -> Frame | None:
     return found[0]  # type: ignore[no-any-return]
 
 
-def _framed(layout: Layout) -> Frame | None:
+def _framed(layout: Layout) -> Boxes | None:
     held = [(i, region) for i, (_, region) in enumerate(layout.chunks) if region.size]
     shape = layout.shape
     if layout.is_partial or not 0 < len(held) <= FEW or not layout.index_map.covers:
@@ -216,7 +220,7 @@ def _framed(layout: Layout) -> Frame | None:
         for _, _, bounds in parts:
             rows = rows and bounds[0][0] == at
             at = bounds[0][1]
-    return Frame(parts, whole, rows, tuple([region.slices for _, region in layout.chunks]))
+    return Boxes(parts, whole, rows, tuple([region.slices for _, region in layout.chunks]))
 
 
 def _direct(view: ViewMap | None, shape: tuple[int, ...]) -> bool:
@@ -249,7 +253,7 @@ def _shown(array: Any, view: ViewMap) -> Any:
 
 
 def _places(
-    frame: Frame, view: ViewMap | None, shape: tuple[int, ...]
+    frame: Boxes, view: ViewMap | None, shape: tuple[int, ...]
 ) -> list[tuple[int, tuple[Any, ...], tuple[Any, ...]]] | None:
     """The parts of chunks that a view shows: chunk, key in it, key in the view. None where the view turns axes, or adds some."""
     if view is None:

@@ -31,11 +31,12 @@ __all__ = [
     "worth_blocks",
 ]
 
-REGISTER_BYTES = 1 << 18
-"""Of a register. Its blocks are 2¹⁵ float64: smaller ones lose to the interpreter lock where two threads work."""
+REGISTER_BYTES = 1 << 19
+"""Of a register. Its blocks are 2¹⁶ float64: of smaller ones the calls cost too much, and the interpreter lock where two threads
+work."""
 
 KEPT = 12
-"""The most registers that a thread keeps: 3 MiB."""
+"""The most registers that a thread keeps: 6 MiB."""
 
 SHORT = 64
 """Elements of the longest rows that are repeated to the length of a block."""

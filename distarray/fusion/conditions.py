@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.fusion.expr import call_site, warn_at
+from distarray.sites import call_site, warn_at
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -36,7 +36,7 @@ class WarningOnce:
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         self.state.__exit__(kind, value, trace)
-        if kind is None and self.context.kind == "host":
+        if kind is None and self.context.kind == "host" and (self.seen or self.context.communicator is not None):
             with self.context.guarding(self.name):  # a filter may make an exception of it
                 for condition in self.seen:
                     warn_at(call_site(), f"{condition} encountered in {self.name}")

@@ -8,8 +8,6 @@ not change what the expression reads.
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +15,7 @@ import numpy as np
 from distarray.errors import UnsupportedError
 from distarray.fusion.forms import Form, base_form, grown, kind_of_number
 from distarray.geometry import ViewMap
+from distarray.sites import Site, call_site, warn_at
 from distarray.storage import Version
 from distarray.transfer.ledger import watching
 
@@ -29,13 +28,10 @@ __all__ = [
     "Conversion",
     "Leaf",
     "Node",
-    "Site",
-    "call_site",
     "filled",
     "forced",
     "probe",
     "record",
-    "warn_at",
     "warn_complex",
 ]
 
@@ -58,18 +54,6 @@ def empty_of(dtype: Any) -> Any:
     if found is None:
         found = _EMPTY.setdefault(dtype, np.empty(0, dtype))
     return found
-
-
-Site = tuple[str, int, dict[str, Any]]
-"""A line of the caller's program: file name, line number, and the globals that it sees."""
-
-
-def warn_at(site: Site, text: str, category: type[Warning] = RuntimeWarning) -> None:
-    """Give a warning as if the line itself had: with its module, and in that module's registry."""
-    file, line, names = site
-    module = names.get("__name__") or "__main__"  # Python drops a warning of no module, as code in exec may have none
-    registry = names.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, category, file, line, module=module, registry=registry)
 
 
 def warn_complex() -> None:
@@ -202,17 +186,6 @@ class Node:
         watch = watching.get()
         if watch is not None:  # it has been counted, and the block must not keep the value alive
             watch.drop(self)
-
-
-_INSIDE = ("distarray.", "numpy.")
-
-
-def call_site() -> Site:
-    """File, line and globals of the first frame outside the package and NumPy."""
-    frame = sys._getframe(2)
-    while str(frame.f_globals.get("__name__")).startswith(_INSIDE) and frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code.co_filename, frame.f_lineno, frame.f_globals
 
 
 def probe(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

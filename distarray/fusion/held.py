@@ -116,11 +116,11 @@ def _references(step: Instruction) -> int:
     return sys.getrefcount(step.node)
 
 
-class _Alone:
+class _Unreferenced:
     """An object that an instruction alone refers to."""
 
 
-_ALONE = _references(Instruction(None, (), {}, None, {}, ("", 0, {}), False, False, _Alone()))
+_ALONE = _references(Instruction(None, (), {}, None, {}, ("", 0, {}), False, False, _Unreferenced()))
 
 
 def is_held(program: Program) -> list[bool]:

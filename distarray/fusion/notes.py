@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from distarray.fusion.expr import Conversion, call_site, converted_into, is_loud, warn_at
+from distarray.fusion.expr import Conversion, converted_into, is_loud
 from distarray.fusion.program import Instruction, Program
+from distarray.sites import call_site, warn_at
 
 __all__ = ["Notes", "call_numpy", "is_same"]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from distarray.fusion.expr import Site
+from distarray.sites import Site
 
 __all__ = ["Program", "Instruction"]
 

@@ -128,6 +128,19 @@ class ViewMap(NamedTuple):
                 moved.append((-1, item % n, 1))
         return self._with(tuple(shape), moved)
 
+    def within(self, bounds: Sequence[tuple[int, int, int]]) -> ViewMap:
+        """The view of what lies within bounds: for each axis where it begins and ends, and a positive step; with step 0 one
+        position, whose axis is dropped. What `index` gives for such a key, which has been checked."""
+        shape: list[int] = []
+        moved: list[tuple[int, int, int]] = []
+        for low, high, step in bounds:
+            if step:
+                moved.append((len(shape), low, step))
+                shape.append((high - low + step - 1) // step)
+            else:
+                moved.append((-1, low, 1))
+        return self._with(tuple(shape), moved)
+
     def transpose(self, perm: Sequence[int] | None = None) -> ViewMap:
         """The view with its axes permuted: new axis `i` is old axis ``perm[i]``; reversed when None."""
         n = len(self.shape)
@@ -302,10 +315,11 @@ class ViewMap(NamedTuple):
         ``moved[a] = (axis, start, step)``."""
         axes = []
         for m in self.axes:
-            if m.axis >= 0:
-                axis, start, step = moved[m.axis]
+            old, first, stride = m
+            if old >= 0:
+                axis, start, step = moved[old]
                 n = 1 if axis < 0 else shape[axis]
-                m = AxisMap(axis, m.start + m.step * start if n else 0, m.step * step if n > 1 else 1)
+                m = AxisMap(axis, first + stride * start if n else 0, stride * step if n > 1 else 1)
             axes.append(m)
         return ViewMap(shape, self.base, tuple(axes), self.inner)
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from distarray.groups import buffers, sparse
-from distarray.groups.buffers import View
+from distarray.groups.buffers import GroupArray, Stream, View
 from distarray.groups.engine import Engine
 
 __all__ = ["ProcessGroup"]
@@ -29,7 +29,7 @@ class ProcessGroup(Engine):
     CollectiveMismatchError on all of them where they do not, and gives the group up; ``DISTARRAY_DEBUG=1`` compares before
     anything is sent. A collective that raises still counts, as does a message to or from a process.
 
-    Arrays may be of any library that shares memory (DLPack, ``__cuda_array_interface__``, the buffer protocol), of any bool,
+    GroupArray may be of any library that shares memory (DLPack, ``__cuda_array_interface__``, the buffer protocol), of any bool,
     integer, float, bfloat16 or complex type, C- or F-contiguous. Elements travel in C order, so that an F-contiguous array
     is copied; backend "mpi" reduces and broadcasts those in place and compares the order. Others, and arrays that are cut by
     process and not C-contiguous, are refused, as are outputs that cannot be written and distributed arrays. An input may be
@@ -73,7 +73,7 @@ class ProcessGroup(Engine):
 
     # ---- collectives
 
-    def all_reduce(self, in_array: Any, out_array: Any, op: str = "sum", stream: Any = None) -> None:
+    def all_reduce(self, in_array: GroupArray, out_array: GroupArray, op: str = "sum", stream: Stream = None) -> None:
         """Reduce `in_array` over all processes, element by element, into `out_array` on each."""
         self._enter("all_reduce")
         if sparse.involved(in_array):
@@ -86,7 +86,9 @@ class ProcessGroup(Engine):
             return self._filling(dst, stream, lambda into: self._all_reduce(src, into, op, stream))
         return self._all_reduce(src, dst, op, stream)
 
-    def reduce(self, in_array: Any, out_array: Any, root: int = 0, op: str = "sum", stream: Any = None) -> None:
+    def reduce(
+        self, in_array: GroupArray, out_array: GroupArray, root: int = 0, op: str = "sum", stream: Stream = None
+    ) -> None:
         """Reduce `in_array` over all processes into `out_array` on `root`; on the others `out_array` may be None."""
         self._enter("reduce")
         root = buffers.check_peer(root, "root", self.size)
@@ -105,7 +107,7 @@ class ProcessGroup(Engine):
                 return self._filling(out, stream, lambda into: self._reduce(src, into, op, root, stream))
         return self._reduce(src, out, op, root, stream)
 
-    def broadcast(self, in_out_array: Any, root: int = 0, stream: Any = None) -> None:
+    def broadcast(self, in_out_array: GroupArray, root: int = 0, stream: Stream = None) -> None:
         """Copy `in_out_array` of `root` into that of every process."""
         self._enter("broadcast")
         root = buffers.check_peer(root, "root", self.size)
@@ -118,7 +120,9 @@ class ProcessGroup(Engine):
             view = self._in_order(view, stream)
         return self._broadcast(view, root, stream)
 
-    def reduce_scatter(self, in_array: Any, out_array: Any, count: int, op: str = "sum", stream: Any = None) -> None:
+    def reduce_scatter(
+        self, in_array: GroupArray, out_array: GroupArray, count: int, op: str = "sum", stream: Stream = None
+    ) -> None:
         """Reduce over all processes; the i-th `count` elements of the result go into `out_array` of process i."""
         self._enter("reduce_scatter")
         if sparse.involved(in_array):
@@ -130,7 +134,7 @@ class ProcessGroup(Engine):
         buffers.check_order(src)
         return self._filling(dst, stream, lambda into: self._reduce_scatter(src, into, count, op, stream))
 
-    def all_gather(self, in_array: Any, out_array: Any, count: int, stream: Any = None) -> None:
+    def all_gather(self, in_array: GroupArray, out_array: GroupArray, count: int, stream: Stream = None) -> None:
         """The first `count` elements of every process's `in_array`, in rank order, into `out_array` on each."""
         self._enter("all_gather")
         if sparse.involved(in_array):
@@ -140,7 +144,7 @@ class ProcessGroup(Engine):
         self._refuse_overlap(src, dst, self.rank * count)
         return self._all_gather(self._in_order(src, stream), buffers.check_order(dst), count, stream)
 
-    def send(self, array: Any, peer: int, stream: Any = None) -> None:
+    def send(self, array: GroupArray, peer: int, stream: Stream = None) -> None:
         """Send `array` to `peer`, which calls `recv` with an array of as many elements of the same type."""
         peer = self._other(peer, "send_recv")
         self._enter("send", to=peer)
@@ -148,7 +152,7 @@ class ProcessGroup(Engine):
             return sparse.send(self, array, peer, stream)
         return self._send(self._in_order(self._view(array, "array", False, stream), stream), peer, stream)
 
-    def recv(self, out_array: Any, peer: int, stream: Any = None) -> None:
+    def recv(self, out_array: GroupArray, peer: int, stream: Stream = None) -> None:
         """Receive into `out_array` what `peer` sends."""
         peer = self._other(peer, "send_recv")
         self._enter("recv", source=peer)
@@ -157,7 +161,7 @@ class ProcessGroup(Engine):
         view = self._view(out_array, "out_array", True, stream)
         return self._filling(view, stream, lambda into: self._recv(into, peer, stream))
 
-    def send_recv(self, in_array: Any, out_array: Any, peer: int, stream: Any = None) -> None:
+    def send_recv(self, in_array: GroupArray, out_array: GroupArray, peer: int, stream: Stream = None) -> None:
         """Send `in_array` to `peer` and receive from it into `out_array`, at once; `peer` calls it too."""
         peer = buffers.check_peer(peer, "peer", self.size)
         if peer != self.rank:
@@ -172,7 +176,7 @@ class ProcessGroup(Engine):
         src = self._in_order(src, stream)
         return self._filling(dst, stream, lambda into: self._send_recv(src, into, peer, stream))
 
-    def scatter(self, in_array: Any, out_array: Any, root: int = 0, stream: Any = None) -> None:
+    def scatter(self, in_array: GroupArray, out_array: GroupArray, root: int = 0, stream: Stream = None) -> None:
         """Send ``in_array[i]`` of `root` to process i, into `out_array`; `in_array` may be None elsewhere."""
         self._enter("scatter")
         root = buffers.check_peer(root, "root", self.size)
@@ -192,7 +196,7 @@ class ProcessGroup(Engine):
             dst, stream, lambda into: self._exchange(sends, [(root, into.flat)], "scatter", stream, into, root)
         )
 
-    def gather(self, in_array: Any, out_array: Any, root: int = 0, stream: Any = None) -> None:
+    def gather(self, in_array: GroupArray, out_array: GroupArray, root: int = 0, stream: Stream = None) -> None:
         """Collect every process's `in_array` on `root`, as ``out_array[i]``; `out_array` may be None elsewhere."""
         self._enter("gather")
         root = buffers.check_peer(root, "root", self.size)
@@ -208,7 +212,7 @@ class ProcessGroup(Engine):
         receives = list(enumerate(self._parts(dst)))
         return self._exchange([(root, src.flat)], receives, "gather", stream, src, root)
 
-    def all_to_all(self, in_array: Any, out_array: Any, stream: Any = None) -> None:
+    def all_to_all(self, in_array: GroupArray, out_array: GroupArray, stream: Stream = None) -> None:
         """Send ``in_array[i]`` to process i, and receive from it into ``out_array[i]``."""
         self._enter("all_to_all")
         if sparse.involved(in_array):
@@ -236,7 +240,7 @@ class ProcessGroup(Engine):
             raise ValueError(f"peer = {rank} is this process, and a blocking send to itself never ends; use {instead}")
         return rank
 
-    def _pair(self, in_array: Any, out_array: Any, stream: Any, sized: bool = True) -> tuple[View, View]:
+    def _pair(self, in_array: GroupArray, out_array: GroupArray, stream: Any, sized: bool = True) -> tuple[View, View]:
         src = self._view(in_array, "in_array", False, stream)
         dst = self._view(out_array, "out_array", True, stream)
         buffers.check_pair(src, dst, alike=sized)

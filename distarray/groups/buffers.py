@@ -9,12 +9,14 @@ overwritten.
 from __future__ import annotations
 
 import operator
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 __all__ = [
     "DTYPES",
+    "GroupArray",
+    "Stream",
     "OPERATIONS",
     "Order",
     "View",
@@ -30,6 +32,58 @@ __all__ = [
 ]
 
 Order = Literal["C", "F", "both"]
+
+
+class SharesMemory(Protocol):
+    """An array of a library with DLPack: NumPy's, CuPy's, PyTorch's, JAX's."""
+
+    def __dlpack__(self) -> Any: ...
+
+
+class OnGpu(Protocol):
+    """An array of a library that shows its GPU memory: Numba's."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any: ...
+
+
+class SparseMatrix(Protocol):
+    """A csr, csc or coo matrix of SciPy or CuPy."""
+
+    @property
+    def format(self) -> Any: ...
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def data(self) -> Any: ...
+
+
+GroupArray: TypeAlias = SharesMemory | OnGpu | bytearray | memoryview | SparseMatrix | list[Any] | None
+"""What a method of a process group takes: an array, a sparse matrix, a list of them; None where a process has no part in it."""
+
+
+class CudaStream(Protocol):
+    """A stream that says its address to other libraries: cuda.core's."""
+
+    def __cuda_stream__(self) -> tuple[int, int]: ...
+
+
+class CupyStream(Protocol):
+    """CuPy's stream."""
+
+    @property
+    def ptr(self) -> int: ...
+
+
+class TorchStream(Protocol):
+    """PyTorch's stream."""
+
+    @property
+    def cuda_stream(self) -> int: ...
+
+
+Stream: TypeAlias = int | CudaStream | CupyStream | TorchStream | None
+"""A CUDA stream, or its address; None for the current one."""
 
 OPERATIONS = ("sum", "prod", "min", "max", "avg")
 """The reductions: over processes, element by element."""
@@ -198,6 +252,11 @@ def _not_an_array(value: Any, name: str) -> TypeError:
         return TypeError(
             f"{name} is a {type(value).__name__} of {len(value)}; an array is needed: call the method for each array in a "
             "loop, or join them first, such as with numpy.stack"
+        )
+    if isinstance(value, dict) and any(hasattr(each, "dtype") for each in value.values()):
+        return TypeError(
+            f"{name} is a {type(value).__name__} of {len(value)}; an array is needed: call the method for each of its values in "
+            "a loop, in one order on all processes"
         )
     return TypeError(
         f"{name} is a {type(value).__name__}; an array is needed: NumPy, CuPy, PyTorch, JAX, or anything with DLPack, "

@@ -522,7 +522,7 @@ class MpiWire(Channel):
         self._statuses.pop(peer, None)
         self._control.send(peer, "where", **self.position(mine, []))
         due = time.perf_counter() + min(ANSWER, self.deadline / 4)
-        while time.perf_counter() < due and peer not in self._left:
+        while time.perf_counter() < due:  # one that stops the group waits for the others, and answers
             self.listen(call, [])
             status = self._statuses.get(peer)
             if status is not None and status.then:

@@ -224,23 +224,23 @@ def _everyone(group: Engine) -> range:
 # ---- the collectives
 
 
-def send(group: Engine, matrix: Any, peer: int, stream: Any) -> None:
+def send(group: Engine, matrix: Any, peer: int, stream: buffers.Stream) -> None:
     _move(group, "send", [(peer, _check(group, matrix, "array"))], [], stream)
 
 
-def recv(group: Engine, out: Any, peer: int, stream: Any) -> None:
+def recv(group: Engine, out: Any, peer: int, stream: buffers.Stream) -> None:
     _check(group, out, "out_array")
     [came] = _receive(group, "recv", [], [peer], out, stream)
     _assign(out, came, "out_array")
 
 
-def send_recv(group: Engine, matrix: Any, out: Any, peer: int, stream: Any) -> None:
+def send_recv(group: Engine, matrix: Any, out: Any, peer: int, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array"), _check(group, out, "out_array")
     [came] = _receive(group, "send_recv", [(peer, matrix)], [peer], out, stream)
     _assign(out, came, "out_array")
 
 
-def broadcast(group: Engine, matrix: Any, root: int, stream: Any) -> None:
+def broadcast(group: Engine, matrix: Any, root: int, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_out_array")
     if group.rank == root:
         _move(group, "broadcast", [(peer, matrix) for peer in _everyone(group) if peer != root], [], stream, root=root)
@@ -249,14 +249,14 @@ def broadcast(group: Engine, matrix: Any, root: int, stream: Any) -> None:
     _assign(matrix, came, "in_out_array")
 
 
-def scatter(group: Engine, matrices: Any, out: Any, root: int, stream: Any) -> None:
+def scatter(group: Engine, matrices: Any, out: Any, root: int, stream: buffers.Stream) -> None:
     _check(group, out, "out_array")
     sends = list(enumerate(_check_list(group, matrices, "in_array"))) if group.rank == root else []
     [came] = _receive(group, "scatter", sends, [root], out, stream, root=root)
     _assign(out, came, "out_array")
 
 
-def gather(group: Engine, matrix: Any, out: Any, root: int, stream: Any) -> None:
+def gather(group: Engine, matrix: Any, out: Any, root: int, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array")
     if group.rank == root:
         filled, sends = _check_empty(out, "out_array"), [(root, matrix)]
@@ -265,20 +265,20 @@ def gather(group: Engine, matrix: Any, out: Any, root: int, stream: Any) -> None
         _move(group, "gather", [(root, matrix)], [], stream, root=root)
 
 
-def all_gather(group: Engine, matrix: Any, out: Any, stream: Any) -> None:
+def all_gather(group: Engine, matrix: Any, out: Any, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array")
     sends = [(peer, matrix) for peer in _everyone(group)]
     _check_empty(out, "out_array").extend(_receive(group, "all_gather", sends, _everyone(group), matrix, stream))
 
 
-def all_to_all(group: Engine, matrices: Any, out: Any, stream: Any) -> None:
+def all_to_all(group: Engine, matrices: Any, out: Any, stream: buffers.Stream) -> None:
     checked = _check_list(group, matrices, "in_array")
     like = checked[group.rank]
     filled, sends = _check_empty(out, "out_array"), list(enumerate(checked))
     filled.extend(_receive(group, "all_to_all", sends, _everyone(group), like, stream))
 
 
-def reduce(group: Engine, matrix: Any, out: Any, root: int, op: str, stream: Any) -> None:
+def reduce(group: Engine, matrix: Any, out: Any, root: int, op: str, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array")
     _check_reduction(op, [matrix])
     if group.rank != root:
@@ -289,14 +289,14 @@ def reduce(group: Engine, matrix: Any, out: Any, root: int, op: str, stream: Any
     _assign(out, _fold(came, op), "out_array")
 
 
-def all_reduce(group: Engine, matrix: Any, out: Any, op: str, stream: Any) -> None:
+def all_reduce(group: Engine, matrix: Any, out: Any, op: str, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array"), _check(group, out, "out_array")
     _check_reduction(op, [matrix])
     sends = [(peer, matrix) for peer in _everyone(group)]
     _assign(out, _fold(_receive(group, "all_reduce", sends, _everyone(group), matrix, stream, op), op), "out_array")
 
 
-def reduce_scatter(group: Engine, matrices: Any, out: Any, op: str, stream: Any) -> None:
+def reduce_scatter(group: Engine, matrices: Any, out: Any, op: str, stream: buffers.Stream) -> None:
     checked = _check_list(group, matrices, "in_array")
     _check(group, out, "out_array")
     _check_reduction(op, checked)

@@ -135,6 +135,9 @@ def _parsed(args: Sequence[Any]) -> tuple[list[str], str, list[Any]]:
             raise ValueError(
                 f"invalid subscript {wrong[0]!r} in einstein sum subscripts string, subscripts must be letters"
             )
+    else:
+        for numbers in [a for i, a in enumerate(args) if not _is_operand(args, i)]:
+            _check_numbers(numbers)
     given = [a if isinstance(a, (str, DistributedArray)) or not _is_operand(args, i) else _array(a)
              for i, a in enumerate(args)]  # fmt: skip
     inputs, output, arrays = parse_einsum_input(given)
@@ -145,6 +148,15 @@ def _parsed(args: Sequence[Any]) -> tuple[list[str], str, list[Any]]:
             f"{len(arrays)} operands for {inputs!r}"
         )
     return labels, output, list(arrays)
+
+
+def _check_numbers(numbers: Sequence[Any]) -> None:
+    """Refuse what are no labels; NumPy has as many as letters."""
+    for number in numbers:
+        if number is not Ellipsis and not hasattr(number, "__index__"):
+            raise TypeError(f"each subscript must be either an integer or an ellipsis, got {number!r}")
+        if number is not Ellipsis and not 0 <= number < 52:
+            raise ValueError(f"subscript is not within the valid range [0, 52), got {number}")
 
 
 def _is_operand(args: Sequence[Any], i: int) -> bool:
@@ -201,12 +213,22 @@ def _path(terms: Sequence[_Term], output: str, sizes: dict[str, int], optimize: 
     elif not isinstance(optimize, str) and len(optimize):
         if optimize[0] == "einsum_path":
             strategy = [tuple(step) for step in optimize[1:]]
+            _check_path(strategy, len(terms))
         elif isinstance(optimize[0], str):
             strategy = optimize[0]
     text = ",".join(term.labels for term in terms)
     shapes = [tuple(sizes[label] for label in term.labels) for term in terms]
     path, _ = contract_path(f"{text}->{output}", *shapes, shapes=True, optimize=strategy)
     return [tuple(step) for step in path]
+
+
+def _check_path(path: Sequence[tuple[int, ...]], left: int) -> None:
+    for step in path:
+        if max(step, default=-1) >= left:
+            raise IndexError(f"pop index out of range: the step {step} of the path, of {left} operands")
+        left -= len(step) - 1
+    if left != 1:
+        raise RuntimeError(f"Invalid einsum_path is specified: {left - 1} more operands has to be contracted.")
 
 
 def _summed(term: _Term, later: set[str]) -> _Term:

@@ -18,6 +18,7 @@ from distarray.linalg.decompositions import svdvals
 from distarray.linalg.dots import outer, tensordot, vdot
 from distarray.linalg.products import vecdot
 from distarray.ops.convert import asarray
+from distarray.ops.manipulation import matrix_transpose as transposed
 
 __all__ = ["matrix_norm", "matrix_transpose", "norm", "vector_norm"]
 
@@ -75,7 +76,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
     ...     da.linalg.matrix_transpose(da.asarray([[1, 2], [3, 4]])).tolist()
     [[1, 3], [2, 4]]
     """
-    return asarray(x).mT
+    return transposed(x)
 
 
 @implements(np.linalg.norm)

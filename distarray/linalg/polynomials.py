@@ -13,8 +13,7 @@ import numpy as np
 from distarray.array.aliases import ArrayLike
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
-from distarray.array.place import host_values
-from distarray.array.state import DistributedArray
+from distarray.array.place import fetched
 from distarray.linalg.least_squares import lstsq
 from distarray.linalg.solving import inv
 from distarray.ops import reductions
@@ -25,10 +24,6 @@ from distarray.ops.triangles import vander
 __all__ = [
     "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots",
 ]  # fmt: skip
-
-
-def _host(value: Any) -> Any:
-    return host_values(value) if isinstance(value, DistributedArray) else value
 
 
 @implements(np.polyval)
@@ -58,7 +53,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Any:
     ...     da.polyval([1, 0, 1], da.arange(3)).tolist()
     [1, 2, 5]
     """
-    coefficients = np.asarray(_host(p))
+    coefficients = np.asarray(fetched(p))
     if isinstance(x, np.poly1d):
         return np.polyval(coefficients, x)
     places = asarray(x)
@@ -72,7 +67,7 @@ def _on_coefficients(function: Any) -> Any:
     """A function of coefficients alone: computed by NumPy on each process from fetched ones, and placed again."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        found = function(*[_host(a) for a in args], **{name: _host(a) for name, a in kwargs.items()})
+        found = function(*[fetched(a) for a in args], **{name: fetched(a) for name, a in kwargs.items()})
         if isinstance(found, tuple):
             return tuple([asarray(part) for part in found])
         return found if isinstance(found, np.poly1d) else asarray(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from distarray.array.agreement import agreed
 from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.functions import implements
+from distarray.array.standing import stand_for
 from distarray.array.state import DistributedArray
 from distarray.errors import UnsupportedError
 from distarray.geometry import IndexMap, Range, Region
@@ -206,7 +207,7 @@ def sliding_window_view(
 
     Notes
     -----
-    Communication: none for a view; else halos of the window's length less one.
+    Communication: none for a view; else halos of the window's length less one, and again at the first read after a write to `x`.
 
     Memory on each device: none for a view; else its part of `x` times the size of a window; where that is too much, reduce
     shifted views instead.
@@ -249,10 +250,18 @@ def sliding_window_view(
             "windows of an array whose windowed axes are cut are a copy, which a write would not leave: bring the axes together, "
             "as with x.reshard(distarray.blocks(0)) for windows along axis 1, or pass writeable=False"
         )
+    lengths = list(result.shape)
+    for number, n in zip(axes, window, strict=True):
+        lengths[number] += 1 - n
+        if lengths[number] < 1:
+            raise ValueError("window shape cannot be larger than input array shape")
+    return stand_for(result, partial(_windows, axes=axes, window=window), writable=False)
+
+
+def _windows(result: DistributedArray, axes: Sequence[int], window: Sequence[int]) -> DistributedArray:
+    """Windows as a copy."""
     for number, n in zip(axes, window, strict=True):
         length = result.shape[number] - n + 1
-        if length < 1:
-            raise ValueError("window shape cannot be larger than input array shape")
         head = (slice(None),) * number
         if n:
             result = stack([result[(*head, slice(i, i + length))] for i in range(n)], axis=-1)
@@ -260,6 +269,4 @@ def sliding_window_view(
             wide = result[(*head, slice(0, 0))] if not result.shape[number] else result
             shape = (*result.shape[:number], length, *result.shape[number + 1 :], 0)
             result = asarray(np.empty(shape, wide.dtype))
-    result = result.copy() if not window else result
-    result._writable = False
-    return result
+    return result.copy() if not window else result

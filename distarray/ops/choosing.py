@@ -163,7 +163,7 @@ def copyto(dst: AnyArray, src: ArrayLike, casting: str = "same_kind", where: Arr
     dst[...] = DistributedArray._of_node(_chosen(dst._context, mask, source, dst, dst.dtype, dst.shape))
 
 
-def fill(x: DistributedArray, value: Any) -> None:
+def fill(x: DistributedArray, value: ArrayLike) -> None:
     """Write one value into every element.
 
     Parameters
@@ -194,9 +194,10 @@ def fill(x: DistributedArray, value: Any) -> None:
 @implements(np.clip)
 def _numpy_clip(a: Any, *bounds: Any, **kwargs: Any) -> Any:
     """``numpy.clip``, which wants both bounds or neither, in its words."""
-    given = {name: None if value is None else 0.0 for name, value in kwargs.items() if name in _BOUNDS}
-    limits: list[Any] = [None if bound is None else 0.0 for bound in bounds[:2]]
-    np.clip(np.empty(0), *limits, **cast("Any", given))
+    if kwargs or len(bounds) < 2 or bounds[0] is None or bounds[1] is None:
+        given = {name: None if value is None else 0.0 for name, value in kwargs.items() if name in _BOUNDS}
+        limits: list[Any] = [None if bound is None else 0.0 for bound in bounds[:2]]
+        np.clip(np.empty(0), *limits, **cast("Any", given))
     kwargs.update(zip(("a_min", "a_max", "out"), bounds, strict=False))
     return clip(a, **kwargs)
 

@@ -13,9 +13,9 @@ from distarray.array.place import as_array
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
-from distarray.fusion.expr import call_site, warn_at
 from distarray.ops import reductions
 from distarray.ops.recording import arguments_of, context_of
+from distarray.sites import call_site, warn_at
 
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
@@ -60,7 +60,9 @@ def isclose(
     """
     context = context_of((a, b, rtol, atol))
     x, y, rtol, atol = arguments_of(context, (a, b, rtol, atol))
-    if hasattr(y, "dtype"):
+    if hasattr(y, "dtype") and y.dtype.kind == "m":
+        pass  # times are compared as they are
+    elif hasattr(y, "dtype"):
         y = y.astype(np.result_type(y.dtype, 1.0), copy=False)  # abs of the least integer is itself
     elif isinstance(y, int):
         y = float(y)
@@ -159,7 +161,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> bool:
         return False
     x, y = pair
     same = x == y
-    if equal_nan and x.dtype.kind in "fcV" and y.dtype.kind in "fcV":
+    if equal_nan and x.dtype.kind in "fcmMV" and y.dtype.kind in "fcmMV":
         same = same | (np.isnan(x) & np.isnan(y))
     return _all(same)
 

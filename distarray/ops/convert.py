@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array import whole
-from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, SupportsDLPack
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
@@ -28,7 +28,7 @@ __all__ = ["asarray", "copy", "distributed_array", "from_dlpack"]
 
 
 def asarray(
-    obj: Any,
+    obj: ArrayLike | SupportsDLPack,
     /,
     dtype: DTypeLike = None,
     order: str | None = None,
@@ -105,6 +105,8 @@ def asarray(
                 raise ValueError(
                     f"copy=False, and the dtype changes from {obj.dtype} to {np.dtype(dtype)}: use x.astype"
                 )
+            if obj.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
+                warn_complex()
             return DistributedArray._of_node(astype_node(result, check_dtype(dtype)))
         if copy and result is obj:
             return copy_array(obj)
@@ -114,13 +116,16 @@ def asarray(
             f"copy=False, and an object of type {type(obj).__name__} must be copied to the devices: pass copy=None"
         )
     context = current()
+    if dtype is not None and isinstance(obj, np.ndarray) and obj.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
+        warn_complex()  # at the caller's line
+        obj = obj.real
     source = host_or_device_array(obj, cast("Any", dtype))
     return place(
         context, source, resolve_layout(context, layout, source.shape, device=device, itemsize=source.dtype.itemsize)
     )
 
 
-def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> DistributedArray:
+def from_dlpack(x: SupportsDLPack, /, *, device: DeviceLike = None, copy: bool | None = None) -> DistributedArray:
     """An array of any library with DLPack as a distributed array.
 
     Parameters
@@ -406,7 +411,7 @@ def dlpack(
     x: DistributedArray,
     *,
     stream: Any = None,
-    max_version: Any = None,
+    max_version: tuple[int, int] | None = None,
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike
+from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike, SupportsDLPack
 from distarray.array.documented import described_as
-from distarray.array.dtypes import check_dtype
+from distarray.array.dtypes import check_dtype, filler
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import broadcast_shape, fits
@@ -205,7 +205,7 @@ def _triangle(m: Any, k: int, lower: bool, name: str) -> DistributedArray:
         device = chunk.device
         with device.active():
             below = _below(device.lib, Region(region[-2:]), k)
-            chunk.array[...] = device.lib.where(below if lower else ~below, array, x.dtype.type(0))
+            chunk.array[...] = device.lib.where(below if lower else ~below, array, filler(x.dtype, 0))
     return from_chunks(context, source.layout, chunks, x.dtype)
 
 
@@ -366,7 +366,7 @@ def _require(a: Any, dtype: Any = None, requirements: Any = None) -> Distributed
 
 @implements(np.array)
 def array(
-    object: Any,
+    object: ArrayLike | SupportsDLPack,
     dtype: DTypeLike = None,
     *,
     copy: bool | None = True,

@@ -85,7 +85,7 @@ def _finfo(dtype: np.dtype[Any]) -> _FInfo:
     return _FInfo(int(info.bits), *values, real)
 
 
-def finfo(type: Any, /) -> _FInfo:
+def finfo(type: DTypeLike | ArrayLike, /) -> _FInfo:
     """Limits of a floating-point dtype, as Python floats.
 
     Parameters
@@ -112,7 +112,7 @@ def finfo(type: Any, /) -> _FInfo:
     return _finfo(_dtype_of(type))
 
 
-def iinfo(type: Any, /) -> _IInfo:
+def iinfo(type: DTypeLike | ArrayLike, /) -> _IInfo:
     """Limits of an integer dtype, as Python ints.
 
     Parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from distarray.array.aliases import ArrayLike, DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import arrays
+from distarray.array.standing import stand_for
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Range, Region
@@ -22,7 +24,7 @@ __all__ = ["cross", "diagonal", "trace"]
 
 @implements(np.diagonal)
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> DistributedArray:
-    """Diagonals of an array, as ``numpy.diagonal``: a read-only copy.
+    """Diagonals of an array, as ``numpy.diagonal``: a read-only copy, which shows later writes to `a`.
 
     Parameters
     ----------
@@ -46,7 +48,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> D
 
     Notes
     -----
-    Communication: none; each device keeps what it holds of the diagonals, and the mode stays.
+    Communication: none; each device keeps what it holds of the diagonals, and the mode stays. Again
+    at the first read after a write to `a`.
 
     Examples
     --------
@@ -56,7 +59,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> D
     ...     np.diagonal(x, 1).get().tolist()
     [1, 5]
     """
-    context, (x,) = arrays(a)
+    x = arrays(a)[1][0]
     offset = operator.index(offset)
     if x.ndim < 2:
         raise ValueError(f"diag requires an array of at least two dimensions, and this has {x.ndim}")
@@ -65,7 +68,12 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> D
         raise ValueError(f"axis1 and axis2 cannot be the same, and both are {rows}")
     rest = [axis for axis in range(x.ndim) if axis not in (rows, columns)]
     x = x.transpose((*rest, rows, columns))
-    low, right = max(-offset, 0), max(offset, 0)
+    return stand_for(x, partial(_copied, offset=offset), writable=False)
+
+
+def _copied(x: DistributedArray, offset: int) -> DistributedArray:
+    """A diagonal of the last two axes, in new chunks."""
+    context, low, right = x._context, max(-offset, 0), max(offset, 0)
     length = max(min(x.shape[-2] - low, x.shape[-1] - right), 0)
     with context.lock:
         context.check()
@@ -88,9 +96,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> D
                 with device.active():
                     device.copy(chunk.array, device.lib.diagonal(array[key], 0, -2, -1), device)
                 chunks.append(chunk)
-    result = from_chunks(context, layout, chunks, x.dtype)
-    result._writable = False
-    return result
+    return from_chunks(context, layout, chunks, x.dtype)
 
 
 Picks = dict[int, dict[Region, tuple[int, tuple[Any, ...]]]]

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from distarray.algorithms.masks import assignable, mismatch
 from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.functions import implements
-from distarray.array.place import as_array, host_values
+from distarray.array.place import as_array, fetched, nested
+from distarray.array.shapes import PYTHON_SCALARS, fits
 from distarray.array.state import DistributedArray, copy_array
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -23,10 +25,6 @@ from distarray.ops.searching import argmax
 from distarray.ops.taking import take
 
 __all__ = ["delete", "insert", "resize", "trim_zeros"]
-
-
-def _host(value: Any) -> Any:
-    return host_values(value) if isinstance(value, DistributedArray) else value
 
 
 def along(arr: ArrayLike, axis: int | None) -> tuple[DistributedArray, int]:
@@ -41,7 +39,7 @@ def along(arr: ArrayLike, axis: int | None) -> tuple[DistributedArray, int]:
 
 
 @implements(np.delete)
-def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArray:
+def delete(arr: ArrayLike, obj: slice | ArrayLike, axis: int | None = None) -> DistributedArray:
     """A copy without some slices along an axis.
 
     Parameters
@@ -76,7 +74,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArra
     x, axis = along(arr, axis)
     n = x.shape[axis]
     head = (slice(None),) * axis
-    obj = _host(obj)
+    obj = fetched(obj)
     if isinstance(obj, slice):
         chosen = range(*obj.indices(n))
         if not len(chosen):
@@ -93,7 +91,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> DistributedArra
         if single:
             index = places.item()
             if not -n <= index < n:
-                raise IndexError(f"index {index} is out of bounds for axis {axis} with size {n}")
+                raise IndexError(f"index {obj!s} is out of bounds for axis {axis} with size {n}")
             index %= n
             return concatenate((x[(*head, slice(0, index))], x[(*head, slice(index + 1, None))]), axis=axis)  # type: ignore[no-any-return]
     if places.dtype == bool:
@@ -116,7 +114,7 @@ def _shorter(x: DistributedArray, ndim: int) -> DistributedArray:
 
 
 @implements(np.insert)
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> DistributedArray:
+def insert(arr: ArrayLike, obj: slice | ArrayLike, values: ArrayLike, axis: int | None = None) -> DistributedArray:
     """A copy with values put before some slices along an axis.
 
     Parameters
@@ -153,7 +151,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     x, axis = along(arr, axis)
     n = x.shape[axis]
     head = (slice(None),) * axis
-    obj = _host(obj)
+    obj = fetched(obj)
     if isinstance(obj, slice):
         places = np.arange(*obj.indices(n), dtype=np.intp)
     else:
@@ -164,31 +162,45 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
             places = np.flatnonzero(places)
         elif places.ndim > 1:
             raise ValueError("index array argument obj to insert must be one dimensional or scalar")
+    if isinstance(values, (list, tuple)):
+        values = nested(values, x.dtype)
+    elif isinstance(values, PYTHON_SCALARS):
+        values = np.array(values, x.dtype)  # converted, or refused, as NumPy does it
     new: DistributedArray = as_array(x._context, values)
     if new.dtype != x.dtype:
         new = new.astype(x.dtype)
     if places.size == 1:
         index = operator.index(places.item())
         if not -n <= index <= n:
-            raise IndexError(f"index {obj} is out of bounds for axis {axis} with size {n}")
+            raise IndexError(f"index {obj!s} is out of bounds for axis {axis} with size {n}")
         index += n if index < 0 else 0
         new = new[(*(None,) * (x.ndim - new.ndim), ...)]
         if not places.ndim:
             new = moveaxis(new, 0, axis)
-        new = _shorter(new, x.ndim)
-        new = broadcast_to(new, (*x.shape[:axis], new.shape[axis], *x.shape[axis + 1 :]))
+        new, given = _shorter(new, x.ndim), new.shape
+        shape = (*x.shape[:axis], new.shape[axis], *x.shape[axis + 1 :])
+        if not fits(new.shape, shape):
+            raise ValueError(f"could not broadcast input array from shape {_listed(given)} into shape {_listed(shape)}")
+        new = broadcast_to(new, shape)
         return concatenate((x[(*head, slice(0, index))], new, x[(*head, slice(index, None))]), axis=axis)  # type: ignore[no-any-return]
     places = places.astype(np.intp) if not places.size and not isinstance(obj, np.ndarray) else places
     if places.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     places = np.where(places < 0, places + n, places)
+    shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
     for place in places.tolist():
         if not 0 <= place <= n:
             raise IndexError(f"index {place} is out of bounds for axis {axis} with size {n}")
-    new = broadcast_to(_shorter(new, x.ndim), (*x.shape[:axis], len(places), *x.shape[axis + 1 :]))
+    if not assignable(new.shape, shape):
+        raise mismatch(new.shape, shape)
+    new = broadcast_to(_shorter(new, x.ndim), shape)
     order = np.argsort(np.concatenate([places, np.arange(n)]), kind="stable")
     joined = concatenate((new, x), axis=axis)
     return take(joined, order, axis=axis)  # type: ignore[no-any-return]
+
+
+def _listed(shape: tuple[int, ...]) -> str:
+    return str(shape).replace(" ", "")
 
 
 @implements(np.trim_zeros)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, DTypeLike
+from distarray.array.aliases import ArrayLike, DTypeLike, Key
 from distarray.array.place import host_values
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray, copy_array
@@ -90,7 +90,7 @@ class Flat:
     def _coordinates(self, place: int) -> tuple[int, ...]:
         return tuple(int(i) for i in np.unravel_index(place, self.base.shape)) if self.base.ndim else ()
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Key) -> Any:
         if isinstance(key, tuple) and len(key) == 1:
             key = key[0]
         place = self._place(key)
@@ -102,7 +102,7 @@ class Flat:
             raise IndexError("unsupported iterator index")
         return take(self.base, self._places(key))
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Key, value: ArrayLike) -> None:
         if isinstance(key, tuple) and len(key) == 1:
             key = key[0]
         place = self._place(key)
@@ -114,23 +114,23 @@ class Flat:
             return
         if isinstance(key, tuple):
             raise IndexError("unsupported iterator index")
-        value = value if np.ndim(value) == 0 else ravel(asarray(value))
+        given: Any = value if np.ndim(value) == 0 else ravel(asarray(value))
         whole = key is Ellipsis or (isinstance(key, slice) and key.indices(x.size) == (0, x.size, 1))
         if whole:
-            if np.ndim(value) == 0:
-                x[...] = value
-            elif value.size:
-                x[...] = reshape(_repeated(value, x.size), x.shape)
+            if np.ndim(given) == 0:
+                x[...] = given
+            elif given.size:
+                x[...] = reshape(_repeated(given, x.size), x.shape)
             return
-        if np.ndim(value) and not value.size:
+        if np.ndim(given) and not given.size:
             return
         if isinstance(key, slice):
             flat = ravel(x)
             if flat._own() is x._own():
                 n = len(range(*key.indices(x.size)))
-                flat[key] = value if np.ndim(value) == 0 else _repeated(value, n)
+                flat[key] = given if np.ndim(given) == 0 else _repeated(given, n)
                 return
-        put(x, self._places(key), value)
+        put(x, self._places(key), given)
 
     def _places(self, key: Any) -> Any:
         """The positions that an index array, a mask or a slice means."""
@@ -153,16 +153,16 @@ class Flat:
     def __ne__(self, other: object) -> Any:
         return ravel(self.base) != _flattened(other)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: ArrayLike) -> Any:
         return ravel(self.base) < _flattened(other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: ArrayLike) -> Any:
         return ravel(self.base) <= _flattened(other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: ArrayLike) -> Any:
         return ravel(self.base) > _flattened(other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: ArrayLike) -> Any:
         return ravel(self.base) >= _flattened(other)
 
 
@@ -177,7 +177,7 @@ def _repeated(value: DistributedArray, n: int) -> DistributedArray:
     return value[:n]
 
 
-def set_flat(x: DistributedArray, value: Any) -> None:
+def set_flat(x: DistributedArray, value: ArrayLike) -> None:
     """``x.flat = value``."""
     Flat(x)[...] = value
 

@@ -7,28 +7,26 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence, Sized
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
+from distarray.algorithms.counting import counted_sparsely, is_sparse
 from distarray.algorithms.local import aligned, counted
 from distarray.array.aliases import ArrayLike, Arrays
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
-from distarray.array.place import as_array, host_values
+from distarray.array.place import as_array, fetched
 from distarray.array.state import DistributedArray, same_context
-from distarray.fusion.expr import call_site, warn_at
 from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray
 from distarray.ops.quantiles import percentile
 from distarray.ops.reshaping import ravel
+from distarray.sites import call_site, warn_at
 
 __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
-
-
-def _host(value: Any) -> Any:
-    return host_values(value) if isinstance(value, DistributedArray) else np.asarray(value)
 
 
 # --- bins -------------------------------------------------------------------------------------------------------------
@@ -156,7 +154,7 @@ def _edges(a: DistributedArray, bins: Any, range: Any, weights: Any) -> tuple[An
             raise ValueError("`bins` must be positive, when an integer")
         ends = _outer(a, range)
     else:
-        edges = _host(bins)
+        edges = np.asarray(fetched(bins))
         if edges.ndim != 1:
             raise ValueError("`bins` must be 1d, when an array")
         if (edges[:-1] > edges[1:]).any():
@@ -265,7 +263,7 @@ def histogram(
     Communication: the extremes, where no range and no edges are given, and what aligns the weights. The counts stay in SUM
     mode until they are needed.
 
-    Memory on each device: its counts.
+    Memory on each device: its counts; where there are far more bins than elements, its part of them.
 
     Examples
     --------
@@ -283,16 +281,33 @@ def histogram(
         source = x._operand("histogram")
         sources = [source.arrays] if w is None else [source.arrays, aligned(w, source.layout)]
         dtype = np.dtype(np.intp) if w is None else w.dtype
+        shape = (len(edges) - 1,)
 
         def local(lib: Any, part: Any, weight: Any = None) -> Any:
             chosen = count if ends is not None else lib.asarray(edges)
             found = lib.histogram(part, chosen, ends, weights=weight)[0]
             return found.astype(dtype, copy=False)
 
-        counts = counted(context, sources, source.layout, (len(edges) - 1,), dtype, local, "histogram")
+        if is_sparse(shape[0], source.layout):
+            number = partial(_numbered, [edges])
+            counts = counted_sparsely(context, source.layout, sources, shape, dtype, number, "histogram")
+        else:
+            counts = counted(context, sources, source.layout, shape, dtype, local, "histogram")
     if density:
         return np.true_divide(counts / np.diff(edges).astype(float), reductions.sum(counts)), asarray(edges)
     return counts, asarray(edges)
+
+
+def _numbered(edges: Sequence[Any], lib: Any, *sources: Any) -> tuple[Any, ...]:
+    """The bins of points, in C order of the grid, and the weights behind the coordinates, of those that lie in a bin."""
+    inside: Any = True
+    number: Any = 0
+    for given, part in zip(edges, sources, strict=False):
+        edge = lib.asarray(given)
+        inside = inside & (part >= edge[0]) & (part <= edge[-1])
+        bins = len(given) - 1
+        number = number * bins + lib.clip(lib.searchsorted(edge, part, side="right") - 1, 0, bins - 1)
+    return number[inside], *(weight[inside] for weight in sources[len(edges) :])
 
 
 @implements(np.histogramdd)
@@ -327,7 +342,7 @@ def histogramdd(
     Communication: extremes, where no range and no edges are given, and what aligns coordinates and weights. The counts stay
     in SUM mode.
 
-    Memory on each device: one whole array of counts.
+    Memory on each device: one whole array of counts; where there are far more than points, its part of it.
 
     Examples
     --------
@@ -349,7 +364,7 @@ def histogramdd(
         context = same_context([x for x in sample if isinstance(x, DistributedArray)])
         columns = [as_array(context, x) for x in sample]
         if columns and not columns[0].ndim:
-            columns = [ravel(asarray(sample))]
+            columns = [ravel(asarray(cast("ArrayLike", sample)))]
     dimensions = len(columns)
     each: Any = bins
     try:
@@ -382,7 +397,11 @@ def histogramdd(
             points = lib.stack(parts[:dimensions], axis=-1).reshape(-1, dimensions)
             return lib.histogramdd(points, [lib.asarray(e) for e in edges], weights=None if w is None else parts[-1])[0]
 
-        counts = counted(context, sources, source.layout, shape, np.dtype(float), local, "histogramdd")
+        if is_sparse(math.prod(shape), source.layout):
+            number, kind = partial(_numbered, edges), np.dtype(float)
+            counts = counted_sparsely(context, source.layout, sources, shape, kind, number, "histogramdd")
+        else:
+            counts = counted(context, sources, source.layout, shape, np.dtype(float), local, "histogramdd")
     if density:
         total = reductions.sum(counts)
         for i, e in enumerate(edges):
@@ -401,7 +420,7 @@ def _grid_edges(i: int, column: DistributedArray, bins: Any, range: Any) -> Any:
         except TypeError:
             raise TypeError(f"`bins[{i}]` must be an integer, when a scalar") from None
         return np.linspace(low, high, count + 1)
-    edges = _host(bins)
+    edges = np.asarray(fetched(bins))
     if edges.ndim != 1:
         raise ValueError(f"`bins[{i}]` must be a scalar or 1d array")
     if (edges[:-1] > edges[1:]).any():
@@ -453,7 +472,7 @@ def histogram2d(
     except TypeError:
         count = 1
     if count not in (1, 2):
-        bins = [_host(bins)] * 2
+        bins = [np.asarray(fetched(bins))] * 2
     counts, edges = histogramdd([x, y], bins, range, density, weights)
     return counts, edges[0], edges[1]
 

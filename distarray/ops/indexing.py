@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -194,7 +195,7 @@ def setitem(x: DistributedArray, key: Any, value: Any) -> None:
     given = value_of(x, value)
     if not x.ndim and len(items) == 1 and not isinstance(given, np.generic):
         check_dimensions(given.ndim)
-    store(x, split_key(x, items), given, "assignment")
+    store(x, split_key(x, items, partial(_check_fit, given)), given, "assignment")
 
 
 def store(x: DistributedArray, fancy: Fancy, value: Any, operation: str) -> None:
@@ -213,8 +214,7 @@ def _fitted(fancy: Fancy, value: Any) -> Any:
     if isinstance(value, np.generic):
         return value
     given, shape = value.shape, fancy.result
-    if not assignable(given, shape):
-        raise mismatch(given, shape)
+    _check_fit(value, shape)
     if 0 in given:
         return np.zeros((), value.dtype)[()]
     while value.ndim > len(shape):
@@ -222,6 +222,11 @@ def _fitted(fancy: Fancy, value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return np.broadcast_to(value, shape)
     return value._viewed(value._view_map().broadcast_to(shape))
+
+
+def _check_fit(value: Any, shape: tuple[int, ...]) -> None:
+    if not isinstance(value, np.generic) and not assignable(value.shape, shape):
+        raise mismatch(value.shape, shape)
 
 
 def _last(fancy: Fancy) -> Any:

@@ -49,22 +49,31 @@ def target_layout(
     for x in sources:
         if x.ndim != len(shape):
             continue
-        index_map = shown_map(x)
-        if index_map is None or index_map.is_replicated or not x.size or not index_map.covers:
+        seen = operand(x._context, x._own().version, x._view)
+        if seen is None or not x.size or seen.layout.index_map.is_replicated or not seen.layout.index_map.covers:
             continue
-        whole = Region.full(x.shape)
-        if all(region[axis] == whole[axis] for _, region in index_map.chunks):
-            if all(n == m for i, (n, m) in enumerate(zip(x.shape, shape, strict=True)) if i != axis):
-                stretched = {
-                    device: [
-                        Region((*r[:axis], Range.full(shape[axis]), *r[axis + 1 :])) for r in index_map.regions(device)
-                    ]
-                    for device in index_map.devices
-                }
-                return context.layout(IndexMap(shape, stretched))
-            continue
-        return context.layout(blocks(axis).resolve(shape, index_map.devices))
+        key = ("joined", seen.layout, shape, axis)
+        found: Any = context.layouts.remembered(key)
+        if found is None:
+            found = context.layouts.remember(key, (_stretched(context, seen.layout.index_map, shape, axis),))
+        if found[0] is not None:
+            return found[0]  # type: ignore[no-any-return]
     return resolve_layout(context, None, shape, itemsize=dtype.itemsize)
+
+
+def _stretched(context: Context, index_map: IndexMap, shape: tuple[int, ...], axis: int) -> Layout | None:
+    """A source's layout, stretched along `axis` to a result of `shape`; None where the other lengths differ."""
+    whole = Region.full(index_map.shape)
+    if any(region[axis] != whole[axis] for _, region in index_map.chunks):
+        return context.layout(blocks(axis).resolve(shape, index_map.devices))
+    if any(n != m for i, (n, m) in enumerate(zip(index_map.shape, shape, strict=True)) if i != axis):
+        return None
+    long = Range.full(shape[axis])
+    stretched = {
+        device: [Region((*r[:axis], long, *r[axis + 1 :])) for r in index_map.regions(device)]
+        for device in index_map.devices
+    }
+    return context.layout(IndexMap(shape, stretched))
 
 
 def shown_map(x: DistributedArray) -> IndexMap | None:
@@ -114,6 +123,12 @@ def _common(arrays: Sequence[Any]) -> tuple[Context, list[DistributedArray], Any
     """Context, distributed operands, and the dtype that NumPy promotes them to."""
     known = [a for a in arrays if isinstance(a, DistributedArray)]
     context = same_context(known) if known else current()
+    if len(known) == len(arrays):
+        dtypes = [a._dtype for a in known]
+        dtype = dtypes[0]
+        if any(other != dtype for other in dtypes) or dtype.kind not in "biufc":
+            dtype = np.result_type(*dtypes)
+        return context, known, dtype
     arrays = [a if type(a) in PYTHON_SCALARS else as_array(context, a) for a in arrays]
     dtype = np.result_type(*[a if type(a) in PYTHON_SCALARS else a.dtype for a in arrays])
     none = np.empty(0, dtype)  # NumPy itself converts Python numbers, or refuses them
@@ -337,7 +352,7 @@ def column_stack(tup: Arrays) -> Any:
 
 @implements(np.block)
 @described_as(concatenate)
-def block(arrays: Any) -> DistributedArray:
+def block(arrays: ArrayLike) -> DistributedArray:
     """An array from nested lists of blocks; the innermost are joined along the last axis.
 
     Parameters

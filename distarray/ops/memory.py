@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
+from functools import partial
 from operator import itemgetter, methodcaller
 from typing import Any
 
@@ -16,13 +17,13 @@ import numpy as np
 from distarray.array import parts
 from distarray.array.aliases import DTypeLike
 from distarray.array.dtypes import check_dtype
+from distarray.array.standing import stand_for
 from distarray.array.state import DistributedArray, copy_array, detach, from_chunks
 from distarray.errors import UnsupportedError
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.creation import zeros
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
-from distarray.storage import Apart
 from distarray.transfer.execute import allocate
 
 __all__ = ["ELSEWHERE", "Flags"]
@@ -308,7 +309,11 @@ def view(x: DistributedArray, dtype: DTypeLike = None, type: type[Any] | None = 
     if old % new and new < old:
         raise ValueError("When changing to a smaller dtype, its size must be a divisor of the size of original dtype")
     shown = parts.rescaled(x, step, target, "view")
-    return _copied(x, target) if shown is None else shown
+    if shown is not None:
+        return shown
+    result = stand_for(x, partial(_copied, target=target)) if x.size else _copied(x, target)
+    result._detached = x._detached
+    return result
 
 
 def _copied(x: DistributedArray, target: Any) -> DistributedArray:
@@ -331,10 +336,7 @@ def _copied(x: DistributedArray, target: Any) -> DistributedArray:
         if chunk is not None and array.size:
             with chunk.device.active():
                 chunk.array.reshape(-1).view(x.dtype)[...] = array.reshape(-1)
-    result = from_chunks(x._context, layout, chunks, target)
-    result._writable = Apart(x._own(), x._writable)  # a write would be lost, where NumPy's reaches the array
-    result._detached = x._detached
-    return result
+    return from_chunks(x._context, layout, chunks, target)
 
 
 def attached(x: DistributedArray) -> DistributedArray:

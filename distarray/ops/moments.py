@@ -23,10 +23,10 @@ from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import check_out, deliver
-from distarray.fusion.expr import call_site, warn_at
 from distarray.geometry import replicated
 from distarray.ops.convert import asarray
 from distarray.ops.reductions import any, reduce, sum, where_mask
+from distarray.sites import call_site, warn_at
 
 __all__ = ["mean", "std", "var"]
 

@@ -16,7 +16,6 @@ from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
-from distarray.fusion.expr import call_site, warn_at
 from distarray.modes import Mode
 from distarray.ops import moments, reductions
 from distarray.ops.choosing import copyto, where
@@ -24,6 +23,7 @@ from distarray.ops.convert import asarray
 from distarray.ops.manipulation import squeeze
 from distarray.ops.scans import cumprod, cumsum
 from distarray.ops.searching import argmax, argmin
+from distarray.sites import call_site, warn_at
 
 __all__ = [
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
@@ -104,12 +104,17 @@ def nanprod(
     return reductions.prod(without_nan(x, 1) if holds_nan(x.dtype) else x, axis, dtype, out, keepdims, initial, where)
 
 
+def missing(dtype: np.dtype[Any]) -> Any:
+    """What stands for no value: NaN, or of times NaT."""
+    return dtype.type("NaT") if dtype.kind in "mM" else dtype.type(np.nan)
+
+
 def _extreme(function: Any, end: Any, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
     """``nanmin`` and ``nanmax``, by the function and the value that never wins."""
     x = asarray(a)
     if not can_miss(x.dtype):
         return function(x, axis, out, keepdims, initial, where)
-    none: Any = x.dtype.type(np.nan) if holds_nan(x.dtype) else x.dtype.type("NaT")
+    none = missing(x.dtype)
     if x.dtype.kind in "mM":
         bound: Any = Mode.of("min" if function is reductions.min else "max").identity(x.dtype)
     else:

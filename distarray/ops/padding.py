@@ -6,7 +6,7 @@ come out as NumPy's do. Only borders and what they are made of travel, besides t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,18 @@ def _pairs(value: Any, ndim: int, *, index: bool = False) -> list[tuple[Any, Any
     return [tuple(pair) for pair in np.broadcast_to(given, (ndim, 2)).tolist()]
 
 
-def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+def _values(value: Any, ndim: int) -> list[tuple[Any, Any]]:
+    """One pair of values for each axis: as NumPy writes them, which converts one or two less strictly than nested ones."""
+    given = np.asarray(value)
+    if value is not None and ndim and given.ndim < 3:
+        if given.size == 1:
+            return [(given.reshape(-1)[0],) * 2] * ndim
+        if given.size == 2 and given.shape != (2, 1):
+            return [tuple(given.reshape(-1))] * ndim
+    return _pairs(value, ndim)
+
+
+def _widths(pad_width: ArrayLike | Mapping[int, int | tuple[int, int]], ndim: int) -> list[tuple[int, int]]:
     if isinstance(pad_width, dict):
         sides: list[Any] = [(0, 0)] * ndim
         for axis, width in pad_width.items():
@@ -61,7 +72,10 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
 
 @implements(np.pad)
 def pad(
-    array: ArrayLike, pad_width: Any, mode: str | Callable[..., None] = "constant", **kwargs: Any
+    array: ArrayLike,
+    pad_width: ArrayLike | Mapping[int, int | tuple[int, int]],
+    mode: str | Callable[..., None] = "constant",
+    **kwargs: Any,
 ) -> DistributedArray:
     """The array with a border.
 
@@ -151,12 +165,13 @@ def _at(axis: int, low: int | None, high: int | None) -> tuple[slice, ...]:
 
 def _writer(mode: str, ndim: int, kwargs: dict[str, Any]) -> Writer:
     if mode in ("constant", "linear_ramp"):
-        name = _KEYWORDS[mode][0]
-        values = _pairs(kwargs.get(name, 0), ndim)
+        given = kwargs.get(_KEYWORDS[mode][0], 0)
         if mode == "linear_ramp":
-            return lambda roi, axis, low, high: _ramp(roi, axis, low, high, values[axis])
-        if not np.any(np.asarray(kwargs.get(name, 0))):
+            ends = _pairs(given, ndim)
+            return lambda roi, axis, low, high: _ramp(roi, axis, low, high, ends[axis])
+        if type(given) is int and not given:
             return lambda roi, axis, low, high: None
+        values = _values(given, ndim)
         return lambda roi, axis, low, high: _write(roi, axis, low, high, *values[axis])
     if mode in ("maximum", "mean", "median", "minimum"):
         lengths = _pairs(kwargs.get("stat_length"), ndim, index=True)

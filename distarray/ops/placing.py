@@ -17,7 +17,7 @@ from distarray.algorithms.local import aligned, at, mapped, whole_along
 from distarray.algorithms.masks import assign_where, mask_count, mask_write, place_like
 from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.functions import implements
-from distarray.array.place import as_array, host_values
+from distarray.array.place import as_array, fetched, host_values
 from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import ASSIGNED, check_writable
@@ -25,7 +25,8 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.indexing import store, value_of
-from distarray.ops.manipulation import broadcast_to
+from distarray.ops.manipulation import broadcast_to, transpose
+from distarray.ops.reshaping import reshape
 from distarray.ops.taking import common_shape, flat_key, host_indices, mask_of, moded
 
 __all__ = ["place", "put", "put_along_axis", "putmask"]
@@ -94,7 +95,7 @@ def put(a: AnyArray, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
         return
     fancy = flat_key(x, moded(host, x.size, 0, mode))
     if not isinstance(value, np.generic) and value.shape != host.shape:
-        value = np.resize(host_values(value) if isinstance(value, DistributedArray) else value, host.shape)
+        value = np.resize(fetched(value), host.shape)
     store(x, fancy, value, "put")
 
 
@@ -106,10 +107,6 @@ def _target(name: str, a: Any) -> DistributedArray:
         )
     check_writable(a, *ASSIGNED)
     return a
-
-
-def _host(value: Any) -> Any:
-    return host_values(value) if isinstance(value, DistributedArray) else value
 
 
 def _safe_value(x: DistributedArray, value: Any) -> Any:
@@ -178,7 +175,7 @@ def place(arr: AnyArray, mask: ArrayLike, vals: ArrayLike) -> None:
         if not math.prod(value.shape) and total:
             raise ValueError("Cannot insert from an empty array!")
         if value.shape not in ((total,), (1,)) and total:
-            value = host_values(value) if isinstance(value, DistributedArray) else value
+            value = fetched(value)
             value = np.resize(value.reshape(-1)[:total], (total,))
     if total:
         mask_write(x, condition, value)
@@ -228,7 +225,7 @@ def putmask(a: AnyArray, mask: ArrayLike, values: ArrayLike) -> None:
         condition = place_like(x, condition, range(x.ndim))
     spread = isinstance(value, DistributedArray) and value.shape == x.shape
     if not spread and not isinstance(value, np.generic):
-        host = host_values(value) if isinstance(value, DistributedArray) else value
+        host = fetched(value)
         value = place_like(x, np.resize(host, x.shape), range(x.ndim))
     with x._context.lock:
         assign_where(x, condition, value)
@@ -243,7 +240,7 @@ def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: i
     ----------
     arr : DistributedArray
     indices : array_like of int
-        With as many axes; all but `axis` broadcast.
+        With as many axes; all but `axis` broadcast. Of what is written to one place the last in C order stays.
     values : array_like
         Broadcast to the indices.
     axis : int or None
@@ -277,7 +274,7 @@ def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: i
     if axis is None:
         if index.ndim != 1:
             raise ValueError("when axis=None, `indices` must have a single dimension.")
-        places = np.where(_host(index) < 0, _host(index) + x.size, _host(index))
+        places = np.where(fetched(index) < 0, fetched(index) + x.size, fetched(index))
         if places.size and (places.min() < 0 or places.max() >= x.size):
             raise IndexError(f"index out of bounds for an array of size {x.size}")
         if x.ndim:
@@ -289,20 +286,32 @@ def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: i
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     axis = normalize_axis_index(axis, x.ndim)
     if x.ndim == 1:
-        x[_host(index)] = values
+        x[fetched(index)] = values
         return
     chosen = _chosen(x, index, axis)
     new = as_array(x._context, values)
     if not fits(new.shape, chosen.shape):
         raise ValueError(f"shape mismatch: value array of shape {new.shape} could not be broadcast to {chosen.shape}")
+    repeated = [a for a in range(x.ndim) if a != axis and x.shape[a] == 1 != chosen.shape[a]]
+    if repeated:  # several lines of indices for one line of `x`: one long one, in C order
+        kept = x[tuple([0 if a in repeated else slice(None) for a in range(x.ndim)])]
+        lines = [_joined(value, axis, repeated) for value in (chosen, broadcast_to(new, chosen.shape))]
+        put_along_axis(kept, lines[0], lines[1], axis - sum(a < axis for a in repeated))
+        return
     x[...] = _put_along(x, chosen, new if new.dtype == x.dtype else new.astype(x.dtype), axis)
 
 
+def _joined(x: DistributedArray, axis: int, others: list[int]) -> DistributedArray:
+    """Other axes joined with one, in whose place the joined one stands; its elements in C order."""
+    joined = sorted([axis, *others])
+    before, after = ([a for a in side if a not in others] for side in (range(axis), range(axis + 1, x.ndim)))
+    moved = transpose(x, (*before, *joined, *after))
+    return reshape(moved, (*[x.shape[a] for a in before], -1, *[x.shape[a] for a in after]))
+
+
 def _chosen(x: DistributedArray, index: Any, axis: int) -> DistributedArray:
-    """Indices along an axis, one line of them for each line of `x`, after checks."""
+    """Indices along an axis, one line of them for each line of `x` at least, after checks."""
     lead = common_shape(x.shape, index.shape, axis)
-    if (*x.shape[:axis], 1, *x.shape[axis + 1 :]) != lead:
-        raise IndexError(f"shape mismatch: indices of shape {index.shape} don't fit an array of shape {x.shape}")
     n = x.shape[axis]
     chosen = broadcast_to(
         as_array(x._context, index).astype(np.intp), (*lead[:axis], index.shape[axis], *lead[axis + 1 :])

@@ -23,19 +23,19 @@ from distarray.array.place import host_values
 from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, deliver
-from distarray.fusion.expr import call_site, warn_at
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.ops import moments, reductions
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
 from distarray.ops.manipulation import broadcast_to
-from distarray.ops.nans import can_miss, holds_nan, nanmean
+from distarray.ops.nans import can_miss, missing, nanmean
 from distarray.ops.reshaping import reshape
 from distarray.ops.scans import cumsum
 from distarray.ops.sorting import argsort
 from distarray.ops.statistics import fitting_weights
 from distarray.ops.taking import take_along_axis
+from distarray.sites import call_site, warn_at
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
@@ -239,7 +239,7 @@ def nanmedian(
     """
     x = asarray(a)
     keepdims = bool(given(keepdims, False))
-    if not holds_nan(x.dtype):
+    if not can_miss(x.dtype):
         return median(x, axis, out, overwrite_input, keepdims)
     if not x.size:
         return nanmean(x, axis, out=out, keepdims=keepdims)
@@ -264,7 +264,7 @@ def nanmedian(
                 n = found.total
                 wanted = sorted({(n - 1) // 2, n // 2}) if n else []
                 values = selected(found, wanted)
-                row.append(np.mean(np.array(list(values.values()), x.dtype)) if n else np.nan)
+                row.append(np.mean(np.array(list(values.values()), x.dtype)) if n else missing(x.dtype))
             value = asarray(np.array(row, x.dtype).reshape(1, *lines.shape), device=x.device)
         else:
             value = lines.mapped(middle, 1, x.dtype)
@@ -311,7 +311,7 @@ def _quantile(
     if not lines.n:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
     flat = q.reshape(-1)
-    if skip and holds_nan(x.dtype):
+    if skip and can_miss(x.dtype):
         value = _of_the_rest(lines, flat, weak, method)
         if bool(reductions.any(np.isnan(value))):
             warn_at(call_site(), "All-NaN slice encountered")
@@ -349,7 +349,8 @@ def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedA
     x = lines.x
     context = x._context
     _, _, t = places(method, 2, q)
-    dtype = x.dtype if t is None or weak else np.result_type(x.dtype, t.dtype)
+    dtype = x.dtype if t is None or weak or x.dtype.kind in "mM" else np.result_type(x.dtype, t.dtype)
+    weight = np.dtype(np.float64) if dtype.kind in "mM" else dtype
 
     def local(lib: Any, part: Any) -> Any:
         count = (~lib.isnan(part)).sum(axis=0)
@@ -359,7 +360,7 @@ def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedA
         if gamma is None:
             return a
         b = lib.take_along_axis(ordered, high, axis=0)
-        return between(a, b, gamma.astype(dtype), lib.where)
+        return between(a, b, gamma.astype(weight), lib.where)
 
     with context.lock:
         if not lines.few(x._operand("quantile").layout):
@@ -368,12 +369,12 @@ def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedA
         for line in lines.each():
             found = candidates(context, line._operand("quantile"))
             if not found.total:
-                columns.append(np.full(len(q), np.nan, dtype))
+                columns.append(np.full(len(q), missing(dtype), dtype))
                 continue
             low, high, gamma = places(method, found.total, q)
             values = selected(found, sorted({*low.tolist(), *high.tolist()}))
             a, b = (np.array([values[i] for i in places.tolist()], x.dtype) for places in (low, high))
-            columns.append(a if gamma is None else between(a, b, gamma.astype(dtype), np.where))
+            columns.append(a if gamma is None else between(a, b, gamma.astype(weight), np.where))
     return asarray(np.array(columns, dtype).T.reshape(len(q), *lines.shape), device=x.device)
 
 
@@ -384,7 +385,7 @@ def _weighted(x: DistributedArray, q: Any, axis: Any, keepdims: bool, weights: A
     if bool(reductions.any(w < 0)):
         raise ValueError("Weights must be non-negative.")
     w = broadcast_to(w, x.shape).astype(np.float64)
-    if skip and holds_nan(x.dtype):
+    if skip and can_miss(x.dtype):
         w = where(np.isnan(x), 0.0, w)
     order = (*lines.axes, *lines.kept)
     flat, w = (reshape(v.transpose(order), (lines.n, *lines.shape)) for v in (x, w))

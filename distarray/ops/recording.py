@@ -18,6 +18,8 @@ from distarray.fusion.expr import record
 
 __all__ = ["arguments_of", "context_of", "into", "plain", "recorded", "shape_of"]
 
+_NUMBERS = frozenset((*PYTHON_SCALARS, type(None)))
+
 
 def context_of(values: Sequence[Any]) -> Context:
     known = [v for v in values if isinstance(v, DistributedArray)]
@@ -40,6 +42,12 @@ def plain(value: Any) -> Any:
 
 def recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> DistributedArray:
     """A call of an element-wise function of NumPy that takes ``out=`` and that CuPy has under the same name."""
+    first = values[0]
+    if type(first) is DistributedArray and first._shape and all(type(value) in _NUMBERS for value in values[1:]):
+        context = first._context
+        context.check()
+        node = record(context, function, (first._arg(), *values[1:]), kwargs, first._shape)
+        return DistributedArray._of_node(node)
     context = context_of(values)
     arguments = arguments_of(context, values)
     if not any(isinstance(a, DistributedArray) for a in arguments):

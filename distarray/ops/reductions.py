@@ -7,6 +7,7 @@ one place, ``algorithms/reduction.py``, and NumPy's rules for arguments and dtyp
 
 from __future__ import annotations
 
+import functools
 from functools import lru_cache
 from typing import Any, cast
 
@@ -255,9 +256,17 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) ->
     ...     int(da.count_nonzero(da.asarray([0, 4, 3])))
     2
     """
-    x = asarray(a)
+    return reduce(np.add, is_true(asarray(a)), axis, np.intp, None, keepdims)
+
+
+def is_true(x: Any) -> Any:
+    """Of each element whether it is not zero; of a structure, whether a field is not."""
+    if x.dtype.names is not None:
+        fields = [is_true(x[name]) for name in x.dtype.names]
+        flat = [any(field, tuple(range(x.ndim, field.ndim))) if field.ndim > x.ndim else field for field in fields]
+        return functools.reduce(np.logical_or, flat)
     x = x.view(np.int64) if x.dtype.kind in "mM" else x  # NaT is not zero
-    return reduce(np.add, x != 0, axis, np.intp, None, keepdims)
+    return x if x.dtype.kind == "b" else np.not_equal(x, 0)
 
 
 @implements(np.ptp)

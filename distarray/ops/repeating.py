@@ -13,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
+from distarray.array.standing import settled
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Range, Region, blocks
@@ -197,9 +198,7 @@ def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axis = None) -> Distrib
     x = asarray(a)
     if axis is None:
         flat = x if x.ndim == 1 else reshape(x, -1)
-        result = reshape(_rolled(flat, _shifts(flat, shift, 0)), x.shape)
-        result._writable = True
-        return result
+        return settled(reshape(_rolled(flat, _shifts(flat, shift, 0)), x.shape))
     return _rolled(x, _shifts(x, shift, axis))
 
 

@@ -4,6 +4,7 @@ device ever holding more than its part."""
 from __future__ import annotations
 
 import operator
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -11,10 +12,10 @@ import numpy as np
 
 from distarray.array.aliases import ArrayLike, ShapeLike
 from distarray.array.functions import implements
+from distarray.array.standing import settled, stand_for
 from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
 from distarray.ops.convert import asarray
-from distarray.storage import Apart
 from distarray.transfer.execute import allocate, copy_into
 
 __all__ = ["ravel", "reshape"]
@@ -38,8 +39,8 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
     -------
     DistributedArray
         A view where NumPy returns one and every chunk can be reshaped where it is. Where NumPy returns a view and the
-        layout allows none: a copy, read-only as long as anybody holds `a` or a view of it, so that no write gets lost. Where
-        NumPy copies: a copy.
+        layout allows none: a copy that shows later writes to `a`, and is read-only as long as anybody holds `a` or a view of
+        it, so that no write gets lost. Where NumPy copies: a copy.
 
     Raises
     ------
@@ -48,7 +49,8 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
 
     Notes
     -----
-    Communication: none for a view. Otherwise each element moves at most once, to the device that holds it afterwards.
+    Communication: none for a view. Otherwise each element moves at most once, to the device that holds it afterwards; and
+    again when what stands for a view is read after a write to `a`.
 
     Examples
     --------
@@ -75,10 +77,9 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
         raise ValueError(
             f"Unable to avoid creating a copy while reshaping shape {x.shape} to {new} in layout {x.layout}: pass copy=None"
         )
-    result = _copied(x, new)
-    if not copy:
-        result._writable = not x.size or not _is_view(x, new) or Apart(x._own(), x._writable)
-    return result
+    if copy or not x.size or not _is_view(x, new):
+        return _copied(x, new)
+    return stand_for(x, partial(_copied, new=new))
 
 
 @implements(np.ravel)
@@ -99,7 +100,8 @@ def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     Returns
     -------
     DistributedArray
-        A view, or a copy: where NumPy would have a view, read-only as long as anybody holds `a` or a view of it.
+        A view, or a copy: where NumPy would have a view, one that shows later writes to `a`, and is read-only as long as
+        anybody holds `a` or a view of it.
 
     Raises
     ------
@@ -133,7 +135,7 @@ def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     if flags.f_contiguous if order == "F" else flags.c_contiguous:
         return flat
     return (
-        copy_array(flat) if flat._storage is x._storage else _owned(flat)
+        copy_array(flat) if flat._storage is x._storage else settled(flat)
     )  # NumPy copies here, and its copy may be written to
 
 
@@ -155,37 +157,26 @@ def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
     Communication: none where every chunk can be reshaped where it is. Otherwise each element moves at most once.
     """
     flat = ravel(x, order)
-    return copy_array(flat) if flat._storage is x._storage else _owned(flat)
+    return copy_array(flat) if flat._storage is x._storage else settled(flat)
 
 
 def set_shape(x: DistributedArray, shape: ShapeLike) -> None:
-    """``x.shape = shape``: this array reshaped in place. Communication: none.
+    """``x.shape = shape``: this array reshaped in place. Communication: that of `reshape`.
 
     Raises
     ------
     AttributeError
-        NumPy could not do it without a copy, or this layout can't.
+        NumPy could not do it without a copy.
     """
     new = _resolved(x, shape)
-    view = _view(x, new)
-    if view is None and not x.size:  # an array without elements is reshaped without a copy
-        x._take(_copied(x, new))
-        return
-    if view is None:
-        why = (
-            f"the layout {x.layout} cuts axes that would merge or split" if _is_view(x, new) else "it is not contiguous"
-        )
+    if x.size and not _is_view(x, new):  # an array without elements is reshaped without a copy
         raise AttributeError(
             f"Incompatible shape for in-place modification: an array of shape {x.shape} can't become {new} without a "
-            f"copy, since {why}. Use `x = x.reshape({new})`"
+            f"copy, since it is not contiguous. Use `x = x.reshape({new})`"
         )
-    x._take(x._viewed(view))
-
-
-def _owned(x: DistributedArray) -> DistributedArray:
-    """A copy that stands in for a view, now asked for as a copy: writable."""
-    x._writable = True
-    return x
+    result = reshape(x, new)
+    x._take(result)
+    x._writable = result._writable
 
 
 def _resolved(x: DistributedArray, shape: Any) -> tuple[int, ...]:

@@ -474,6 +474,22 @@ class Archive(Mapping[str, DistributedArray]):
         self.close()
 
 
+class OpenArchive(Archive):
+    """The arrays of an ``.npz`` file that was open: it was read whole by every process."""
+
+    def __init__(self, arrays: dict[str, Any], layout: LayoutLike, device: DeviceLike) -> None:
+        self._arrays, self._layout, self._device = arrays, layout, device
+        self.files = list(arrays)
+
+    def __getitem__(self, name: str) -> DistributedArray:
+        known = name.removesuffix(".npy") if name not in self._arrays else name
+        return asarray(self._arrays[known], layout=self._layout, device=self._device)
+
+
+def _unpacked(found: Any) -> Any:
+    return dict(found) if isinstance(found, Mapping) else found
+
+
 def load(
     file: File,
     mmap_mode: str | None = None,
@@ -514,7 +530,12 @@ def load(
     the chunks.
     """
     if hasattr(file, "read"):
-        return asarray(_read_whole(lambda: np.load(file, allow_pickle=False)), layout=layout, device=device)
+        values = _read_whole(lambda: _unpacked(np.load(file, allow_pickle=False)))
+        return (
+            OpenArchive(values, layout, device)
+            if isinstance(values, dict)
+            else asarray(values, layout=layout, device=device)
+        )
     path = os.fspath(cast("str", file))
 
     def zipped() -> bool:

@@ -7,18 +7,19 @@ axis only one running slice passes from each device to the next.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from distarray.algorithms.folds import (
     UNFOLDED,
+    Relay,
     Segment,
     carry,
-    chain,
     item_dtype,
     local_reduce,
+    relay,
     run_tasks,
     ufunc_of,
 )
@@ -36,6 +37,7 @@ from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.kernels import scans as kernels
 from distarray.geometry import IndexMap, Range, Region
+from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.ops.reshaping import reshape
 from distarray.storage import Operand
@@ -69,6 +71,9 @@ def _checked(
     name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, *indices: Any
 ) -> _Accumulation:
     """The call, after NumPy itself has accepted or refused one like it."""
+    if out is None and dtype is None and not indices and type(axis) is int:
+        at, computed = _accepted(name, ufunc, a.dtype, tuple([n and 1 for n in a.shape]), axis)
+        return _Accumulation(ufunc, at, computed, None)
     model = small(a.shape, a.dtype)
     function = getattr(ufunc, name)
     with np.errstate(all="ignore"):
@@ -81,6 +86,15 @@ def _checked(
                 computed = computed_in(ufunc, a.dtype, out.dtype)
     (at,) = normalized(axis, a.ndim)
     return _Accumulation(ufunc, at, computed, dtype)
+
+
+@lru_cache(1024)
+def _accepted(name: str, ufunc: np.ufunc, dtype: Any, shape: tuple[int, ...], axis: int) -> tuple[int, Any]:
+    """The axis and the dtype of a call on an array of at most one element."""
+    with np.errstate(all="ignore"):
+        computed = getattr(ufunc, name)(np.ones(shape, dtype), axis=axis).dtype
+    (at,) = normalized(axis, len(shape))
+    return at, computed
 
 
 def _fits(name: str, out: Any, shape: tuple[int, ...]) -> None:
@@ -120,16 +134,22 @@ def _accumulated(context: Context, call: _Accumulation, a: DistributedArray) -> 
             return place(context, np.empty(a.shape, call.dtype), layout)
         ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
         found = a._operand(name)
-        if not _is_whole(found, call.axis) and chain(found.layout.index_map, call.axis) is None:
-            found, _ = in_blocks(context, found, None, call.axis, name)
         if _is_whole(found, call.axis):
             return _scan_lines(context, call, found, name)
-        return _scan_carried(context, call, found, name)
+        way = _scan_way(context, found.layout, call.axis)
+        if way is None:
+            found, _ = in_blocks(context, found, None, call.axis, name)
+            if _is_whole(found, call.axis):
+                return _scan_lines(context, call, found, name)
+            way = _scan_way(context, found.layout, call.axis)
+            assert way is not None
+        return _scan_carried(context, call, found, way, name)
 
 
 def _is_whole(found: Operand, axis: int) -> bool:
     """Whether every chunk holds whole lines along an axis."""
-    return all(not region.size or region[axis].size == found.shape[axis] for _, region in found.layout.chunks)
+    n = found.shape[axis]
+    return all(region[axis].size == n or not region.size for _, region in found.layout.chunks)
 
 
 def _scan_lines(context: Context, call: _Accumulation, found: Operand, name: str) -> DistributedArray:
@@ -153,23 +173,40 @@ def _scan_lines(context: Context, call: _Accumulation, found: Operand, name: str
     return from_chunks(context, found.layout, chunks, call.dtype)
 
 
-def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: str) -> DistributedArray:
-    """The devices along the axis scan in turn, each from the last slice of the one before."""
-    parts = chain(found.layout.index_map, call.axis)
-    assert parts is not None
-    first = Range(0, 1, 1)
-    axis, shape = call.axis, found.shape
-    chains = []
+class _ScanWay(NamedTuple):
+    """The chains of a scan along a split axis, the layout of its result, and by the identity of a segment its part of that."""
+
+    relay: Relay
+    layout: Layout
+    regions: dict[int, Region]
+
+
+def _scan_way(context: Context, layout: Layout, axis: int) -> _ScanWay | None:
+    """How a scan goes along a split axis of a layout; None where nobody holds runs of it that are long enough."""
+    key = ("scan", layout, axis)
+    found: Any = context.layouts.remembered(key)
+    if found is None:
+        way = relay(context, layout, axis)
+        found = context.layouts.remember(key, (None if way is None else _ways(context, layout, way),))
+    return found[0]  # type: ignore[no-any-return]
+
+
+def _ways(context: Context, layout: Layout, way: Relay) -> _ScanWay:
     homes: dict[int, list[Region]] = {}
-    regions: dict[int, Region] = {}  # by the identity of a segment
-    for cell, segments in parts:
-        chains.append((Region((*cell[:axis], first, *cell[axis + 1 :])), segments))
+    regions: dict[int, Region] = {}
+    for _, segments in way.chains:
         for segment in segments:
-            whole = found.layout.chunks[segment.chunk][1]
+            whole = layout.chunks[segment.chunk][1]
             key = Region([Range.from_slice(s, n) for s, n in zip(segment.key, whole.shape, strict=True)])
             region = regions[id(segment)] = whole.compose(key)
             homes.setdefault(segment.device, []).append(region)
-    layout = context.layout(IndexMap(shape, homes))
+    return _ScanWay(way, context.layout(IndexMap(layout.shape, homes)), regions)
+
+
+def _scan_carried(context: Context, call: _Accumulation, found: Operand, way: _ScanWay, name: str) -> DistributedArray:
+    """The devices along the axis scan in turn, each from the last slice of the one before."""
+    axis, shape = call.axis, found.shape
+    layout, regions = way.layout, way.regions
     with context.reporting():
         chunks = allocate(context, layout, call.dtype, label=name)
     done = dict(zip(layout.chunks, chunks, strict=True))
@@ -193,9 +230,8 @@ def _scan_carried(context: Context, call: _Accumulation, found: Operand, name: s
             _scan_here(device, call, shape[axis], before, array, target)
             after[...] = target[(*(slice(None),) * axis, slice(-1, None))]
 
-    moving = (*shape[:axis], 1, *shape[axis + 1 :])
     with WarningOnce(context, "accumulate"):
-        carry(context, name, chains, moving, call.dtype, step, fallible=call.ufunc is np.power)
+        carry(context, name, way.relay, call.dtype, step, fallible=call.ufunc is np.power)
     nbytes = sum(chunk.array.nbytes for chunk in chunks if chunk is not None)
     context.run([partial(in_turn, tasks) for tasks in later.values()], nbytes)
     return from_chunks(context, layout, chunks, call.dtype)

@@ -29,6 +29,7 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.ops.convert import asarray
+from distarray.ops.reductions import is_true
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, gather_to_host, redistribute
 
@@ -238,9 +239,7 @@ class _Hits:
     def __init__(self, context: Context, a: DistributedArray, name: str) -> None:
         self.context = context
         self.shape = a.shape
-        counted = a.view(np.int64) if a.dtype.kind in "mM" else a  # NaT is not zero
-        flags: Any = np.not_equal(counted, 0) if a.dtype.kind != "b" else a
-        found = flags._operand(name)
+        found = is_true(a)._operand(name)
         if found.layout.is_replicated:
             owners = [(device, (slice(None),) * a.ndim, i) for i, (device, _) in enumerate(found.layout.chunks)]
             starts = [(0, 0)] * len(owners)

@@ -10,7 +10,7 @@ import numpy as np
 from distarray.array.aliases import ArrayLike, Arrays, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array
-from distarray.array.shapes import broadcast_shape
+from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, copy_array, same_context
 from distarray.ops import reductions
 from distarray.ops.choosing import where
@@ -68,7 +68,10 @@ def choose(a: ArrayLike, choices: Arrays, out: Out = None, mode: str = "raise") 
         )
     n = len(found)
     arrays = [as_array(context, x) for x in found]
-    dtype = np.result_type(*[x.dtype for x in arrays])
+    models: list[Any] = [
+        x if isinstance(x, PYTHON_SCALARS) else np.empty(0, y.dtype) for x, y in zip(found, arrays, strict=True)
+    ]
+    dtype: np.dtype[Any] = np.choose(np.zeros(0, np.intp), models).dtype  # numbers are weak, as NumPy has them here
     shape = broadcast_shape(number.shape, *[x.shape for x in arrays])
     if mode == "raise":
         if 0 not in shape and not (int(reductions.min(number)) >= 0 and int(reductions.max(number)) < n):

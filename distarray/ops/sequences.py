@@ -15,10 +15,11 @@ from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
+from distarray.array.place import fetched
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray
 from distarray.devices import Device
-from distarray.fusion.expr import warn_complex
+from distarray.fusion.expr import real_part, warn_complex
 from distarray.geometry import Region
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -258,6 +259,8 @@ def linspace(
             result = np.moveaxis(result, 0, axis)
         if np.issubdtype(target_dtype, np.integer):
             result = np.floor(result)
+        if result.dtype.kind == "c" and target_dtype.kind not in "cb":  # warned of above
+            result = result.real
         result = asarray(result, dtype=target_dtype, layout=layout, device=device)
     else:
         context, target = placement((num,), target_dtype, layout, device)
@@ -278,7 +281,7 @@ def linspace(
                 y[(num - 1 - r.start) // r.step] = stop
             if np.issubdtype(target_dtype, np.integer):
                 y = device.lib.floor(y)
-            out[...] = y.astype(target_dtype)
+            out[...] = real_part(y, target_dtype).astype(target_dtype)
 
         result = generate(context, target, target_dtype, make, "linspace")
     return (result, step) if retstep else result
@@ -380,7 +383,7 @@ def geomspace(
     ...     da.geomspace(1, 8, 4).round(6).tolist()
     [1.0, 2.0, 4.0, 8.0]
     """
-    first, last = (v if isinstance(v, DistributedArray) and v.ndim else np.asarray(_host(v)) for v in (start, stop))
+    first, last = (v if isinstance(v, DistributedArray) and v.ndim else np.asarray(fetched(v)) for v in (start, stop))
     if any(bool(reductions.any(v == 0)) if isinstance(v, DistributedArray) else (v == 0).any() for v in (first, last)):
         raise ValueError("Geometric sequence cannot include zero")
     work = np.result_type(first.dtype, last.dtype, float(num), np.zeros((), dtype).dtype)
@@ -396,10 +399,6 @@ def geomspace(
     if axis:
         found = moveaxis(found, 0, axis)
     return found.astype(np.dtype(work if dtype is None else dtype))
-
-
-def _host(value: Any) -> Any:
-    return value.get() if isinstance(value, DistributedArray) else value
 
 
 def _spread(name: str) -> Callable[..., DistributedArray]:

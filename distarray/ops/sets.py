@@ -5,7 +5,6 @@ The first two stand on :mod:`distarray.algorithms`; the set functions are made o
 
 from __future__ import annotations
 
-import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,7 +123,7 @@ def unique(
     """
     x = asarray(ar)
     if axis is not None:
-        at = normalize_axis_index(operator.index(axis), x.ndim)
+        at = normalize_axis_index(axis, x.ndim)
         if x.ndim == 1:
             axis = None
         x = x._viewed(x._view_map().transpose((at, *[i for i in range(x.ndim) if i != at])))

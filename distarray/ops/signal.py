@@ -39,11 +39,13 @@ def _distributed(*items: Any) -> tuple[Context, list[DistributedArray]]:
 # --- convolution ------------------------------------------------------------------------------------------------------
 
 
+_ONE = np.ones(1)
+
+
 def _window(mode: Any, n: int, m: int, swapped: bool) -> tuple[int, int]:
     """The part of the full convolution, of n + m - 1 elements with m ≤ n, that a mode asks for."""
+    np.convolve(_ONE, _ONE, mode)  # NumPy refuses, or warns of, what is no mode
     modes = {"valid": 0, "same": 1, "full": 2, "v": 0, "s": 1, "f": 2, 0: 0, 1: 1, 2: 2}
-    if mode not in modes:
-        raise ValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
     number = modes[mode]
     if number == 2:
         return 0, n + m - 1

@@ -424,7 +424,7 @@ def sort_complex(a: ArrayLike) -> DistributedArray:
     Returns
     -------
     DistributedArray
-        ``complex64`` for integers of at most 16 bits, ``complex128`` for other real numbers.
+        ``complex64`` for integers of at most 16 bits, ``clongdouble`` for ``longdouble``, ``complex128`` for other real numbers.
 
     Notes
     -----
@@ -440,8 +440,7 @@ def sort_complex(a: ArrayLike) -> DistributedArray:
     result = sort(a)
     if result.dtype.kind == "c":
         return result
-    wide = np.complex64 if result.dtype.char in "bhBH" else np.complex128  # as NumPy has it
-    return astype(result, wide)  # type: ignore[no-any-return]
+    return astype(result, {**dict.fromkeys("bhBH", "F"), "g": "G"}.get(result.dtype.char, "D"))  # type: ignore[no-any-return]
 
 
 @implements(np.searchsorted)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.agreement import agreed
+from distarray.array.aliases import ArrayLike, DeviceLike, LayoutLike, Sliceable
 from distarray.array.dtypes import check_dtype
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray, from_chunks
@@ -25,7 +26,7 @@ from distarray.ops.convert import asarray
 __all__ = ["from_array", "from_dask", "store", "to_dask"]
 
 
-def from_array(source: Any, *, layout: Any = None, device: Any = None) -> DistributedArray:
+def from_array(source: Sliceable, *, layout: LayoutLike = None, device: DeviceLike = None) -> DistributedArray:
     """The array of an object that gives its parts by slices, such as a zarr array or an HDF5 dataset.
 
     Parameters
@@ -62,7 +63,7 @@ def from_array(source: Any, *, layout: Any = None, device: Any = None) -> Distri
     return _read(source, layout, device, "from_array", lambda keys: [source[key] for key in keys])
 
 
-def from_dask(array: Any, *, layout: Any = None, device: Any = None) -> DistributedArray:
+def from_dask(array: Sliceable, *, layout: LayoutLike = None, device: DeviceLike = None) -> DistributedArray:
     """The values of a Dask array, computed now: each device's part, in one pass over the graph of a process.
 
     Parameters
@@ -130,7 +131,7 @@ def _read(
     return from_chunks(context, target, chunks, dtype)
 
 
-def store(x: Any, target: Any) -> None:
+def store(x: ArrayLike, target: Any) -> None:
     """Write an array into an object that takes parts by slices, such as a zarr array or an HDF5 dataset.
 
     Parameters
@@ -185,7 +186,7 @@ def store(x: Any, target: Any) -> None:
         agreed(context, "store", lambda process=process: write(process))  # type: ignore[misc]
 
 
-def to_dask(x: Any) -> Any:
+def to_dask(x: ArrayLike) -> Any:
     """A Dask array of the values as they are now, a block for each part of the rows.
 
     Parameters

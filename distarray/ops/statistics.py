@@ -12,13 +12,13 @@ from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
-from distarray.fusion.expr import call_site, warn_at
 from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray, astype
 from distarray.ops.creation import zeros
 from distarray.ops.diagonals import diagonal
 from distarray.ops.joining import concatenate
 from distarray.ops.manipulation import atleast_2d, broadcast_to, squeeze
+from distarray.sites import call_site, warn_at
 
 __all__ = ["average", "corrcoef", "cov"]
 

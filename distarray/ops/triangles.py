@@ -10,6 +10,7 @@ import numpy as np
 
 from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.documented import described_as
+from distarray.array.dtypes import filler
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
 from distarray.array.state import DistributedArray, same_context
@@ -72,7 +73,7 @@ def diag(v: ArrayLike, k: int = 0) -> DistributedArray:
     n = x.shape[0] + abs(k)
     rest = zeros(abs(k), x.dtype)
     row = concatenate((rest, x) if k > 0 else (x, rest)) if k else x
-    return where(eye(n, k=k, dtype=bool, device=x.device), row[None, :], x.dtype.type(0))  # type: ignore[no-any-return]
+    return where(eye(n, k=k, dtype=bool, device=x.device), row[None, :], filler(x.dtype, 0))  # type: ignore[no-any-return]
 
 
 @implements(np.diagflat)

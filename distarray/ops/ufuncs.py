@@ -13,7 +13,7 @@ from distarray.array.place import as_operand
 from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray
 from distarray.array.whole import apply
-from distarray.errors import UnsupportedError
+from distarray.ops.gufuncs import call_general
 from distarray.ops.vectorizing import call_python, is_python
 
 __all__: list[str] = []
@@ -23,15 +23,14 @@ def call(
     ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, where: ArrayLike = True, **kwargs: Any
 ) -> Any:
     """``ufunc(*inputs, **kwargs)``; generalised ufuncs (``matmul``, ``vecdot``) have implementations of their own."""
+    if out is not None and any(target is Ellipsis for target in out):
+        raise TypeError("must use `...` as `out=...` and not per-operand/in a tuple")
     if not all(known(x) for x in (*inputs, *(out or ())) if x is not None) or not known(as_mask(where)):
         return NotImplemented
     if ufunc.signature is not None:
         implementation = FUNCTIONS.get(ufunc)
         if implementation is None:
-            raise UnsupportedError(
-                f"numpy.{ufunc.__name__} has no distributed implementation; nothing was gathered. To run it on one host, "
-                f"call it on x.get()"
-            )
+            return call_general(ufunc, inputs, out, kwargs)
         if out is not None:
             kwargs["out"] = out[0]
         return implementation(*inputs, **kwargs)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.loops import Signature, loop_over
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import NOTHING
 from distarray.array.place import is_cupy
@@ -26,7 +28,7 @@ def is_python(ufunc: np.ufunc) -> bool:
     return bool(ufunc.ntypes == 1 and ufunc.types[0].strip("O") == "->")
 
 
-def _host(chunk: Any) -> Any:
+def _on_host(chunk: Any) -> Any:
     return chunk.get() if is_cupy(chunk) else chunk
 
 
@@ -57,8 +59,8 @@ def _over_chunks(function: Callable[..., Any], args: tuple[Any, ...], dtypes: li
         others = given[:lead] + given[lead + 1 :]
 
         def called(number: int, chunk: Any, *rest: Any) -> Any:
-            values = [_host(c) for c in rest]
-            values.insert(lead, _host(chunk))
+            values = [_on_host(c) for c in rest]
+            values.insert(lead, _on_host(chunk))
             return function(*values)[number]
 
         results: list[Any] = [
@@ -102,14 +104,15 @@ class vectorize:
     cache : bool
         Accepted for NumPy's sake: the first call is repeated.
     signature : str, optional
-        Refused: see :func:`distarray.apply_along_axis` and :func:`distarray.map_chunks`.
+        The core axes, such as ``"(m,n),(n)->(m)"``: the function gets and returns whole subarrays, NumPy's. Each device calls
+        it for its part of the other axes.
 
     Raises
     ------
     ValueError
-        At a call: the arrays are empty, and no `otypes` are given.
+        At a call: the arrays are empty, and no `otypes` are given; shapes do not fit the `signature`.
     TypeError
-        At a call: the results are no numbers. A `signature` was passed.
+        At a call: the results are no numbers, or the operands not as many as the `signature` has.
 
     Notes
     -----
@@ -126,28 +129,23 @@ class vectorize:
 
     def __init__(
         self,
-        pyfunc: Any = NOTHING,
-        otypes: Any = None,
+        pyfunc: Callable[..., Any] = NOTHING,
+        otypes: str | Sequence[str | type | np.dtype[Any]] | None = None,
         doc: str | None = None,
-        excluded: Any = None,
+        excluded: Collection[int | str] | None = None,
         cache: bool = False,
         signature: str | None = None,
     ) -> None:
-        if signature is not None:
-            raise UnsupportedError(
-                "vectorize with a signature is not distributed: use apply_along_axis, or map_chunks on arrays whose core axes "
-                "are whole"
-            )
         self.pyfunc, self.otypes, self.excluded, self.cache, self.signature = pyfunc, otypes, excluded, cache, signature
         self.__doc__ = doc if doc is not None or pyfunc is NOTHING else pyfunc.__doc__
         if pyfunc is not NOTHING:
-            np.vectorize(pyfunc, otypes, doc, excluded, cache)  # NumPy checks the arguments
+            np.vectorize(pyfunc, otypes, doc, excluded, cache, signature)  # NumPy checks the arguments
             self.__name__ = getattr(pyfunc, "__name__", "vectorize")
             self.__wrapped__ = pyfunc
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.pyfunc is NOTHING:
-            return vectorize(args[0], self.otypes, self.__doc__, self.excluded, self.cache)
+            return vectorize(args[0], self.otypes, self.__doc__, self.excluded, self.cache, self.signature)
         left_out = self.excluded or ()
         keys: list[Any] = [i for i in range(len(args)) if i not in left_out] + [k for k in kwargs if k not in left_out]
         values = [args[key] if isinstance(key, int) else kwargs[key] for key in keys]
@@ -164,6 +162,8 @@ class vectorize:
                     named[key] = element
             return self.pyfunc(*positional, **named)
 
+        if self.signature is not None:
+            return self._over_subarrays(self.signature, scalars, values)
         dtypes = self._dtypes(scalars, values)
         over = np.vectorize(scalars, otypes=dtypes)
 
@@ -172,6 +172,40 @@ class vectorize:
             return found if isinstance(found, tuple) else (found,)
 
         results = _over_chunks(function, tuple(values), dtypes)
+        return tuple(results) if len(results) > 1 else results[0]
+
+    def _over_subarrays(self, text: str, function: Callable[..., Any], values: list[DistributedArray]) -> Any:
+        """A call with a signature: the shapes of the results are those of the first one's."""
+        inputs, outputs = signature = Signature.of(text)
+        if len(values) != len(inputs):
+            raise TypeError(f"wrong number of positional arguments: expected {len(inputs)}, got {len(values)}")
+        signature.sizes([v.shape for v in values])
+        counts = [len(names) for names in inputs]
+        loops = broadcast_shape(*[v.shape[: v.ndim - n] for v, n in zip(values, counts, strict=True)])
+        if not math.prod(loops):
+            raise ValueError("cannot call `vectorize` with a signature on size 0 inputs: its results have no shape")
+        found = function(*[v[(0,) * (v.ndim - n)].get() for v, n in zip(values, counts, strict=True)])
+        parts = [np.asarray(part) for part in (found if len(outputs) > 1 else (found,))]
+        for part, names in zip(parts, outputs, strict=True):
+            if part.ndim != len(names):
+                raise ValueError(f"{part.ndim}-dimensional argument does not have the core dimensions {names!r}")
+        dtypes = self._numeric(
+            [p.dtype for p in parts] if self.otypes is None else [np.dtype(kind) for kind in self.otypes]
+        )
+        over = np.vectorize(function, otypes=dtypes, signature=text)
+
+        def called(loops: tuple[int, ...], *chunks: Any) -> Any:
+            if not math.prod(loops):
+                return [np.empty((*loops, *part.shape), dtype) for part, dtype in zip(parts, dtypes, strict=True)]
+            made = over(*chunks)
+            return made if isinstance(made, tuple) else (made,)
+
+        context = same_context(values)
+        results = loop_over(
+            context, called, values, counts, [(p.shape, d) for p, d in zip(parts, dtypes, strict=True)], "vectorize"
+        )
+        for result in results:
+            result._detached = not result.ndim
         return tuple(results) if len(results) > 1 else results[0]
 
     def _dtypes(self, scalars: Callable[..., Any], values: list[DistributedArray]) -> list[Any]:
@@ -183,6 +217,11 @@ class vectorize:
                 raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
             first = scalars(*[v[(0,) * v.ndim].get()[()] for v in values])
             found = [np.asarray(part).dtype for part in (first if isinstance(first, tuple) else (first,))]
+        return self._numeric(found)
+
+    @staticmethod
+    def _numeric(found: list[Any]) -> list[Any]:
+        """Dtypes of results, if they are numbers."""
         for kind in found:
             if kind.kind not in "biufc":
                 raise UnsupportedError(

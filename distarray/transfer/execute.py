@@ -56,13 +56,15 @@ def planned(context: Context, source: Layout, target: Layout) -> Plan:
     return found  # type: ignore[no-any-return]
 
 
-def halfway(context: Context, source: Layout, target: Layout) -> Layout | None:
+def halfway(
+    context: Context, source: Layout, target: Layout, least: int | None = None, factor: int = 2
+) -> Layout | None:
     """The layout that a move goes by way of (see `waypoint`); None where it goes straight, as nearly all do."""
     if target.is_partial or source.index_map == target.index_map:
         return None
-    key = ("halfway", source, target)
+    key = ("halfway", source, target, least, factor)
     if (found := context.layouts.remembered(key)) is None:
-        found = context.layouts.remember(key, (waypoint(source.index_map, target.index_map),))
+        found = context.layouts.remember(key, (waypoint(source.index_map, target.index_map, least, factor),))
     return None if found[0] is None else context.layout(found[0])
 
 

@@ -31,7 +31,13 @@ SPLIT_ELEMENTS = 4096
 
 
 MEETINGS = 1 << 14
-"""A move of fewer pieces is never made by way of another map, which would cost a second copy of the data."""
+"""A move of fewer pieces of `PIECE` elements is never made by way of another map, which would cost a second copy of the data…"""
+
+PIECE = 1 << 12
+"""…and one of smaller pieces, each of which costs more than copying its elements, where there are…"""
+
+SOME = 1 << 9
+"""…at most so many."""
 
 FEW = 8
 """Folds of at most so many elements, to at most so many chunks, take one round: each chunk gets all partial values."""
@@ -152,13 +158,15 @@ def plan(source: Layout, target: Layout, devices: Collection[int] | None = None)
     return _resolve(source, target, wanted)
 
 
-def waypoint(source: IndexMap, target: IndexMap, least: int = MEETINGS, factor: int = 4) -> IndexMap | None:
+def waypoint(source: IndexMap, target: IndexMap, least: int | None = None, factor: int = 2) -> IndexMap | None:
     """Blocks to move by way of, where two maps meet in far more pieces than each of them meets blocks in: in more than
     `least`, and than `factor` times as many.
 
     That is so for block-cyclic maps of unlike blocks: of `a` and `b` strided regions a device, on k devices, up to
     ``k*k*a*b`` pairs meet, and ``k*k*(a + b)`` by way of blocks.
     """
+    if least is None:
+        least = min(MEETINGS, max(SOME, math.prod(source.shape) // PIECE))
     most = max((len(source.regions(d)) for d in source.devices), default=0)
     most *= max((len(target.regions(d)) for d in target.devices), default=0)
     strided = any(r[1] > 1 for index_map in (source, target) for _, region in index_map.chunks for r in region)

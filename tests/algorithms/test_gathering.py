@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from distarray.algorithms.gathering import Order
+from distarray.algorithms.gathering import IndexedBoxes, Order
 from distarray.geometry import IndexMap, Range, Region, cyclic
 
 
@@ -40,6 +40,6 @@ def test_the_blocks_of_cyclic_layouts_share_positions_out() -> None:
     layout = IndexMap((24_000,), {d: cyclic(0, 50).resolve((24_000,), range(4)).regions(d) for d in range(4)})
     boxes = [region for _, region in layout.chunks]
     positions = np.random.default_rng(0).permutation(24_000)
-    near = Order((positions,))._dealt(boxes)
-    assert near is not None
-    assert sum(len(places) for _, places in near) == 24_000
+    dealt = IndexedBoxes(boxes).deal(positions)
+    assert dealt is not None
+    assert sum(len(places) for _, places in dealt[0]) == 24_000

@@ -46,7 +46,7 @@ def test_comparisons_that_numpy_refuses(four: Any) -> None:
             with pytest.raises(TypeError, match="Cannot compare structured"):
                 call(other)
     with pytest.raises(TypeError):
-        x < x  # noqa: B015
+        x < x  # noqa: B015 - the comparison raises
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -92,7 +92,7 @@ def test_elements_are_compared_as_bytes(dtype: str, four: Any) -> None:
     assert not np.array_equal(x.view(raw), y.view(raw))
     assert np.array_equal(x.view(raw), x.copy().view(raw))
     with pytest.raises(TypeError):
-        x.view(raw) == other.view(raw)[..., None].view([("a", raw)])  # noqa: B015
+        x.view(raw) == other.view(raw)[..., None].view([("a", raw)])  # noqa: B015 - the comparison raises
 
 
 def test_reshaped_views_show_parts_of_elements(four: Any) -> None:

@@ -31,6 +31,11 @@ def call(group: ProcessGroup, name: str) -> None:
         group.send(np.ones(3), 0)
     elif name == "send" and rank == 0:
         group.recv(np.ones(4), 1)
+    elif name == "sparse":
+        import scipy.sparse
+
+        matrix = scipy.sparse.csr_matrix(np.eye(3))
+        group.gather(matrix.tocsc() if rank == 1 else matrix, [], 0)
     elif name == "refused":
         group.gather(np.ones(4), np.zeros((n, 3)) if rank == 0 else None, 0)
 
@@ -56,7 +61,7 @@ def main() -> None:
             if end == "stop":
                 group.stop()
     except BaseException as error:
-        os.write(1, f"rank {rank} raised {type(error).__name__}\n".encode())
+        os.write(1, f"rank {rank} raised {type(error).__name__}: {error}\n".encode())
         if end != "end":
             time.sleep(1)
         raise

@@ -253,8 +253,16 @@ def test_python_functions_that_return_no_numbers_are_refused(four: Any) -> None:
         da.vectorize(str)(x)
     with pytest.raises(ValueError, match="size 0"):
         da.vectorize(abs)(x[:0])
-    with pytest.raises(TypeError, match="apply_along_axis"):
-        da.vectorize(sum, signature="(n)->()")
+    with pytest.raises(ValueError, match="size 0"):
+        da.vectorize(sum, signature="(n)->()")(da.ones((0, 3)))
+    with pytest.raises(ValueError, match="inconsistent size"):
+        da.vectorize(np.dot, signature="(n),(n)->()")(x, x[1:])
+    with pytest.raises(ValueError, match="not have enough dimensions"):
+        da.vectorize(np.dot, signature="(n),(n)->()")(x, 1.0)
+    with pytest.raises(TypeError, match="expected 2, got 1"):
+        da.vectorize(np.dot, signature="(n),(n)->()")(x)
+    with pytest.raises(TypeError, match="hold numbers"):
+        da.vectorize(lambda v: str(v), signature="(n)->()")(x)
 
 
 # --- programs ---------------------------------------------------------------------------------------------------------

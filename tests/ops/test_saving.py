@@ -130,6 +130,20 @@ def test_errors_leave_what_was(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_an_open_archive_is_read():
+    file = io.BytesIO()
+    with context(2):
+        np.savez(file, x=da.arange(3), y=da.zeros((2, 2)))
+        file.seek(0)
+        found = da.load(file)
+        assert found.files == ["x", "y"]
+        assert found["x"].tolist() == [0, 1, 2]
+        assert found["y.npy"].shape == (2, 2)
+        assert {name: a.shape for name, a in found.items()} == {"x": (3,), "y": (2, 2)}
+        with pytest.raises(KeyError):
+            found["z"]
+
+
 class Full(io.BytesIO):
     """A file whose device is full."""
 

@@ -98,13 +98,14 @@ class Channel:
     # Its calls
 
     def begin(self, kind: str, signature: Signature) -> Call:
+        """Record a call under the next sequence number, and admit it."""
         call = self.record.begin(self.sequence, kind, signature)
         self.sequence += 1
         self.admit(call)
         return call
 
     def admit(self, call: Call) -> None:
-        """Before a call: whether there is news that ends it."""
+        """Hear, before a call, whether a process has failed, and raise what it failed with."""
         if self._statuses:
             self._statuses = {}
         try:
@@ -120,6 +121,7 @@ class Channel:
             raise
 
     def check(self) -> None:
+        """Raise the failure that ended this communicator, if one did."""
         if self._failure is not None:
             kind, text = self._failure
             raise kind(text)
@@ -127,9 +129,11 @@ class Channel:
     def transfer_slot(
         self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, slot: int
     ) -> None:
+        """Start a message of a call. Its tag says which call, and which slot of it."""
         self.transfer(call, pending, peer, buffer, receiving, self._tags.tag(slot, call.sequence, call.signature))
 
     def transfer(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, tag: int) -> None:
+        """Start a message, and add it to those under way."""
         item = Pending(None, peer, buffer, receiving)
         pending.append(item)  # first: an interrupt from here on must not lose a buffer that MPI writes into
         try:
@@ -158,7 +162,7 @@ class Channel:
     # How it waits
 
     def complete(self, call: Call, pending: list[Pending], first: int = 0, listening: bool = True) -> None:
-        """Wait for all messages from `first` on. One after the other: MPI moves them all whichever is asked about."""
+        """Wait for all messages from `first` on, one after the other: MPI moves all of them whichever one is tested."""
         clock = time.perf_counter
         start = clock()
         spin, listen, drowsy = start + SPIN, start + LISTEN, 0.0
@@ -179,7 +183,7 @@ class Channel:
                     time.sleep(min(max((now - start) / 4, SLEEP[0]), SLEEP[1]))
 
     def _is_done(self, call: Call, item: Pending) -> bool:
-        """Test a message."""
+        """Whether a message has gone through. The test is also what moves it on."""
         if not item.done:
             try:
                 if item.request.Test(self._status):
@@ -208,6 +212,7 @@ class Channel:
             self._late(call, waiting)
 
     def _received(self, call: Call, item: Pending) -> None:
+        """Mark a message as done. A received one must have the size that was expected."""
         item.done = True
         if item.receiving and (count := self._status.Get_count(self._mpi.BYTE)) != len(item.buffer):
             self._sizes_differ(
@@ -221,7 +226,7 @@ class Channel:
         )  # fmt: skip
 
     def _sweep(self, call: Call, pending: list[Pending]) -> list[int]:
-        """Test every message; the peers of those that are still under way."""
+        """Test every message, and return the peers of those that are still under way."""
         for item in pending:
             self._is_done(call, item)
         return sorted({item.peer for item in pending if not item.done})
@@ -250,7 +255,7 @@ class Channel:
         self.check()
 
     def judge(self, call: Call, waiting: list[int]) -> None:
-        """Whether what the others said proves already that what this rank waits for will never come."""
+        """Fail where what the others said proves that what this rank waits for will never come."""
         if not waiting:
             return
         now = time.perf_counter()
@@ -265,7 +270,7 @@ class Channel:
             self.fail(PeerLostError, verdict.left(self.rank, call, said), lost=gone)
 
     def _late(self, call: Call, waiting: list[int]) -> NoReturn:
-        """The deadline has passed: say who is missing, or who is elsewhere."""
+        """Fail because the deadline has passed: the error says who is missing, or who is at another call."""
         call.finish("timed out")
         known = self._statuses
         silent = verdict.silent(waiting, known, self.rank)
@@ -295,22 +300,23 @@ class Channel:
     def position(
         self, call: Call, waiting: list[int], asked: dict[str, Any] | None = None, by: int = -1
     ) -> dict[str, Any]:
-        """Where this rank is, to ask where a peer is or, with its question, to answer."""
+        """Where this rank is: sent along when it asks a peer where that is, and as the answer to a peer that asked."""
         return Status.of(call, waiting)
 
     def note_left(self, peer: int, message: dict[str, Any]) -> None:
+        """Take down that a peer gave the communicator up, or that it came to its end."""
         self._left.setdefault(peer, (str(message["text"]), time.perf_counter()))
         if message["about"] == "bye":
             self._goodbyes[peer] = bool(message["clean"])
 
     def conflict(self, call: Call, peer: int, settled: bool, status: Status) -> str:
-        """What is wrong where a peer is; `settled`: nothing of it that this rank waits for can be under way any more."""
+        """Why a peer's place shows that programs differ, or "". `settled`: none of its data can be under way any more."""
         if settled and status.sequence > call.sequence:
             return "it passed that call without this rank's message"
         return "the calls differ" if status.differs(call) else ""
 
     def passed(self, call: Call, tag: int) -> str:
-        """The call that data with this tag belongs to, if it comes after `call`."""
+        """The call that data with this tag belongs to, or "" where it does not come after `call`."""
         at = self._tags.sequence(tag, call.sequence)
         return f"call {at}" if tag & 7 and at > call.sequence else ""
 
@@ -319,10 +325,10 @@ class Channel:
         return PeerLostError, "another rank failed"
 
     def answer_late(self, peer: int, message: dict[str, Any]) -> None:
-        """A peer asks where this rank is, which has made its last call."""
+        """Answer a peer that asks where this rank is after its last call."""
 
     def unsaid(self) -> str:
-        """A failure that this rank's program has not seen: it was told of after its last call."""
+        """The failure that this rank heard of after its last call, so that its program has not seen it; "" without one."""
         return ""
 
     def shown(self, call: Call) -> tuple[Call, int]:
@@ -333,7 +339,7 @@ class Channel:
     # How it fails
 
     def translate(self, call: Call, error: Any, peer: int | None, item: Pending | None = None) -> NoReturn:
-        """An error of the MPI library, as what it means."""
+        """Fail with what an error of the MPI library means."""
         mpi, kind = self._mpi, error.Get_error_class()
         if kind == mpi.ERR_TRUNCATE and item is not None:
             item.done = True
@@ -358,7 +364,7 @@ class Channel:
         raise kind(text)
 
     def broke(self, call: Call, pending: list[Pending], error: BaseException) -> None:
-        """After any error in a call (an interrupt too): what is under way lives on, and the communicator is given up."""
+        """Give the communicator up after an error in a call, an interrupt too. Messages under way keep their buffers."""
         if not call.end:
             call.finish(f"failed with {type(error).__name__}")
         GRAVEYARD.extend(item for item in pending if not item.done)
@@ -366,19 +372,20 @@ class Channel:
             self.failed_here(error)
 
     def failed_here(self, error: BaseException) -> None:
-        """This process failed by itself: tell the others."""
+        """Take down that this process itself failed, and tell the others."""
         text = f"{type(error).__name__}: {error}"[:TEXT]
         if self._failure is None:
             self._failure = RemoteError, f"this communicator is given up since this rank itself failed with {text}"
             self.tell("error", text=text)
 
     def tell(self, about: str, **content: Any) -> None:
+        """Send a control message to every other rank. It waits for none of them."""
         for peer in range(self.size):
             if peer != self.rank:
                 self._control.send(peer, about, **content)
 
     def report(self, error: BaseException) -> None:
-        """This process failed by itself: tell the others, once."""
+        """Tell the others that this process itself failed. They are told once."""
         self.failed_here(error)
 
     def abort(self, reason: str) -> None:

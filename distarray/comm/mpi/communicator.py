@@ -119,9 +119,10 @@ class MpiCommunicator(Channel, Communicator):
         self._closed = True
         self._failure = self._failure or (PeerLostError, f"rank {self.rank} closed this communicator; make a new one.")
 
-    # How they are made
+    # Steps of the calls
 
     def _copy_own(self, call: Call, mine: Bytes | None, own: Bytes | None) -> None:
+        """Copy the message of this rank to itself, whose sizes must agree."""
         sent, wanted = (0 if view is None else view.size for view in (mine, own))
         if sent != wanted:
             self.fail(
@@ -132,7 +133,7 @@ class MpiCommunicator(Channel, Communicator):
             np.copyto(own, mine)
 
     def _created(self, chosen: tuple[int, ...], call: Call) -> Any:
-        """The survivors' MPI communicator. MPI creates it in one blocking call: on a thread, to be left at the deadline."""
+        """The survivors' MPI communicator. MPI creates it in one blocking call, made on a thread that can be left behind."""
         made: list[Any] = []
 
         def create() -> None:

@@ -47,13 +47,15 @@ class Tags:
 
     @staticmethod
     def number(signature: Signature) -> int:
-        """What of a signature is hashed."""
+        """The number that an operation and its detail are hashed to."""
         return zlib.crc32(signature.detail.encode(), zlib.crc32(signature.operation.encode()))
 
     def tag(self, slot: int, sequence: int, signature: Signature) -> int:
+        """The tag of a message in a slot of a call."""
         return self.join(slot, sequence, self.number(signature))
 
     def join(self, slot: int, sequence: int, number: int) -> int:
+        """A tag of its three parts. What of the sequence number has no room changes the hash."""
         turn, low = divmod(sequence, self.range)
         return (low * self.hashes + (number + turn) % self.hashes) * 8 + slot
 
@@ -84,6 +86,7 @@ class Status:
 
     @staticmethod
     def of(call: Call, awaits: list[int]) -> dict[str, Any]:
+        """The content of a message that says at which call a rank is, and whom it waits for."""
         signature = call.signature
         return {
             "sequence": call.sequence, "kind": call.kind, "operation": signature.operation[:TEXT],
@@ -109,6 +112,7 @@ class ControlMessages:
         self._sent: list[tuple[Any, bytes]] = []
 
     def send(self, peer: int, about: str, **content: Any) -> None:
+        """Send a message to a peer, or drop it where the peer is gone."""
         data = json.dumps({"about": about, **content}).encode()[:LONGEST]
         try:
             self._sent = [(request, kept) for request, kept in self._sent if not request.Test()]
@@ -138,7 +142,7 @@ class ControlMessages:
         return None
 
     def settle(self) -> bool:
-        """Whether all that was sent has gone out; what has not outlives this communicator."""
+        """Whether all that was sent has gone out. What has not is kept until the process ends."""
         try:
             self._sent = [(request, kept) for request, kept in self._sent if not request.Test()]
         except self._mpi.Exception:
@@ -146,6 +150,7 @@ class ControlMessages:
         return not self._sent
 
     def bury(self) -> None:
+        """Keep the messages that have not gone out until the process ends: MPI may still read them."""
         GRAVEYARD.extend(self._sent)
 
 

@@ -38,14 +38,14 @@ class Leaver(Protocol):
         """Tell the peers that this process has come to its end, and whether it has nothing in flight."""
 
     def leave(self) -> bool:
-        """Wait until the peers have come to theirs; whether MPI may be finalized."""
+        """Wait until the peers have come to theirs, and return whether MPI may be finalized."""
 
     def unsaid(self) -> str:
         """A failure that the program has not seen, to be shown by an exit code of 1; "" without one."""
 
 
 class _Exit:
-    """The process's end: there is one of it a process, as there is one MPI."""
+    """The end of the process. Every process has one, as it has one MPI."""
 
     def __init__(self) -> None:
         self.mpi: Any = None
@@ -56,6 +56,7 @@ class _Exit:
         self.watching = False
 
     def start(self, mpi: Any, finalizes: bool) -> None:
+        """Register the exit handler. `finalizes` says that MPI is finalized there, and not by mpi4py."""
         self.mpi, self.finalizes, self.pid = mpi, finalizes, os.getpid()
         if not finalizes:
             self.watch()
@@ -75,6 +76,7 @@ class _Exit:
         sys.exit = watched
 
     def run(self) -> None:
+        """Say goodbye, wait for the peers, and finalize MPI or leave without that: the exit handler."""
         if os.getpid() != self.pid or self.mpi.Is_finalized():  # a forked child has no part in its parent's MPI
             return
         error = getattr(sys, "last_value", None)
@@ -102,7 +104,7 @@ class _Exit:
 
 
 def _settled() -> bool:
-    """Whether nothing is in flight any more; receives that never found a message are called off."""
+    """Whether nothing is in flight any more. Receives that never found a message are called off first."""
     for item in list(GRAVEYARD):
         request = getattr(item, "request", None)
         try:
@@ -158,11 +160,11 @@ def register(leaver: Leaver) -> None:
 
 
 def forget_all(kind: type) -> None:
-    """None of this kind has anything to say any more."""
+    """Let no leaver of a kind say goodbye any more."""
     _EXIT.open = [leaver for leaver in _EXIT.open if not isinstance(leaver, kind)]
 
 
 def forget(leaver: Leaver) -> None:
-    """It has been closed: it has nobody left to say goodbye to."""
+    """Let a communicator that has been closed say no goodbye."""
     if leaver in _EXIT.open:
         _EXIT.open.remove(leaver)

@@ -36,7 +36,7 @@ class _Note:
 
 
 class Forming:
-    """A process's part in a communicator that does not stand yet. It says so where the process ends before.
+    """A process's part in a communicator that does not stand yet. The others are told if the process ends before it does.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Forming:
         self.size, self.rank = int(comm.Get_size()), int(comm.Get_rank())
 
     def tell(self, about: str, text: str = "") -> None:
-        """Leave a note for all others. Waits for nobody."""
+        """Leave a note for all others, without waiting for any of them."""
         data = json.dumps([about, text[:TEXT]]).encode()
         for peer in range(self.size):
             if peer != self.rank:
@@ -63,7 +63,7 @@ class Forming:
                     continue
 
     def heard(self) -> dict[int, tuple[str, str]]:
-        """The notes that are there."""
+        """The notes that have come, by the rank that left them."""
         mpi, status, said = self._mpi, self._mpi.Status(), {}
         while self._comm.Iprobe(mpi.ANY_SOURCE, TAG, status):
             data = bytearray(status.Get_count(mpi.BYTE))
@@ -81,14 +81,16 @@ class Forming:
             self.tell("ended", text)
 
     def leave(self) -> bool:
+        """Nothing is in flight: the process may end at once."""
         return True
 
     def unsaid(self) -> str:
+        """There is no failure that the program has not seen."""
         return ""
 
 
 def duplicated(source: Any, deadline: float, variable: str = COLLECTIVE[0]) -> Any:
-    """A duplicate, whose messages never meet the caller's. The others are waited for with the deadline.
+    """A duplicate of a communicator, whose messages never meet the caller's. It waits for the other processes until the deadline.
 
     Raises
     ------
@@ -119,7 +121,7 @@ def duplicated(source: Any, deadline: float, variable: str = COLLECTIVE[0]) -> A
 
 
 def _missing(forming: Forming, late: set[int], deadline: float, variable: str) -> str:
-    """Say that this process waits no longer, and who does not say as much."""
+    """Tell the others that this process waits no longer. The error names those that did not say the same."""
     forming.tell("late")
     end = time.monotonic() + min(GRACE, deadline)
     while len(late) < forming.size - 1 and time.monotonic() < end:
@@ -135,7 +137,7 @@ def _missing(forming: Forming, late: set[int], deadline: float, variable: str) -
 
 
 def watch() -> None:
-    """MPI is there already: should this process fail before it comes to a communicator, the others are told."""
+    """Where MPI has started already, have the others told if this process fails before it comes to a communicator."""
     mpi = load_mpi()
     if mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.Get_size() > 1:
         register(Forming(mpi.COMM_WORLD, only_failing=True))

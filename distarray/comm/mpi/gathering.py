@@ -42,7 +42,7 @@ def start(channel: Channel, kind: str, signature: Signature) -> Call:
 
 
 def all_gather(channel: Channel, payload: bytes, signature: Signature) -> list[bytes]:
-    """Every process's payload, in rank order."""
+    """Every process's payload, in the order of ranks."""
     call = start(channel, "all_gather", signature)
     pending: list[Pending] = []
     try:
@@ -71,6 +71,7 @@ def barrier(channel: Channel, signature: Signature) -> None:
 
 
 def _gathered(channel: Channel, call: Call, pending: list[Pending], payload: bytes) -> list[bytes]:
+    """The two messages of an all-gather: a frame of fixed length that says how long the payload is, and the rest of it."""
     others = [(channel.rank + step) % channel.size for step in range(1, channel.size)]
     head = (len(payload).to_bytes(8, "little") + payload[: FRAME - 8]).ljust(FRAME, b"\0")
     frames = {peer: bytearray(FRAME) for peer in others}
@@ -95,7 +96,7 @@ def _gathered(channel: Channel, call: Call, pending: list[Pending], payload: byt
 
 
 def compare(channel: Channel, call: Call) -> None:
-    """Debug mode: every rank shows what it is about to do; the first that differs from rank 0 is named."""
+    """Show every rank what this one is about to do, in debug mode. The error names the first rank that differs from rank 0."""
     text = str(call).encode()[: DEBUG_FRAME - 16]
     mine = (fingerprint(call.sequence, call.kind, call.signature) + text).ljust(DEBUG_FRAME, b"\0")
     frames = [bytearray(mine) for _ in range(channel.size)]

@@ -13,6 +13,7 @@ __all__ = ["failed_ranks", "failure_classes", "late", "left", "mismatch", "silen
 
 
 def mismatch(one: str, at: str, other: str, there: str, what: str) -> str:
+    """Two ranks are at different calls."""
     return (
         f"{one} is at {at}; {other} at {there}: {what}. All ranks must make the same calls in the same order: look "
         "for a branch on the rank, on local values or on timing before these lines, or set DISTARRAY_DEBUG=1 to compare "
@@ -21,6 +22,7 @@ def mismatch(one: str, at: str, other: str, there: str, what: str) -> str:
 
 
 def left(rank: int, call: Call, said: str) -> str:
+    """A peer has ended, or given the communicator up, while this rank waits for it."""
     return (
         f"{said}, while rank {rank} waits for it in {call}. Every rank must make every call: look for a return, an exception "
         "that was swallowed, or a branch on the rank."
@@ -28,6 +30,7 @@ def left(rank: int, call: Call, said: str) -> str:
 
 
 def late(rank: int, call: Call, deadline: float, names: str, remedy: str, ring: str) -> str:
+    """A peer did not answer by the deadline."""
     return (
         f"rank {rank} waited {deadline:g} s in {call}; {names} did not answer. It died, was stopped, or is busy elsewhere: "
         f"look at what it does, {remedy}, or raise the deadline (DISTARRAY_TIMEOUT) if it is only "

@@ -98,6 +98,7 @@ class NcclCommunicator(Communicator):
     # ---- set-up
 
     def _identity(self) -> dict[str, Any]:
+        """What this process tells the others of itself: its host, its GPU and its NCCL."""
         properties = self._cupy.cuda.runtime.getDeviceProperties(self.device)
         uuid = properties.get("uuid", b"")
         bus = self._cupy.cuda.runtime.deviceGetPCIBusId(self.device)
@@ -107,6 +108,7 @@ class NcclCommunicator(Communicator):
         }  # fmt: skip
 
     def _refuse_shared_gpus(self, payloads: list[bytes]) -> list[str]:
+        """The ranks' hosts, after a look at their GPUs and versions of NCCL."""
         seen: dict[tuple[str, str], int] = {}
         facts = [json.loads(payload) for payload in payloads]
         for rank, fact in enumerate(facts):
@@ -125,6 +127,7 @@ class NcclCommunicator(Communicator):
         return [str(fact["host"]) for fact in facts]
 
     def _connect(self) -> Calls:
+        """Set NCCL up: rank 0 makes the unique id, and all processes connect by the deadline."""
         limit = bootstrap_timeout()
         unique_id, problem = b"", ""
         if self.rank == 0:
@@ -154,6 +157,7 @@ class NcclCommunicator(Communicator):
         return made[0]
 
     def _setup_failed(self, how: str) -> RendezvousError:
+        """The error of a set-up that failed. The others are told."""
         self.broken = f"NCCL's set-up {how}"
         error = RendezvousError(
             f"NCCL's set-up of {self.size} processes on rank {self.rank} {how}. NCCL_DEBUG=WARN says more; between hosts "
@@ -246,7 +250,7 @@ class NcclCommunicator(Communicator):
         return got
 
     def _gather(self, call: Call, payload: bytes) -> list[bytes]:
-        """Every process's payload, over the control channel, which carries with it what call each is at."""
+        """Every process's payload. It travels on the control channel, with the call that its process is at."""
         mine = fingerprint(call.sequence, call.kind, call.signature)
         frame = mine + str(call).replace("\0", " ").encode() + b"\0" + payload
         try:
@@ -330,6 +334,7 @@ class NcclCommunicator(Communicator):
     # ---- helpers
 
     def _checked(self, messages: Sequence[Message]) -> list[tuple[int, int, int]]:
+        """Messages as (peer, address, bytes), after their checks. Empty ones are left out."""
         peers = [peer for peer, _ in messages]
         if len(set(peers)) < len(peers) or any(not 0 <= peer < self.size for peer in peers):
             raise LayoutError(
@@ -353,14 +358,17 @@ class NcclCommunicator(Communicator):
         return found
 
     def _usable(self) -> None:
+        """Raise where the communicator has been given up."""
         if self.broken:
             raise PeerLostError(f"this NCCL communicator was given up: {self.broken}")
 
     def _latest(self) -> str:
+        """The operation of the last call."""
         calls = self.record.calls()
         return calls[-1].signature.operation if calls else "a call"
 
     def lost(self, text: str) -> PeerLostError:
+        """The error of a lost peer, to be raised. The others are told, and what runs on the GPU is stopped."""
         self.record.dump(text)
         error = PeerLostError(
             f"rank {self.rank} of {self.size} on {self.hosts[self.rank]}: {text}; a process has died, is stopped or is at "
@@ -373,7 +381,7 @@ class NcclCommunicator(Communicator):
         return error
 
     def _in_thread(self, issue: Callable[[], Any], limit: float) -> None:
-        """Run a call that may hang; TimeoutError at the deadline, with the thread left behind."""
+        """Run a call that may hang on a thread. At the deadline the thread is left behind, and TimeoutError is raised."""
         done = threading.Event()
         errors: list[BaseException] = []
 
@@ -394,6 +402,7 @@ class NcclCommunicator(Communicator):
             raise errors[0]
 
     def _quietly(self, call: Callable[[], None]) -> None:
+        """Make a call of NCCL whose failure changes nothing."""
         expected: tuple[type[BaseException], ...] = (*self.binding.errors, InProgress, RuntimeError)
         with contextlib.suppress(*expected), self._cupy.cuda.Device(self.device):
             call()  # the communicator is given up whatever NCCL says

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from distarray.fusion.native.machine import CONDITIONS, machine
+from distarray.fusion.native.machine import CONDITIONS, is_offered
 from distarray.fusion.native.planning import Plan, plan_of, scalars_of
-from distarray.fusion.native.run import KEPT, LEAST, function_of, packing
+from distarray.fusion.native.run import LEAST, function_of, is_due, packing
 from distarray.fusion.native.source import FOLDS, fold_text
 from distarray.fusion.program import Program
 
@@ -69,14 +69,14 @@ def fold_of(
     program: Program, operands: Sequence[Any], size: int, held: Any, ufunc: np.ufunc, result: Any
 ) -> NativeFold | None:
     """The kernel for one chunk, whose operands lie in C order or have one element; None where NumPy folds it."""
-    if size < LEAST or ufunc.__name__ not in FOLDS or machine() is None:
+    if size < LEAST or ufunc.__name__ not in FOLDS or not is_offered():
         return None
     plan = plan_of(program, tuple([a.dtype for a in operands]), held, (), single=True)
     if plan is None:
         return None
     plan.spent += size * (1 + len(program.steps))
     element, part = plan.parts[0].element, plan.parts[0]
-    if plan.spent < KEPT or element is None or not all(a.flags.aligned and a.dtype.isnative for a in operands):
+    if not is_due(plan.spent) or element is None or not all(a.flags.aligned and a.dtype.isnative for a in operands):
         return None
     kinds = "".join(["s" if operands[v].size == 1 else "v" for v in part.reads])
     scalars = scalars_of(program, part)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.util
 import os
 import platform
 import stat
@@ -22,7 +23,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CONDITIONS", "Machine", "machine"]
+__all__ = ["CONDITIONS", "Machine", "is_loaded", "is_offered", "machine"]
 
 CONDITIONS = {"invalid": 1, "divide": 4, "over": 8, "under": 16}
 """Bits of x86's MXCSR register."""
@@ -132,9 +133,18 @@ def _write(path: Path, data: bytes) -> None:
 
 
 @cache
+def is_offered() -> bool:
+    """Whether there may be a compiler here. Nothing is loaded."""
+    if os.environ.get("DISTARRAY_COMPILED", "1") == "0" or platform.machine() != "x86_64" or os.name != "posix":
+        return False
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+@cache
 def machine() -> Machine | None:
-    """The compiler; None where there is none, or ``DISTARRAY_COMPILED=0`` says so."""
-    if os.environ.get("DISTARRAY_COMPILED", "1") == "0" or platform.machine().lower() not in ("x86_64", "amd64"):
+    """The compiler, loaded when it is first asked for: that takes a tenth of a second or more. None where there is none, or
+    ``DISTARRAY_COMPILED=0`` says so."""
+    if not is_offered():
         return None
     try:
         import llvmlite.binding as llvm
@@ -142,3 +152,7 @@ def machine() -> Machine | None:
         return Machine(llvm)
     except (ImportError, OSError, RuntimeError, AttributeError):
         return None
+
+
+def is_loaded() -> bool:
+    return machine.cache_info().currsize > 0

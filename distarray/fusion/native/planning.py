@@ -56,9 +56,11 @@ class Plan:
         Steps times elements that have been asked for so far: what compiling is weighed against.
     given_up : int
         How often most blocks had to be computed again by NumPy.
+    kernels : list of dict
+        For each part what calls and packs its kernels, by how the arrays lie.
     """
 
-    __slots__ = ("dtypes", "given_up", "itemsize", "parts", "raising", "registers", "spent")
+    __slots__ = ("dtypes", "given_up", "itemsize", "kernels", "parts", "raising", "registers", "spent")
 
     def __init__(self, parts: list[Part], dtypes: dict[int, Any], raising: list[tuple[str, int | None]]) -> None:
         self.parts = parts
@@ -66,6 +68,7 @@ class Plan:
         self.raising = raising
         self.registers = _registers(parts, dtypes)
         self.itemsize = max([t.itemsize for t in dtypes.values()], default=1)
+        self.kernels: list[dict[str, tuple[Any, Any]]] = [{} for _ in parts]
         self.spent = 0
         self.given_up = 0
 
@@ -221,7 +224,9 @@ def scalars_of(program: Program, part: Part) -> list[Any] | None:
     found: list[Any] = []
     for step, place, dtype in part.scalars:
         value = program.steps[step].args[place][1]
-        if dtype.kind in "iu":
+        if type(value) is float and dtype.kind == "f" and (value == 0 or 1e-30 < abs(value) < 1e30):
+            found.append(value)
+        elif dtype.kind in "iu":
             info = np.iinfo(dtype)
             if not isinstance(value, (bool, int, np.integer, np.bool_)) or not info.min <= value <= info.max:
                 return None

@@ -12,26 +12,29 @@ from functools import partial
 from itertools import product
 from struct import Struct
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from distarray.devices.kernels import Kernels, collapse, steps_of, tell_compiled
 from distarray.fusion import blocks
 from distarray.fusion.native.element import Element
-from distarray.fusion.native.machine import CONDITIONS, machine
+from distarray.fusion.native.machine import CONDITIONS, is_loaded, is_offered, machine
 from distarray.fusion.native.planning import Part, Plan, plan_of, scalars_of
 from distarray.fusion.native.source import elementwise_text
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Program
 
-__all__ = ["COMPILED", "KEPT", "LEAST", "Cell", "function_of", "native_cells", "unmet"]
+__all__ = ["COMPILED", "KEPT", "LEAST", "LOADED", "Cell", "function_of", "is_due", "native_cells", "unmet"]
 
 LEAST = 1 << 14
 """Elements of a cell from which kernels are thought of: less is done before a plan is found."""
 
 KEPT = 1 << 21
 """Steps times elements, in all calls so far, from which a kernel is looked for on disk."""
+
+LOADED = 1 << 25
+"""Steps times elements of one program, in all calls so far, for which the compiler is loaded."""
 
 COMPILED = 1 << 24
 """Steps times elements, in all calls so far, from which a kernel is compiled: about what that costs."""
@@ -55,6 +58,11 @@ class _Entry:
         self.owner: Any = None
         self.call: Any = None
         self.looked = False
+
+
+def is_due(spent: int) -> bool:
+    """Whether a kernel is worth looking for."""
+    return spent >= (KEPT if is_loaded() else LOADED)
 
 
 def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
@@ -261,45 +269,58 @@ def native_cells(
         for out, _, _ in cells:
             if out.size >= LEAST:
                 total += out.size
-    if not total or not program.steps or total * len(program.steps) < LEAST or machine() is None:
+    if not total or not program.steps or total * len(program.steps) < LEAST or not is_offered():
         return None
     found: list[list[Cell | None]] = []
-    counted = False
+    kind: Any = None
+    plan: Plan | None = None
+    scalars: list[list[Any]] = []
     for _, cells in jobs:
         mine: list[Cell | None] = []
         for out, operands, stores in cells:
             cell = None
             if out.size >= LEAST:
-                plan = plan_of(program, tuple([a.dtype for a in operands]), out.dtype, stored)
-                if plan is None or plan.given_up > 2:
-                    return None
-                if not counted:
-                    counted = True
-                    plan.spent += total * len(program.steps)
-                if plan.spent < KEPT:
-                    return None
-                cell = _cell(program, plan, operands, out, stored, stores)
+                dtypes = (tuple([a.dtype for a in operands]), out.dtype)
+                if dtypes != kind:
+                    plan = plan_of(program, *dtypes, stored)
+                    if plan is None or plan.given_up > 2:
+                        return None
+                    if kind is None:
+                        plan.spent += total * len(program.steps)
+                    kind = dtypes
+                    scalars = [scalars_of(program, part) for part in plan.parts]  # type: ignore[misc]
+                    if not is_due(plan.spent) or None in scalars:
+                        return None
+                assert plan is not None
+                cell = _cell(program, plan, operands, out, stored, stores, scalars)
             mine.append(cell)
         found.append(mine)
     return found
 
 
-def _cell(
-    program: Program, plan: Plan, operands: Sequence[Any], out: Any, stored: tuple[int, ...], stores: Sequence[Any]
-) -> Cell | None:
-    """One cell's arrays as kernels take them; None where they do not."""
-    first = len(operands)
-    numbers = [*range(first), *[first + i for i in stored], first + len(program.steps)]
-    arrays = dict(zip(numbers, [*operands, *stores, out], strict=True))
+class _Lie(NamedTuple):
+    """How a cell's arrays lie: the axes that are left, each array's strides along them in bytes, and how each runs along the
+    last."""
+
+    sizes: list[int]
+    steps: list[list[int]]
+    kinds: list[str]
+
+
+_LIES = Kernels(4096)
+
+
+def _lie(arrays: Sequence[Any], mixed: bool) -> _Lie | None:
+    """How arrays lie, the last of which has the shape of all; None where kernels do not take them so."""
+    out = arrays[-1]
     order = sorted(range(out.ndim), key=lambda axis: -abs(out.strides[axis]))
-    shape = tuple([out.shape[axis] for axis in order])
     strides = []
-    for array in arrays.values():
+    for array in arrays:
         own = steps_of(array, out.shape)
-        if own is None or not array.dtype.isnative or not array.flags.aligned:
+        if own is None:
             return None
         strides.append(tuple([own[axis] for axis in order]))
-    sizes, steps = collapse(shape, strides)
+    sizes, steps = collapse(tuple([out.shape[axis] for axis in order]), strides)
     while len(sizes) < 2:
         sizes.insert(0, 1)
         for step in steps:
@@ -308,35 +329,56 @@ def _cell(
         return None
     if any(abs(step[-1]) > NEAR for step in steps):
         return None
-    mixed = any(part.element is None for part in plan.parts)
-    if mixed and any(
-        0 in step[-2 if sizes[-2] > 1 else -1 :] for step, v in zip(steps, numbers, strict=True) if arrays[v].size > 1
-    ):
+    first = -2 if sizes[-2] > 1 else -1
+    if mixed and any(0 in step[first:] and a.size > 1 for step, a in zip(steps, arrays, strict=True)):
         return None  # NumPy's calls would be made for more elements than there are
-    cell = Cell(program, plan, arrays, first, numbers[first:], sizes)
-    cell.steps = {v: [k * arrays[v].dtype.itemsize for k in step] for v, step in zip(numbers, steps, strict=True)}
-    for v, array in zip(numbers[:first], operands, strict=True):
-        for target in cell.targets:
-            if np.may_share_memory(array, arrays[target]):
+    kinds = ["v" if s[-1] == 1 else "s" if s[-1] == 0 else "x" for s in steps]
+    return _Lie(sizes, [[k * a.dtype.itemsize for k in s] for s, a in zip(steps, arrays, strict=True)], kinds)
+
+
+def _cell(
+    program: Program,
+    plan: Plan,
+    operands: Sequence[Any],
+    out: Any,
+    stored: tuple[int, ...],
+    stores: Sequence[Any],
+    scalars: Sequence[Sequence[Any]],
+) -> Cell | None:
+    """One cell's arrays as kernels take them; None where they do not."""
+    first = len(operands)
+    every = [*operands, *stores, out]
+    mixed = len(plan.parts) > 1
+    key = (LEAST, mixed, *[(a.dtype, a.shape, a.strides) for a in every])
+    lie: _Lie | None = _LIES.get(key, lambda: _lie(every, mixed))
+    if lie is None or not all(a.flags.aligned and a.dtype.isnative for a in every):
+        return None
+    numbers = [*range(first), *[first + i for i in stored], first + len(program.steps)]
+    cell = Cell(program, plan, dict(zip(numbers, every, strict=True)), first, numbers[first:], lie.sizes)
+    cell.steps = dict(zip(numbers, lie.steps, strict=True))
+    for v, array in enumerate(operands):
+        for target, written in zip(cell.targets, every[first:], strict=True):
+            if np.may_share_memory(array, written):
                 if cell.places[v] != cell.places[target] or cell.steps[v] != cell.steps[target]:
                     return None
                 if (plan.raising or mixed) and v not in cell.aliased:
                     cell.aliased.append(v)
+    kinds = dict(zip(numbers, lie.kinds, strict=True))
     if plan.registers or cell.aliased:
-        itemsize = max([plan.itemsize, *[arrays[v].dtype.itemsize for v in cell.aliased]])
+        itemsize = max([plan.itemsize, *[operands[v].dtype.itemsize for v in cell.aliased]])
         cell.block = min(BLOCK, blocks.REGISTER_BYTES // itemsize)
-    kinds = {v: "v" if s[-1] == 1 else "s" if s[-1] == 0 else "x" for v, s in zip(numbers, steps, strict=True)}
-    kinds.update(dict.fromkeys([*plan.registers, *cell.aliased], "v"))
-    for part in plan.parts:
+        kinds.update(dict.fromkeys([*plan.registers, *cell.aliased], "v"))
+    for part, given, known in zip(plan.parts, scalars, plan.kernels, strict=True):
         if part.element is None:
             cell.calls.append((None, None, ()))
             continue
-        element, mine = part.element, "".join([kinds[v] for v in (*part.reads, *part.writes)])
-        scalars = scalars_of(program, part)
-        if scalars is None:
-            return None
-        call = function_of((element, mine), partial(elementwise_text, element, mine), plan.spent)
-        if call is None:
-            return None
-        cell.calls.append((call, packing(element, len(mine)), scalars))
+        mine = "".join([kinds[v] for v in (*part.reads, *part.writes)])
+        kernel = known.get(mine)
+        if kernel is None:
+            element = part.element
+            call = function_of((element, mine), partial(elementwise_text, element, mine), plan.spent)
+            if call is None:
+                return None
+            kernel = known[mine] = (call, packing(element, len(mine)))
+        cell.calls.append((*kernel, given))
     return cell

@@ -1,0 +1,184 @@
+"""Edge cases that NumPy's own tests found (``conformance/numpy_tests.py``): shapes, dtypes and errors at functions' borders."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy._core import _umath_tests as umath
+
+import distarray as da
+
+RNG = np.random.default_rng(7)
+
+
+@pytest.fixture(params=[1, None], ids=["cut", "whole"], autouse=True)
+def context(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with da.init(devices=3, kind="host", minimum_chunk=request.param) as context:
+        yield context
+
+
+def raises_like(function: Callable[[Any], Any], *hosts: Any) -> None:
+    """The same exception, with NumPy's words, of host arrays and of distributed ones."""
+    with pytest.raises(Exception) as theirs:
+        function(*hosts)
+    with pytest.raises(type(theirs.value), match=re.escape(str(theirs.value).rstrip("."))):
+        function(*[da.asarray(host) for host in hosts])
+
+
+@pytest.mark.parametrize(
+    ("shape", "indices", "axis"),
+    [
+        ((3, 4, 1), (1, 2, 5), 1),
+        ((1, 4), (3, 6), 1),
+        ((4, 1), (5, 3), 0),
+        ((1, 5, 1, 2), (3, 4, 2, 2), 1),
+        ((1, 3, 1), (2, 2, 0), 1),
+        ((1, 3), (0, 2), 1),
+    ],
+)
+def test_indices_broadcast_an_array_that_is_put_along(shape: Any, indices: Any, axis: int) -> None:
+    host, index = RNG.random(shape), RNG.integers(-shape[axis], shape[axis], indices)
+    values = RNG.random(np.broadcast_shapes((*shape[:axis], 1, *shape[axis + 1 :]), indices))
+    x = da.asarray(host)
+    np.put_along_axis(x, index, values, axis)
+    np.put_along_axis(host, index, values, axis)
+    np.testing.assert_array_equal(x.get(), host)
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", "m8[ms]", "f4,i2", "g"])
+@pytest.mark.parametrize("function", [np.tril, np.triu])
+def test_triangles_of_every_dtype(dtype: str, function: Any) -> None:
+    host = (
+        np.frombuffer(RNG.bytes(12 * np.dtype(dtype).itemsize), dtype)
+        if dtype == "f4,i2"
+        else np.arange(1, 13).astype(dtype)
+    )
+    host = np.nan_to_num(host) if dtype == "g" else host
+    found = function(da.asarray(host.reshape(4, 3)))
+    assert found.dtype == host.dtype
+    np.testing.assert_array_equal(found.get(), function(host.reshape(4, 3)))
+
+
+@pytest.mark.parametrize("dtype", ["M8[s]", "m8[ms]"])
+def test_diagonal_matrices_of_times(dtype: str) -> None:
+    host = np.arange(1, 5).astype(dtype)
+    np.testing.assert_array_equal(np.diag(da.asarray(host), 1).get(), np.diag(host, 1))
+
+
+def test_complex_numbers_of_every_precision_are_sorted() -> None:
+    for char in "bhilqBHILQefdgFDG":
+        host = np.asarray([3, 1, 2], char)
+        found = np.sort_complex(da.asarray(host))
+        assert found.dtype == np.sort_complex(host).dtype
+
+
+A, B, V = RNG.random((2, 3)), RNG.random((3, 4)), RNG.random(3)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, b, v: np.unique(v, axis=0.0, equal_nan=False),
+        lambda a, b, v: np.concatenate([a, v]),
+        lambda a, b, v: np.fft.fft(v, out=""),
+        lambda a, b, v: np.linalg.matrix_transpose(v),
+        lambda a, b, v: np.einsum(a, [0, 52], b, [52, 2], [0, 2]),
+        lambda a, b, v: np.einsum(a, [-1, 5], b, [5, 2], [-1, 2]),
+        lambda a, b, v: np.einsum(a, [0, 1], b, [1, 2], [0, 52]),
+        lambda a, b, v: np.einsum(a, [0, 1.5], b, [1, 2], [0, 2]),
+        lambda a, b, v: np.einsum("a,a,a->a", v, v, v, optimize=["einsum_path", (1,), (0, 1)]),
+        lambda a, b, v: np.einsum("ij,jk->ik", a, b, optimize=["einsum_path", (1,), (0,)]),
+        lambda a, b, v: np.einsum("a,a,a->a", v, v, v, optimize=["einsum_path", (0, 5), (0, 1)]),
+    ],
+)
+def test_errors_are_those_of_numpy(call: Callable[..., Any]) -> None:
+    raises_like(call, A, B, V)
+
+
+def test_generalised_ufuncs_of_others() -> None:
+    """Each loop runs where its part of the first operand lies; NumPy's own checks come first."""
+    a, b = RNG.random((5, 3, 4)), RNG.random((5, 4, 2))
+    x, y = da.asarray(a), da.asarray(b)
+    np.testing.assert_allclose(umath.matrix_multiply(x, y).get(), umath.matrix_multiply(a, b))
+    np.testing.assert_allclose(umath.matrix_multiply(x[0], b).get(), umath.matrix_multiply(a[0], b))
+    turned = {"axes": [(1, 0), (-2, -1), (0, 1)]}
+    np.testing.assert_allclose(
+        umath.matrix_multiply(da.asarray(a.T.copy()), y, **turned).get(), umath.matrix_multiply(a.T, b, **turned)
+    )
+    np.testing.assert_allclose(umath.innerwt(x, x, x, axis=0).get(), umath.innerwt(a, a, a, axis=0))
+    out, pairs = da.zeros((5, 3, 2)), da.zeros(3)
+    assert umath.matrix_multiply(x, y, out=out) is out
+    np.testing.assert_allclose(out.get(), umath.matrix_multiply(a, b))
+    umath.euclidean_pdist(x[0], pairs)
+    np.testing.assert_allclose(pairs.get(), umath.euclidean_pdist(a[0], np.zeros(3)))
+    value = umath.inner1d(x[0, 0], a[0, 1])
+    assert value.shape == ()
+    assert float(value) == pytest.approx(a[0, 0] @ a[0, 1])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, b: umath.matrix_multiply(a, a),
+        lambda a, b: umath.matrix_multiply(a[0], b),
+        lambda a, b: umath.euclidean_pdist(a),
+        lambda a, b: umath.innerwt(a, a, a, axis=4),
+        lambda a, b: umath.inner1d(a, a, keepdims=1, axes=[0]),
+    ],
+)
+def test_errors_of_generalised_ufuncs_are_those_of_numpy(call: Callable[..., Any]) -> None:
+    raises_like(call, A, B)
+
+
+def test_truth_of_structures_and_times() -> None:
+    host = np.zeros(6, "i1,i8,(2,)f4")
+    host["f1"][2], host["f2"][4, 1] = 1, 2
+    assert np.count_nonzero(da.asarray(host)) == 2
+    assert np.nonzero(da.asarray(host))[0].tolist() == [2, 4]
+    times = np.array([1, 2, "NaT"], "m8[s]")
+    assert np.array_equal(da.asarray(times), times, equal_nan=True)
+    assert not np.array_equal(da.asarray(times), times)
+    assert np.allclose(da.asarray(times), times, atol=np.timedelta64(1, "ns"), equal_nan=True)
+
+
+@pytest.mark.parametrize("mode", ["v", -1, None, 2.0])
+@pytest.mark.parametrize("function", [np.convolve, np.correlate])
+def test_modes_of_convolution_are_numpys(function: Any, mode: Any) -> None:
+    try:
+        function(V, V, mode)
+    except (ValueError, TypeError):
+        raises_like(lambda v: function(v, v, mode), V)
+
+
+def test_objects_are_refused_in_products() -> None:
+    for function in (np.vecdot, np.matmul, np.dot, np.inner):
+        with pytest.raises(da.UnsupportedError, match="dtype object"):
+            function(V.astype(object), da.asarray(V))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("kind", ["m8[s]", "M8[D]"])
+def test_medians_of_times_leave_nat_out(kind: str, axis: int | None) -> None:
+    host = np.array([[1, "NaT", 4], [3, 5, "NaT"], ["NaT", "NaT", "NaT"], [1, 4, 4]], kind)
+    x = da.asarray(host)
+    calls: list[Callable[[Any], Any]] = [
+        lambda x: np.nanquantile(x, 0.5, axis=axis, method="lower"),
+        lambda x: np.nanmin(x, axis),
+    ]
+    if kind[0] == "m":
+        calls += [lambda x: np.nanmedian(x, axis=axis), lambda x: np.nanpercentile(x, [30, 50], axis=axis)]
+    for call in calls:
+        with warnings.catch_warnings(record=True) as theirs:
+            warnings.simplefilter("always")
+            wanted = call(host)
+        with warnings.catch_warnings(record=True) as ours:
+            warnings.simplefilter("always")
+            found = call(x)
+        np.testing.assert_array_equal(found.get(), wanted)
+        assert found.dtype == wanted.dtype
+        assert {str(w.message) for w in theirs} == {str(w.message) for w in ours}
