@@ -122,6 +122,9 @@ class Ufunc:
             return lambda *args, **kwargs: called(found, args, kwargs)
         return found
 
+    def __delattr__(self, name: str) -> None:
+        self.__dict__[name] = getattr(self.ufunc, name)
+
     def __eq__(self, other: Any) -> bool:
         return self.ufunc == (other.__dict__["ufunc"] if type(other) is Ufunc else other)
 

@@ -192,3 +192,5 @@ __all__ = [
 ]
 
 __getattr__ = errors.absent_from(__name__, numpy_names.ELSEWHERE, {"__version__": installed_version})
+
+teach_einops()

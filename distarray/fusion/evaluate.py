@@ -59,7 +59,7 @@ def evaluate_cells(
         return
     notes = Notes()
     plan = _planned(program, jobs, stored)
-    native = native_cells(program, jobs, stored)
+    native = None if context.eager else native_cells(program, jobs, stored)
     if native is None:
         native = [[None] * len(cells) for _, cells in jobs]
     if context.workers.threads_for(len(jobs), nbytes) <= 1:

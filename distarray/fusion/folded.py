@@ -163,7 +163,8 @@ def unfolded(context: Context, node: Node, ufunc: np.ufunc, dtype: Any) -> Opera
         return None
     if node.version is not None or node.kept is not None or node.read or not node.shape:
         return None
-    if node.dtype.itemsize * prod(node.shape) < context.workers.inline_bytes or not _folds(ufunc, node.dtype, dtype):
+    itemsize = 8 if node.dtype.kind == "b" else node.dtype.itemsize  # what is compared is larger
+    if itemsize * prod(node.shape) < context.workers.inline_bytes or not _folds(ufunc, node.dtype, dtype):
         return None
     program, leaves = compile_expression(node)
     steps = program.steps

@@ -47,6 +47,11 @@ def outer(ufunc: np.ufunc, a: ArrayLike, b: ArrayLike, /, **kwargs: Any) -> Any:
         raise ValueError("outer product only supported for binary functions")
     context = next(x for x in (a, b) if isinstance(x, DistributedArray))._context
     first, second = (as_operand(context, x) for x in (a, b))
+    if np.ndim(first) + np.ndim(second) > 64:
+        raise ValueError(
+            f"maximum supported dimension for an ndarray is 64, but `{ufunc.__name__}.outer()` result would have "
+            f"{np.ndim(first) + np.ndim(second)}"
+        )
     if isinstance(first, DistributedArray) and isinstance(second, DistributedArray):
         view = first._view_map()
         first = first._viewed(view.expand_dims(tuple(range(first.ndim, first.ndim + second.ndim))))

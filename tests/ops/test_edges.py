@@ -13,6 +13,7 @@ from numpy._core import _umath_tests as umath
 
 import distarray as da
 
+NEW = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
 RNG = np.random.default_rng(7)
 
 
@@ -23,10 +24,10 @@ def context(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def raises_like(function: Callable[[Any], Any], *hosts: Any) -> None:
-    """The same exception, with NumPy's words, of host arrays and of distributed ones."""
+    """The same exception of host arrays and of distributed ones, with NumPy's words where it is no older than these tests."""
     with pytest.raises(Exception) as theirs:
         function(*hosts)
-    with pytest.raises(type(theirs.value), match=re.escape(str(theirs.value).rstrip("."))):
+    with pytest.raises(type(theirs.value), match=re.escape(str(theirs.value).rstrip(".")) if NEW else None):
         function(*[da.asarray(host) for host in hosts])
 
 
@@ -182,3 +183,7 @@ def test_medians_of_times_leave_nat_out(kind: str, axis: int | None) -> None:
         np.testing.assert_array_equal(found.get(), wanted)
         assert found.dtype == wanted.dtype
         assert {str(w.message) for w in theirs} == {str(w.message) for w in ours}
+
+
+def test_outer_of_too_many_axes() -> None:
+    raises_like(lambda x: np.add.outer(x, x), np.ones((1,) * 33))
