@@ -17,6 +17,7 @@ from conformance.contexts import context, examples, kind
 from conformance.ranks import SHARES, on_ranks
 from conformance.strategies import BFLOAT16, NUMPY, arrays, axes, device_counts, dtypes, layouts, pairs, shapes
 from distarray.algorithms import lookup, sample_sort, sorting
+from distarray.devices import ordering
 
 SORTED_DTYPES = NUMPY if not on_gpu() else [t for t in NUMPY if t.kind != "c"]
 
@@ -24,11 +25,11 @@ SORTED_DTYPES = NUMPY if not on_gpu() else [t for t in NUMPY if t.kind != "c"]
 @pytest.fixture(params=["rounds of few samples", "as set"], scope="module")
 def thresholds(request: Any) -> Iterator[None]:
     """Small arrays take the ways of large ones, and splitters are far off."""
-    kept = (sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES)
+    kept = (sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW)
     if request.param == "rounds of few samples":
-        sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES = 2, 0, 0
+        sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW = 2, 0, 0, 1
     yield
-    sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES = kept
+    sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW = kept
 
 
 both_ways = pytest.mark.usefixtures("thresholds")

@@ -276,7 +276,7 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
         if kind is not _array or not given.ndim:  # one value, which NumPy converts before it writes
             if x._dtype.kind not in KINDS:
                 return False
-            given, met = x._context.quiet(np.asarray(given).astype, x._dtype)
+            given, met = x._context.quiet(_one, given, x._dtype)
             if met:
                 return False
         _, met = x._context.quiet(setitem, array, inner, given)
@@ -287,6 +287,13 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     if met:
         report(met, "cast")
     return True
+
+
+def _one(value: Any, dtype: np.dtype[Any]) -> Any:
+    """One value as an element: refused where NumPy refuses it, as a Python number that does not fit is."""
+    filled = np.empty((), dtype)
+    filled[...] = value
+    return filled
 
 
 def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
@@ -318,7 +325,7 @@ def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
         if kind is not _array or not given.ndim:
             if x._dtype.kind not in KINDS:
                 return False
-            given, met = x._context.quiet(np.asarray(given).astype, x._dtype)
+            given, met = x._context.quiet(_one, given, x._dtype)
             if met:
                 return False
         _, met = x._context.quiet(setitem, array, key, given)

@@ -17,7 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 _FEW = 1 << 12
-"""Below so many elements NumPy's own stable sort is as fast as a vectorised one that is mended afterwards."""
+"""Below so many elements NumPy's own stable sort is as fast as a vectorised one of keys and positions."""
 
 _CACHED = 1 << 18
 """Bytes in which a search jumps about without missing the cache."""
@@ -64,23 +64,68 @@ def _argsort(lib: Any, key: Any) -> Any:
     if lib is not np:
         return lib.argsort(key, axis=-1).astype(np.int64, copy=False)  # CuPy's is stable
     bits = key.shape[-1].bit_length()
-    if key.size < _FEW or key.dtype.itemsize < 4 or bits > 31:
-        return np.argsort(key, axis=-1, kind="stable")
-    order = np.argsort(key, axis=-1)  # vectorised, and of equal keys in any order
-    ordered = take(np, key, order)
-    ties = ordered[..., 1:] == ordered[..., :-1]
-    if key.dtype.kind == "f":
-        ties |= np.isnan(ordered[..., :-1])  # and whatever stands behind it is NaN too
-    if ties.any():
-        # sort positions within each group of equals: the group's number in the high bits, the position in the low ones
-        group = np.zeros(key.shape, np.int64)
-        np.cumsum(~ties, axis=-1, out=group[..., 1:])
-        group <<= bits
-        group |= order
-        group.sort(axis=-1)
-        group &= (1 << bits) - 1
-        order = group
+    if (
+        key.size >= _FEW
+        and key.dtype.kind in "iuf"
+        and key.dtype.itemsize in (4, 8)
+        and key.dtype.isnative
+        and bits < 32
+    ):
+        order = _packed_argsort(np.ascontiguousarray(key), bits)
+        if order is not None:
+            return order
+    return np.argsort(key, axis=-1, kind="stable")
+
+
+def _packed_argsort(key: Any, bits: int) -> Any:
+    """The stable order of numbers, by a vectorised sort of single ones: keys in the high bits, positions in the low `bits`.
+
+    Keys of which more differ than the high bits can say are sorted without their last bits, and mended where that left equals;
+    None where these are many.
+    """
+    whole = _ordinals(key)
+    low, high = int(whole.min()), int(whole.max())
+    packed = whole.view(np.uint64)
+    packed -= np.uint64(low % (1 << 64))
+    spare = (high - low).bit_length() + bits - 64
+    is_cut = False
+    if spare > 0:
+        is_cut = bool((packed & np.uint64((1 << spare) - 1)).any())
+        packed >>= np.uint64(spare)
+    packed <<= np.uint64(bits)
+    packed |= np.arange(key.shape[-1], dtype=np.uint64)
+    packed.sort(axis=-1)
+    order = (packed & np.uint64((1 << bits) - 1)).view(np.int64)
+    if is_cut:
+        packed >>= np.uint64(bits)
+        follows = np.zeros(packed.shape, bool)
+        follows[..., 1:] = packed[..., 1:] == packed[..., :-1]
+        equal = follows.copy()
+        equal[..., :-1] |= follows[..., 1:]
+        at = np.flatnonzero(equal)
+        if len(at) > key.size // 8:
+            return None
+        places = order.reshape(-1)
+        found = places[at]
+        values = key.reshape(-1)[at - at % key.shape[-1] + found]
+        places[at] = found[np.lexsort((values, np.cumsum(~follows.reshape(-1)[at])))]
     return order
+
+
+def _ordinals(key: Any) -> Any:
+    """New 64-bit integers in the order of numbers, equal for those that are equal; NaN are equal, and the largest."""
+    if key.dtype.kind != "f":
+        return key.astype(np.int64 if key.dtype.kind == "i" else np.uint64)
+    lost = np.isnan(key)
+    integer = np.int64 if key.dtype.itemsize == 8 else np.int32
+    with np.errstate(invalid="ignore"):
+        whole = (key + key.dtype.type(0)).view(integer)  # -0.0 is 0.0
+    most = integer(np.iinfo(integer).max)
+    whole ^= (
+        whole >> integer(8 * key.dtype.itemsize - 1)
+    ) & most  # negative numbers are the larger, the larger their bits
+    whole[lost] = most
+    return whole.astype(np.int64, copy=False)
 
 
 def sort_lines(lib: Any, out: Any, array: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import ArrayLike, DTypeLike, Key
-from distarray.array.place import host_values
+from distarray.array.place import host_values, nested
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray, copy_array
 from distarray.ops.convert import asarray
@@ -114,6 +114,8 @@ class Flat:
             return
         if isinstance(key, tuple):
             raise IndexError("unsupported iterator index")
+        if isinstance(value, (list, tuple)):
+            value = nested(value, x.dtype)  # converted, or refused, as NumPy does it
         given: Any = value if np.ndim(value) == 0 else ravel(asarray(value))
         whole = key is Ellipsis or (isinstance(key, slice) and key.indices(x.size) == (0, x.size, 1))
         if whole:

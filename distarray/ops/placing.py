@@ -17,8 +17,8 @@ from distarray.algorithms.local import aligned, at, mapped, whole_along
 from distarray.algorithms.masks import assign_where, mask_count, mask_write, place_like
 from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.functions import implements
-from distarray.array.place import as_array, fetched, host_values
-from distarray.array.shapes import fits
+from distarray.array.place import as_array, fetched, host_values, nested
+from distarray.array.shapes import PYTHON_SCALARS, fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import ASSIGNED, check_writable
 from distarray.geometry import IndexMap, Range, Region
@@ -289,6 +289,8 @@ def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: i
         x[fetched(index)] = values
         return
     chosen = _chosen(x, index, axis)
+    if isinstance(values, (*PYTHON_SCALARS, list, tuple)):
+        values = nested(values, x.dtype)  # converted, or refused, as NumPy does it
     new = as_array(x._context, values)
     if not fits(new.shape, chosen.shape):
         raise ValueError(f"shape mismatch: value array of shape {new.shape} could not be broadcast to {chosen.shape}")

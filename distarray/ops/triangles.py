@@ -13,6 +13,7 @@ from distarray.array.documented import described_as
 from distarray.array.dtypes import filler
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
+from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, same_context
 from distarray.array.writing import check_writable
 from distarray.ops.choosing import where
@@ -146,7 +147,10 @@ def fill_diagonal(a: AnyArray, val: ArrayLike, wrap: bool = False) -> None:
         places = (np.arange(a.shape[0]),) * a.ndim
     if not places or not len(places[0]):
         return
-    value = host_values(val) if isinstance(val, DistributedArray) else np.asarray(val)
+    if val is None or isinstance(val, (*PYTHON_SCALARS, list, tuple)):
+        value = np.asarray(val, a.dtype)  # converted, or refused, as NumPy does it
+    else:
+        value = host_values(val) if isinstance(val, DistributedArray) else np.asarray(val)
     if not value.size:
         raise ValueError("Error setting single item of array.")
     a[places] = value.reshape(())[()] if not value.ndim else np.resize(value, len(places[0]))

@@ -117,3 +117,45 @@ def test_numbers_are_weak_in_choose() -> None:
         found = np.choose(da.asarray(number), [da.asarray(c) if isinstance(c, np.ndarray) else c for c in choices])
         assert found.dtype == expected.dtype  # type: ignore[attr-defined]
         np.testing.assert_array_equal(np.asarray(found), expected)
+
+
+@pytest.mark.parametrize("devices", [1, 3])
+@pytest.mark.parametrize("dtype", "u1 i1 i4 u8 f2 f4".split())
+def test_one_number_is_converted_or_refused_wherever_it_is_written(dtype: str, devices: int) -> None:
+    """Also by the short ways, of whole arrays and of what lies in one chunk."""
+    if on_gpu():
+        pytest.skip("conversions that C leaves undefined")
+    keys: list[Any] = [
+        0,
+        slice(0, 2),
+        slice(None),
+        (slice(0, 2), 0),
+        (0, 0),
+        [0, 1],
+        np.array([True, False, True, False]),
+    ]
+    values = [
+        300,
+        -1,
+        2**70,
+        1.5,
+        np.nan,
+        1e300,
+        1j,
+        None,
+        np.int64(300),
+        np.float64(1e300),
+        np.array(300),
+        np.array([300]),
+    ]
+    with da.init(devices=devices, kind="host"):
+        for layout, value in ((layout, value) for layout in (None, da.blocks(0)) for value in values):
+            writes = [lambda a, key=key, value=value: a.__setitem__(key, value) for key in keys]
+            writes += [lambda a, value=value: a.fill(value), lambda a, value=value: np.fill_diagonal(a, value)]
+            for write in writes:
+                h = np.zeros((4, 3), dtype)
+                expected, found = outcome(write, h.copy()), outcome(write, da.asarray(h, layout=layout))
+                assert isinstance(expected[0], type) == isinstance(found[0], type), (value, expected, found)
+                assert found[0] == expected[0]
+                if not isinstance(expected[0], type):
+                    np.testing.assert_array_equal(found[1], expected[1])
