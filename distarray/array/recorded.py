@@ -68,8 +68,8 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> D
         size += second[2]
     else:
         return None
-    if child is None or size >= MAX_NODES:
-        return None
+    if child is None or size >= MAX_NODES or (ufunc is np.power and child.dtype.kind in "iu"):
+        return None  # powers of integers are refused by their values
     # as the constructors would: at this place every call counts
     node: Node = _new(Node)
     node.context = context

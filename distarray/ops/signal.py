@@ -84,10 +84,22 @@ def _convolved(name: str, a: DistributedArray, v: DistributedArray, mode: Any, *
         def local(lib: Any, part: Any, weight: Any, cut: slice, out: Any) -> Any:
             if cut.start == cut.stop or (lib is np and convolved(part, weight, cut.start, out)):
                 return None
-            return lib.convolve(part, weight, "full")[cut]
+            return _full(lib, part, weight)[cut]
 
         with context.workers.limit_blas():  # products of small matrices
             return mapped(context, [parts, each, cuts], target, dtype, local, name, into=True)
+
+
+def _full(lib: Any, part: Any, weight: Any) -> Any:
+    """The full convolution by the library; CuPy's Fourier transforms would spread infinities and NaN over all of it."""
+    dtype = lib.result_type(part, weight)
+    if lib is np or dtype.kind not in "fc" or bool(lib.isfinite(part).all() & lib.isfinite(weight).all()):
+        return lib.convolve(part, weight, "full")
+    long, short = (part, weight) if part.size >= weight.size else (weight, part)
+    found = lib.zeros(long.size + short.size - 1, dtype)
+    for i in range(short.size):
+        found[i : i + long.size] += long * short[i]
+    return found
 
 
 def _halos(context: Context, layout: Layout, n: int, m: int, start: int, stop: int) -> tuple[Layout, Layout]:
