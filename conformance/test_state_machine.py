@@ -113,9 +113,13 @@ class Programs(RuleBasedStateMachine):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)
                 p.ref.shape = shape
-        except AttributeError:
-            with pytest.raises(AttributeError, match="in-place"):
+        except AttributeError:  # also where NumPy's result lies in the order of its operands, and ours in C order
+            try:
                 p.x.shape = shape
+            except AttributeError as error:
+                assert "in-place" in str(error)
+            else:
+                p.x.shape = p.ref.shape
         else:
             p.x.shape = shape
 

@@ -187,3 +187,11 @@ def test_medians_of_times_leave_nat_out(kind: str, axis: int | None) -> None:
 
 def test_outer_of_too_many_axes() -> None:
     raises_like(lambda x: np.add.outer(x, x), np.ones((1,) * 33))
+
+
+def test_lines_without_elements_that_no_chunk_covers():
+    with da.init(devices=3, kind="host"):
+        for layout in ({0: (slice(0, 0), slice(1, 2))}, {1: [(slice(0, 0), slice(0, 0))]}, da.blocks(1)):
+            x = da.asarray(np.zeros((0, 2), "i1"), layout=layout)
+            found = np.apply_along_axis(lambda line: line.sum() + 3, 0, x)
+            np.testing.assert_array_equal(found.get(), [3, 3])
