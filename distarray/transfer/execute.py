@@ -132,6 +132,8 @@ def redistribute(
     if (middle := halfway(context, source.layout, target)) is not None:
         source, chunks = _by_way_of(context, source, middle, operation, explicit), None
     moves = planned(context, source.layout, target)
+    if moves.fill is not None:
+        moves.fill.identity(source.dtype)  # a type that the mode does not know is refused before any process has begun
     itemsize = source.dtype.itemsize
     _enter(moves, itemsize, operation, explicit)
     if moves.fill is None and (chunks is None or not moves.alias):

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 import distarray as da
 from conformance.strategies import layouts
+from distarray.errors import UnsupportedError
+from distarray.testing import run_ranks
 
 MODES = ["replica", "min", "max", "sum", "prod"]
 
@@ -147,3 +149,19 @@ def test_the_cost_of_block_cyclic_arrays_is_not_that_of_their_blocks(four):
     assert sum(len(held) for held in z.index_map.values()) <= 3 * 12
     with pytest.raises(da.LayoutError, match="block"):
         da.zeros(8, layout=da.cyclic(0, -3))
+
+
+def test_a_type_without_an_identity_is_refused_before_any_process_begins():
+    value = np.arange(6).astype("M8[s]")
+    overlapping = {0: [slice(0, 4)], 1: [slice(3, 5)], 2: [slice(2, 6)]}
+
+    def program(communicator):
+        with da.current.scoped(da.context.join(communicator, 1)):
+            x = da.asarray(value, layout=overlapping)
+            with pytest.raises(UnsupportedError, match="has no sum"):
+                x.change_mode("sum")
+            return x.get(), float(da.ones(6, layout=da.blocks(0)).sum())
+
+    for found, total in run_ranks(3, program):
+        np.testing.assert_array_equal(found, value)
+        assert total == 6
