@@ -191,6 +191,11 @@ __all__ = [
     "typing",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "__version__"})
+
+
 __getattr__ = errors.absent_from(__name__, numpy_names.ELSEWHERE, {"__version__": installed_version})
 
 teach_einops()
