@@ -273,14 +273,22 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
             return False
         elif given.ndim and type(array[inner]) is not _array:
             return False
-        if kind is not _array or not given.ndim:  # one value, which NumPy converts before it writes
+    except Exception:  # of positions that do not fit
+        return False
+    return _stored(x, storage, array, inner, given)
+
+
+def _stored(x: DistributedArray, storage: Any, array: Any, key: Any, given: Any) -> bool:
+    """Write to what `array` shows of a storage that is this array's alone; False where NumPy refuses, before the first element."""
+    try:
+        if type(given) is not _array or not given.ndim:  # one value, which NumPy converts before it writes
             if x._dtype.kind not in KINDS:
                 return False
             given, met = x._context.quiet(_one, given, x._dtype)
             if met:
                 return False
-        _, met = x._context.quiet(setitem, array, inner, given)
-    except Exception:  # of positions, shapes and numbers that do not fit, before the first element
+        _, met = x._context.quiet(setitem, array, key, given)
+    except Exception:  # of positions, shapes and numbers that do not fit
         return False
     if storage is not None and storage.copies:
         storage.outdate()
@@ -321,21 +329,7 @@ def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
             return False
         if unshared(storage, x._home):
             array = seen(x)
-    try:
-        if kind is not _array or not given.ndim:
-            if x._dtype.kind not in KINDS:
-                return False
-            given, met = x._context.quiet(_one, given, x._dtype)
-            if met:
-                return False
-        _, met = x._context.quiet(setitem, array, key, given)
-    except Exception:  # of positions, lengths and numbers that do not fit, before the first element
-        return False
-    if storage is not None and storage.copies:
-        storage.outdate()
-    if met:
-        report(met, "cast")
-    return True
+    return _stored(x, storage, array, key, given)
 
 
 def _shape_of(shape: tuple[int, ...], key: Any, bounds: Bounds | None) -> tuple[int, ...] | None:
