@@ -35,8 +35,8 @@ SPARSE = 4
 FEW = 1 << 16
 """…where they are more than these."""
 
-BLOCK = 1 << 16
-"""Elements that the host counts while they are in its cache…"""
+BLOCK = 1 << 18
+"""Elements that the host counts while they are in its cache; of fewer, threads would wait for the interpreter lock…"""
 
 QUICK = 1 << 12
 """…where there are fewer bins than these: then their number need not be known beforehand."""
