@@ -16,7 +16,7 @@ from distarray.context import Context
 from distarray.current import current
 from distarray.fusion.expr import record
 
-__all__ = ["arguments_of", "context_of", "into", "plain", "recorded", "shape_of"]
+__all__ = ["arguments_of", "context_of", "into", "recorded", "shape_of"]
 
 _NUMBERS = frozenset((*PYTHON_SCALARS, type(None)))
 
@@ -34,10 +34,6 @@ def arguments_of(context: Context, values: Sequence[Any]) -> list[Any]:
 def shape_of(arguments: Sequence[Any]) -> tuple[int, ...]:
     shapes = [a.shape for a in arguments if isinstance(a, DistributedArray)]
     return broadcast_shape(*shapes) if shapes else ()
-
-
-def plain(value: Any) -> Any:
-    return value._arg() if isinstance(value, DistributedArray) else value
 
 
 def recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> DistributedArray:

@@ -21,7 +21,7 @@ from distarray.layout import Layout
 from distarray.modes import Mode, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.ledger import note, note_to_host, watching
-from distarray.transfer.numbers import folded_number, folded_whole, folds_wide, quiet
+from distarray.transfer.partial_numbers import folded_number, folded_whole, folds_wide, quiet
 from distarray.transfer.plan import Plan, Step, plan, waypoint
 from distarray.transfer.round import Round
 
