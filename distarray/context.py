@@ -198,7 +198,16 @@ class Context:
             )
 
     def owns(self, device_id: int) -> bool:
-        """Whether the device is of this process."""
+        """Whether a device is of this process.
+
+        Parameters
+        ----------
+        device_id : int
+
+        Returns
+        -------
+        bool
+        """
         return self.by_id[device_id].process == self.process
 
     def subgroup(self, ids: tuple[int, ...]) -> Group:

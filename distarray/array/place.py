@@ -153,7 +153,7 @@ def fetched(value: Any) -> Any:
     return host_values(value) if isinstance(value, DistributedArray) else value
 
 
-def number(value: Any) -> Any:
+def number_of(value: Any) -> Any:
     """The NumPy scalar of an array without axes; anything else as it is."""
     return value.get()[()] if isinstance(value, DistributedArray) else value
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array.aliases import AnyArray, ArrayLike, DTypeLike, Out
-from distarray.array.calls import plain
+from distarray.array.calls import recordable
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, as_mask
@@ -97,7 +97,9 @@ def _chosen(context: Context, mask: Any, first: Any, second: Any, dtype: Any, sh
             )
     else:
         mask = np.bool_(mask)
-    return record(context, ASTYPE, (plain(first),), {"dtype": dtype}, shape, (plain(mask), plain(second)))
+    return record(
+        context, ASTYPE, (recordable(first),), {"dtype": dtype}, shape, (recordable(mask), recordable(second))
+    )
 
 
 @implements(np.copyto)

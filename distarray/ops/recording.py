@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import Out
+from distarray.array.calls import recordable
 from distarray.array.place import as_array, as_operand
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, same_context
@@ -48,7 +49,7 @@ def recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> Distributed
     arguments = arguments_of(context, values)
     if not any(isinstance(a, DistributedArray) for a in arguments):
         arguments[0] = as_array(context, arguments[0])
-    node = record(context, function, tuple([plain(a) for a in arguments]), kwargs, shape_of(arguments))
+    node = record(context, function, tuple([recordable(a) for a in arguments]), kwargs, shape_of(arguments))
     result: DistributedArray = deliver(DistributedArray._of_node(node), None)
     return result
 
