@@ -18,7 +18,7 @@ __all__ = [
     "GroupArray",
     "Stream",
     "OPERATIONS",
-    "Order",
+    "MemoryOrder",
     "View",
     "as_view",
     "check_count",
@@ -30,7 +30,7 @@ __all__ = [
     "host_array",
 ]
 
-Order = Literal["C", "F", "both"]
+MemoryOrder = Literal["C", "F", "both"]
 
 
 class SharesMemory(Protocol):
@@ -101,7 +101,7 @@ class View(NamedTuple):
     dtype: np.dtype[Any]
     size: int
     shape: tuple[int, ...]
-    order: Order
+    order: MemoryOrder
 
     def in_c_order(self) -> View:
         """This array, or a copy of it in C order: elements travel in that order."""
@@ -317,7 +317,7 @@ def as_view(array: Any, name: str) -> View:
             f"{name} of shape {tuple(array.shape)} is neither C- nor F-contiguous (strides {tuple(array.strides)}); "
             "pass a contiguous array: x.copy() to send, a fresh one to receive into"
         )
-    order: Order = "both" if in_c and in_f else "C" if in_c else "F"
+    order: MemoryOrder = "both" if in_c and in_f else "C" if in_c else "F"
     return View(array, name, dtype, int(array.size), tuple(array.shape), order)
 
 

@@ -14,13 +14,13 @@ from distarray.groups.local_nccl import LocalCommunicator
 from distarray.groups.mpi import MpiGroup
 from distarray.groups.nccl import NcclGroup
 from distarray.groups.one_process import GroupCalls, wanted_devices
+from distarray.rendezvous.store import DEFAULT_PORT
 
 __all__ = ["group", "init_all", "init_process_group"]
 
 BACKENDS = ("nccl", "mpi")
 KINDS = ("cuda", "host")
 DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 13333
 
 
 def init_process_group(
