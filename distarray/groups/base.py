@@ -266,7 +266,7 @@ class ProcessGroup(Engine):
 
     def _filling(self, view: View, stream: Any, call: Callable[[View], None], like: View | None = None) -> None:
         """Make a call that fills an array in C order, or in that of `like`; one in the other order is filled from a copy."""
-        order: buffers.Order = "F" if like is not None and like.order == "F" else "C"
+        order: buffers.MemoryOrder = "F" if like is not None and like.order == "F" else "C"
         if view.order in (order, "both"):
             return call(view)
         with self._at(stream):
