@@ -18,11 +18,11 @@ from distarray.devices import Chunk
 from distarray.fusion.forms import Form, base_form
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
-from distarray.fusion.kernels.graphs import Graphs, Launch
+from distarray.fusion.kernels.graphs import Graphs, KernelLaunch
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
 from distarray.transfer.ledger import watching
-from distarray.transfer.numbers import folded_number
+from distarray.transfer.partial_numbers import folded_number
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -106,7 +106,7 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
         if whole is None and known.gathered is not None:
             return None
         chunks: list[Chunk | None] = [None] * len(known.layout.chunks)
-        launches: list[Launch] = []
+        launches: list[KernelLaunch] = []
         for part in known.parts:
             device = context.by_id[part.device]
             chunk = chunks[part.number] = device.empty(part.shape, known.dtype, known.name)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distarray.algorithms.folds import run_tasks
-from distarray.algorithms.local import at
+from distarray.algorithms.local import arrays_in
 from distarray.algorithms.reduction import Reduction, fold_sources, whole_lines
 from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray, from_chunks
@@ -39,7 +39,7 @@ LEAST = 1 << 15
 """Smaller arrays take the general way."""
 
 
-class _Course(NamedTuple):
+class _NanPlan(NamedTuple):
     """Who folds what: the layout of the results, for each of its chunks the parts of chunks it is made of, and where the means
     that these parts need lie: their layout, and the number of its chunk for each part."""
 
@@ -48,7 +48,7 @@ class _Course(NamedTuple):
     means: Layout
 
 
-def _course(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> _Course:
+def _planned(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> _NanPlan:
     key = ("nan sums", layout, axes, keepdims)
     found = context.layouts.remembered(key)
     if found is not None:
@@ -74,7 +74,7 @@ def _course(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: b
             for piece in pieces.get((device, part), ())
         ))  # fmt: skip
     target = context.layout(index_map, Mode.of(None if index_map.is_disjoint else mode))
-    made = _Course(target, tuple(sources), context.layout(means))
+    made = _NanPlan(target, tuple(sources), context.layout(means))
     context.layouts.remember(key, made)
     return made
 
@@ -108,7 +108,7 @@ def counts_and_sums(
     with context.lock:
         context.check()
         found = a._operand("nansum")
-        course = _course(context, found.layout, axes, keepdims, a.dtype)
+        course = _planned(context, found.layout, axes, keepdims, a.dtype)
         with context.reporting():
             counts = allocate(context, course.layout, np.dtype(np.intp), label="nansum")
             sums = allocate(context, course.layout, a.dtype, label="nansum")
@@ -142,8 +142,8 @@ def squares_apart(
     with context.lock:
         context.check()
         found = a._operand("nanvar")
-        course = _course(context, found.layout, axes, keepdims, a.dtype)
-        means = at(context, mean._operand("nanvar"), course.means, "nanvar")
+        course = _planned(context, found.layout, axes, keepdims, a.dtype)
+        means = arrays_in(context, mean._operand("nanvar"), course.means, "nanvar")
         with context.reporting():
             squares = allocate(context, course.layout, a.dtype, label="nanvar")
 
@@ -166,7 +166,7 @@ def squares_apart(
         return from_chunks(context, course.layout, squares, a.dtype)
 
 
-def _run(context: Context, course: _Course, chunks: Any, nbytes: int, fold: Any, name: str) -> None:
+def _run(context: Context, course: _NanPlan, chunks: Any, nbytes: int, fold: Any, name: str) -> None:
     tasks: dict[int, list[Any]] = {}
     for number, (device, _) in enumerate(course.layout.chunks):
         if chunks[number] is not None:

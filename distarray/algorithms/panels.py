@@ -94,7 +94,7 @@ class Panels:
         self.stores: dict[int, Chunk] = {}
         with context.reporting():
             for device in self.devices:
-                if self.is_mine(device):
+                if self.context.owns(device):
                     self.stores[device] = context.by_id[device].empty((ends[device], self.rows), self.dtype, label)
 
     @classmethod
@@ -120,7 +120,7 @@ class Panels:
         for owner, chunk in panels.stores.items():
             context.by_id[owner].fill(chunk.array, 0)
         for k, (low, high) in enumerate(panels.bounds):
-            if panels.is_mine(panels.owner(k)):
+            if panels.context.owns(panels.owner(k)):
                 device = context.by_id[panels.owner(k)]
                 with device.active():
                     place = device.lib.arange(high - low)
@@ -130,10 +130,6 @@ class Panels:
     def owner(self, k: int) -> int:
         """The device that has panel `k`."""
         return self.devices[k % len(self.devices)]
-
-    def is_mine(self, device: int) -> bool:
-        """Whether this process owns the device."""
-        return self.context.by_id[device].process == self.context.process
 
     def slot(self, k: int) -> slice:
         """Where panel `k` lies in its owner's store."""
@@ -163,7 +159,7 @@ class Panels:
         arrays: list[Any] = []
         place = {(self.owner(k), low): k for k, (low, _) in enumerate(self.bounds)}
         for device, region in self.layout.chunks:
-            arrays.append(self.panel(place[device, region.first[0]]) if self.is_mine(device) else None)
+            arrays.append(self.panel(place[device, region.first[0]]) if self.context.owns(device) else None)
         return Operand(self.layout, arrays, self.dtype)
 
     def result(self, target: Layout, rows: int | None = None) -> list[Chunk | None]:
@@ -263,7 +259,7 @@ def diagonal(panels: Panels, first: int = 0) -> Any:
         if low < high:
             device = panels.owner(k)
             regions[device].append(Region((Range.of(low, 1, high - low),)))
-            if panels.is_mine(device):
+            if panels.context.owns(device):
                 pieces[device, low] = panels.panel(k)[: high - low, first + low : first + high].diagonal()
     layout = panels.context.layout(IndexMap((length,), regions))
     arrays = [pieces.get((device, region.first[0])) for device, region in layout.chunks]

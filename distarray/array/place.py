@@ -153,6 +153,11 @@ def fetched(value: Any) -> Any:
     return host_values(value) if isinstance(value, DistributedArray) else value
 
 
+def number_of(value: Any) -> Any:
+    """The NumPy scalar of an array without axes; anything else as it is."""
+    return value.get()[()] if isinstance(value, DistributedArray) else value
+
+
 def host_nested(item: Any) -> Any:
     if isinstance(item, (list, tuple)):
         return [host_nested(i) for i in item]

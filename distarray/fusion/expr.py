@@ -136,9 +136,9 @@ class Node:
     read : bool
         Whether a reduction has computed it without keeping it.
     kept : Kept or None
-        This process's part of the value, where another expression has computed it: see `fusion.held`.
+        This process's part of the value, where another expression has computed it: see `fusion.kept`.
     spent : int
-        What this process has spent on it as a part of other expressions, in bytes an element: see `fusion.held`.
+        What this process has spent on it as a part of other expressions, in bytes an element: see `fusion.kept`.
     warned : tuple of str
         The floating-point conditions that have been warned of: a call warns once, however often it is computed.
     form : Form or None

@@ -24,7 +24,7 @@ from distarray.fusion import blocks
 from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
 from distarray.fusion.demand import operands_of
 from distarray.fusion.expr import Node
-from distarray.fusion.held import INEXACT, WORTH, is_held
+from distarray.fusion.kept import INEXACT, WORTH, is_held
 from distarray.fusion.meeting import meeting_place
 from distarray.fusion.native import folding
 from distarray.fusion.notes import Notes

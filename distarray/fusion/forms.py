@@ -40,7 +40,7 @@ class Base(NamedTuple):
     dtype: Any
 
 
-class Step(NamedTuple):
+class FormStep(NamedTuple):
     """A call. `args` are ("leaf" | "step" | "number", position)."""
 
     ufunc: Any
@@ -59,7 +59,7 @@ class Form:
         The operands, in the order in which the calls name them.
     numbers : int
         How many scalars are among the arguments.
-    steps : tuple of Step
+    steps : tuple of FormStep
     dtype : dtype
         Of the value.
     inexact : bool
@@ -72,7 +72,7 @@ class Form:
 
     __slots__ = ("bases", "dtype", "grown", "inexact", "numbers", "recipes", "steps")
 
-    def __init__(self, bases: tuple[Base, ...], numbers: int, steps: tuple[Step, ...], dtype: Any) -> None:
+    def __init__(self, bases: tuple[Base, ...], numbers: int, steps: tuple[FormStep, ...], dtype: Any) -> None:
         self.bases = bases
         self.numbers = numbers
         self.steps = steps
@@ -132,7 +132,7 @@ def grown(
 
 def _joined(ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: Any, masked: bool) -> Form | None:
     bases: tuple[Base, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[FormStep, ...] = ()
     numbers = 0
     args: list[tuple[str, int]] = []
     for kind in kinds:
@@ -148,7 +148,7 @@ def _joined(ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: Any, ma
         args.append(("step", len(steps) - 1) if kind.steps else ("leaf", len(bases) - 1))
     if len(bases) > OPERANDS or len(steps) >= STEPS:
         return None
-    return Form(bases, numbers, (*steps, Step(ufunc, tuple(args), kwargs, dtype, masked)), dtype)
+    return Form(bases, numbers, (*steps, FormStep(ufunc, tuple(args), kwargs, dtype, masked)), dtype)
 
 
 def view_of(context: Context, outer: ViewMap | None, shape: tuple[int, ...], key: Any) -> ViewMap:

@@ -19,6 +19,12 @@ from distarray.fusion.expr import real_part
 
 __all__ = ["CORRECTIONS", "KERNELS", "constant", "evaluate", "fill", "function_of"]
 
+_INFINITE = """
+        auto a = x.real();
+        auto b = x.imag();
+        z = (isinf(a) && isnan(b)) || (isnan(a) && isinf(b)) ? T(fabs(isinf(a) ? a : b), nan("")) : y;"""
+"""The logarithm of a number with an infinite part is infinite, whatever the other part."""
+
 KERNELS = {
     "floor_divide": ("T x, T y", "T z", """
         T r = fmod(x, y);
@@ -102,8 +108,16 @@ KERNELS = {
         else if (x != T(0)) z = pow(x, y);
         else if (y.real() > 0) z = T(0);
         else z = T(nan(""), nan(""));"""),
+    "log": ("T x, T y", "T z", _INFINITE),
+    "log10": ("T x, T y", "T z", _INFINITE),
+    "log1p": ("T x, T y", "T z", _INFINITE),
+    "arccosh": ("T x, T y", "T z", """
+        z = x.real() == 0 && isnan(x.imag()) ? T(nan(""), acos(x.real())) : y;"""),
+    "tanh": ("T x, T y", "T z", """
+        z = x.real() == 0 && x.imag() - x.imag() != 0 ? T(x.real(), nan("")) : y;"""),
 }  # fmt: skip
-"""C code: parameters, results, and what is done for each element."""
+"""C code: parameters, results, and what is done for each element. Of functions of one argument that have two parameters here,
+the second is CuPy's own result."""
 
 Correction = Callable[[Any, np.ufunc, Sequence[Any], Any], Any]
 """``(lib, ufunc, inputs, dtype=)`` → the result, or None where the library's own answers as NumPy does."""
@@ -264,6 +278,19 @@ def _compiled(name: str, kinds: str, wide: bool = False) -> Correction:
             work = np.dtype("float32") if kind in "fV" and loop[0].itemsize == 2 else loop[0]
         result = _kernel(lib, name)(*_cast(lib, _cast(lib, inputs, loop), [work] * ufunc.nin))
         return result.astype(loop[-1], copy=False)
+
+    return call
+
+
+def _amended(name: str) -> Correction:
+    """CuPy's own function of complex numbers, with C99's values where one part is zero or infinite and the other no number."""
+
+    def call(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+        loop = _loop(ufunc, inputs, dtype)
+        if loop[0].kind != "c":
+            return None
+        (x,) = _cast(lib, inputs, loop)
+        return _kernel(lib, name)(x, getattr(lib, name)(x))
 
     return call
 
@@ -494,6 +521,7 @@ CORRECTIONS: dict[str, Correction] = {
     "reciprocal": _reciprocal,
     "ldexp": _ldexp,
     "frexp": _frexp,
+    **{name: _amended(name) for name in ("log", "log10", "log1p", "arccosh", "tanh")},
     "clip": _clip,
     "around": _around,
 }

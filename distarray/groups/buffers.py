@@ -18,20 +18,19 @@ __all__ = [
     "GroupArray",
     "Stream",
     "OPERATIONS",
-    "Order",
+    "MemoryOrder",
     "View",
     "as_view",
     "check_count",
     "check_leading",
     "check_operation",
-    "check_order",
     "check_pair",
     "check_peer",
     "device_array",
     "host_array",
 ]
 
-Order = Literal["C", "F", "both"]
+MemoryOrder = Literal["C", "F", "both"]
 
 
 class SharesMemory(Protocol):
@@ -102,7 +101,7 @@ class View(NamedTuple):
     dtype: np.dtype[Any]
     size: int
     shape: tuple[int, ...]
-    order: Order
+    order: MemoryOrder
 
     def in_c_order(self) -> View:
         """This array, or a copy of it in C order: elements travel in that order."""
@@ -318,7 +317,7 @@ def as_view(array: Any, name: str) -> View:
             f"{name} of shape {tuple(array.shape)} is neither C- nor F-contiguous (strides {tuple(array.strides)}); "
             "pass a contiguous array: x.copy() to send, a fresh one to receive into"
         )
-    order: Order = "both" if in_c and in_f else "C" if in_c else "F"
+    order: MemoryOrder = "both" if in_c and in_f else "C" if in_c else "F"
     return View(array, name, dtype, int(array.size), tuple(array.shape), order)
 
 
@@ -352,25 +351,10 @@ def check_pair(src: View, dst: View, *, alike: bool = True) -> None:
                 f"{src.name} has {src.size} elements (shape {src.shape}) and {dst.name} has {dst.size} (shape "
                 f"{dst.shape}); they must be equal"
             )
-        if src.order != dst.order and "both" not in (src.order, dst.order):
-            raise ValueError(
-                f"{src.name} is {src.order}-contiguous and {dst.name} is {dst.order}-contiguous: elements travel in memory "
-                "order and would be permuted; give both the same order"
-            )
         if src.shape != dst.shape and "F" in (src.order, dst.order):
             raise ValueError(
                 f"{src.name} has shape {src.shape} and {dst.name} {dst.shape}: different shapes need C-contiguous arrays"
             )
-
-
-def check_order(view: View) -> View:
-    """Refuses an F-contiguous array where its first axis is cut by process."""
-    if view.order == "F":
-        raise ValueError(
-            f"{view.name} of shape {view.shape} is F-contiguous, but its parts along the first axis must be contiguous; "
-            f"use numpy.ascontiguousarray({view.name})"
-        )
-    return view
 
 
 def check_leading(view: View, n: int, operation: str) -> View:
@@ -380,7 +364,7 @@ def check_leading(view: View, n: int, operation: str) -> View:
             f"{operation} requires {view.name} to have {n} elements in its first dimension, one for each process; "
             f"found shape {view.shape}"
         )
-    return check_order(view)
+    return view
 
 
 def check_count(count: Any, **needed: tuple[View, int]) -> int:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from distarray.comm.base import Signature
 from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError, UnsupportedError
-from distarray.groups.calls import DIFFER, What
+from distarray.groups.compared import DIFFER, What
 
 __all__ = ["Hub", "ThreadWire"]
 

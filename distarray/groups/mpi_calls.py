@@ -26,7 +26,7 @@ from distarray.comm.mpi.channel import AWAY, SETTLE, SLEEP, Channel, Pending
 from distarray.comm.mpi.control import TEXT, Status, Tags
 from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi, register
 from distarray.comm.mpi.forming import Forming, duplicated
-from distarray.comm.mpi.gathering import all_gather, barrier, compare, introduce
+from distarray.comm.mpi.telling import all_gather, barrier, compare, introduce
 from distarray.comm.record import Call, summary
 from distarray.errors import (
     CollectiveMismatchError,
@@ -36,7 +36,7 @@ from distarray.errors import (
     RendezvousError,
     UnsupportedError,
 )
-from distarray.groups.calls import DIFFER, SPARSE, What, message
+from distarray.groups.compared import DIFFER, SPARSE, What, message
 
 __all__ = ["MpiWire", "connect_mpi"]
 

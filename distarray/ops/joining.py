@@ -34,7 +34,7 @@ from distarray.transfer.execute import allocate, copy_into
 
 __all__ = ["append", "block", "column_stack", "concat", "concatenate", "dstack", "hstack", "stack", "vstack"]
 
-Piece = tuple[tuple[slice, ...], DistributedArray]
+PlacedPiece = tuple[tuple[slice, ...], DistributedArray]
 """A part of the result, and the array that fills it."""
 
 
@@ -82,7 +82,7 @@ def shown_map(x: DistributedArray) -> IndexMap | None:
     return None if seen is None else seen.layout.index_map
 
 
-def assemble(target: DistributedArray, pieces: Iterable[Piece], *, fresh: bool = True) -> DistributedArray:
+def assemble(target: DistributedArray, pieces: Iterable[PlacedPiece], *, fresh: bool = True) -> DistributedArray:
     """Write each piece into its part of `target`; all sources are read as they were before the first write.
 
     Whole values go straight to their place; `fresh` says that nothing else reads the target's memory. Recorded

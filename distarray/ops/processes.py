@@ -28,7 +28,7 @@ from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.transfer.execute import allocate, fold_into
 from distarray.transfer.ledger import note
-from distarray.transfer.numbers import quiet
+from distarray.transfer.partial_numbers import quiet
 from distarray.transfer.round import Round
 
 __all__ = ["from_local_chunks"]

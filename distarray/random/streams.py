@@ -24,7 +24,7 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import reshape_region
 from distarray.layout import Layout
 
-__all__ = ["BLOCK", "CountedPhilox", "Draw", "Stream", "aligned", "fill", "flat_intervals"]
+__all__ = ["BLOCK", "CountedPhilox", "Draw", "RandomStream", "aligned", "fill", "flat_intervals"]
 
 BLOCK = 2**14
 """Values a block: the start of a stream costs as much as some hundred values."""
@@ -37,7 +37,7 @@ Draw = Callable[[np.random.Generator, int, int, Any], Any]
 drawn into `out`, which is for all of them, or None."""
 
 
-class Stream(NamedTuple):
+class RandomStream(NamedTuple):
     """The streams of one call: the generator's key, and how many calls came before."""
 
     key: tuple[int, int]
@@ -78,10 +78,10 @@ class CountedPhilox:
         seed = self.seed_seq
         return f"Philox, entropy={seed.entropy}, spawn_key={seed.spawn_key}, calls={self._calls}"
 
-    def next(self) -> Stream:
+    def next(self) -> RandomStream:
         """The streams of the next call."""
         self._calls += 1
-        return Stream(self._key, self._calls - 1)
+        return RandomStream(self._key, self._calls - 1)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def aligned(context: Context, devices: Sequence[int], size: int, tail: tuple[int
 
 def fill(
     context: Context,
-    stream: Stream,
+    stream: RandomStream,
     layout: Layout,
     places: Sequence[range],
     tail: tuple[int, ...],
@@ -168,7 +168,7 @@ def _fill(
     chunks: list[Chunk | None],
     i: int,
     region: Region,
-    stream: Stream,
+    stream: RandomStream,
     place: range,
     tail: tuple[int, ...],
     dtype: np.dtype[Any],

@@ -22,7 +22,7 @@ from distarray.comm.mpi.channel import Channel, Pending
 from distarray.comm.mpi.control import Tags
 from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi
 from distarray.comm.mpi.forming import duplicated
-from distarray.comm.mpi.gathering import all_gather, barrier, introduce, start
+from distarray.comm.mpi.telling import all_gather, barrier, introduce, start
 from distarray.comm.record import Bytes, Call, byte_views, collective_deadline
 from distarray.errors import CollectiveMismatchError, PeerLostError
 

@@ -59,10 +59,11 @@ class Formula(NamedTuple):
 
 
 def literal_type(value: Any) -> Any:
-    """What NumPy's promotion takes a scalar for: a Python type, which is weak, or a dtype."""
+    """What NumPy's promotion takes a scalar for: a Python type, which is weak, or a dtype; None for what is no number, as a bound
+    that a clip lacks."""
     if type(value) in (int, float, complex):
         return type(value)
-    return np.dtype(bool) if isinstance(value, bool) else value.dtype
+    return np.dtype(bool) if isinstance(value, bool) else getattr(value, "dtype", None)
 
 
 @lru_cache(maxsize=4096)

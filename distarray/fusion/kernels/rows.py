@@ -191,7 +191,7 @@ def _result(element: Element, value: str, form: RowForm) -> list[str]:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-class _Work(NamedTuple):
+class _RowWork(NamedTuple):
     """An expression and the folds that it waits for, each after those that it uses."""
 
     leaves: list[Any]
@@ -200,9 +200,9 @@ class _Work(NamedTuple):
     sources: list[tuple[Place, ...]]
 
 
-def _gathered(lib: Any, program: Any, operands: Any, out: Any) -> _Work | None:
+def _gathered(lib: Any, program: Any, operands: Any, out: Any) -> _RowWork | None:
     """What to compute over the rows of `out`; folds that don't go together with it are computed on the way."""
-    work = _Work([], [], [], [])
+    work = _RowWork([], [], [], [])
     numbers: dict[Any, Place] = {}
 
     def found(item: Any) -> Place:
@@ -267,7 +267,7 @@ def fused_rows(lib: Any, program: Any, operands: Any, out: Any) -> bool:
     return True
 
 
-def _prepared(lib: Any, work: _Work, out: Any) -> tuple[Kernel, int, int, list[int]] | None:
+def _prepared(lib: Any, work: _RowWork, out: Any) -> tuple[Kernel, int, int, list[int]] | None:
     """The kernel for arrays that lie so, its blocks and their threads, and what it is passed besides addresses and scalars."""
     arrays, shape = [*work.leaves, out], out.shape
     strides = [steps_of(array, shape) for array in arrays]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from distarray.fusion.native.machine import CONDITIONS, is_offered
-from distarray.fusion.native.planning import Plan, plan_of, scalars_of
+from distarray.fusion.native.planning import NativePlan, plan_of, scalars_of
 from distarray.fusion.native.run import LEAST, function_of, is_due, packing
 from distarray.fusion.native.source import FOLDS, fold_text
 from distarray.fusion.program import Program
@@ -24,7 +24,7 @@ class NativeFold:
 
     __slots__ = ("_call", "_pack", "_scalars", "plan", "reads", "steps")
 
-    def __init__(self, plan: Plan, call: Any, pack: Any, scalars: Sequence[Any], steps: Sequence[int]) -> None:
+    def __init__(self, plan: NativePlan, call: Any, pack: Any, scalars: Sequence[Any], steps: Sequence[int]) -> None:
         self.plan = plan
         self.reads = plan.parts[0].reads
         self.steps = steps
