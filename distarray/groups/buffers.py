@@ -26,7 +26,6 @@ __all__ = [
     "check_count",
     "check_leading",
     "check_operation",
-    "check_order",
     "check_pair",
     "check_peer",
     "device_array",
@@ -354,25 +353,10 @@ def check_pair(src: View, dst: View, *, alike: bool = True) -> None:
                 f"{src.name} has {src.size} elements (shape {src.shape}) and {dst.name} has {dst.size} (shape "
                 f"{dst.shape}); they must be equal"
             )
-        if src.order != dst.order and "both" not in (src.order, dst.order):
-            raise ValueError(
-                f"{src.name} is {src.order}-contiguous and {dst.name} is {dst.order}-contiguous: elements travel in memory "
-                "order and would be permuted; give both the same order"
-            )
         if src.shape != dst.shape and "F" in (src.order, dst.order):
             raise ValueError(
                 f"{src.name} has shape {src.shape} and {dst.name} {dst.shape}: different shapes need C-contiguous arrays"
             )
-
-
-def check_order(view: View) -> View:
-    """Refuses an F-contiguous array where its first axis is cut by process."""
-    if view.order == "F":
-        raise ValueError(
-            f"{view.name} of shape {view.shape} is F-contiguous, but its parts along the first axis must be contiguous; "
-            f"use numpy.ascontiguousarray({view.name})"
-        )
-    return view
 
 
 def check_leading(view: View, n: int, operation: str) -> View:
@@ -382,7 +366,7 @@ def check_leading(view: View, n: int, operation: str) -> View:
             f"{operation} requires {view.name} to have {n} elements in its first dimension, one for each process; "
             f"found shape {view.shape}"
         )
-    return check_order(view)
+    return view
 
 
 def check_count(count: SupportsIndex, **needed: tuple[View, int]) -> int:

@@ -143,7 +143,7 @@ def group() -> GroupCalls:
     -------
     GroupCalls
         A context manager. A call's arguments are checked where it stands; what it moves is there after the block. An
-        exception that leaves the block leaves its calls on host arrays unmade.
+        exception that leaves the block leaves its calls unmade.
 
     Notes
     -----
