@@ -41,7 +41,7 @@ def can_miss(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "mM" or holds_nan(dtype)
 
 
-def without_nan(x: DistributedArray, value: Any) -> DistributedArray:
+def without_nan(x: DistributedArray, value: object) -> DistributedArray:
     """The array with its NaN replaced, recorded."""
     return where(np.isnan(x), x.dtype.type(value), x)  # type: ignore[no-any-return]
 
