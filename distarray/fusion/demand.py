@@ -16,10 +16,10 @@ from distarray.fusion.align import Alignment, Tile
 from distarray.fusion.alike import evaluate_alike
 from distarray.fusion.assembled import evaluate_assembled
 from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
-from distarray.fusion.evaluate import Cell, evaluate_cells, evaluate_plain
+from distarray.fusion.evaluate import CellArrays, evaluate_cells, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible
 from distarray.fusion.fetch import fetch_operands
-from distarray.fusion.held import keep, shortened, stored, value_of
+from distarray.fusion.kept import keep, shortened, stored, value_of
 from distarray.fusion.kernels.direct import direct
 from distarray.fusion.kernels.later import lazily
 from distarray.fusion.meeting import brought
@@ -158,7 +158,7 @@ def evaluate_into(
     `whole` are the chunks that `outs` are the arrays of, where they are such. `lent`, of a write: see `held.stored`.
     """
     buffers = fetch_operands(context, program, leaves, al) if al.fetches else []
-    jobs: list[tuple[Any, list[Cell]]] = []
+    jobs: list[tuple[Any, list[CellArrays]]] = []
     chunks = al.layout.chunks
     nbytes = 0
     program, picks, kept = shortened(program, len(leaves), al.layout)
@@ -178,7 +178,7 @@ def evaluate_into(
         out = outs[i]
         nbytes += out.nbytes
         beside = [cast("Chunk", each[i]).array for each in more]
-        work: list[Cell] = []
+        work: list[CellArrays] = []
         for cell in cells:
             operands = operands_of(leaves, al, buffers, cell, wait=device.kind != "host")
             if kept:

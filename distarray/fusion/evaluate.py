@@ -17,26 +17,26 @@ import numpy as np
 
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.blocks import CUT_FREE, Schedule, run_blocks, schedule, worth_blocks
-from distarray.fusion.expr import real_part
+from distarray.fusion.expr import Node, real_part
 from distarray.fusion.kernels.later import LaterChunk, settled
 from distarray.fusion.kernels.rows import fused_rows
 from distarray.fusion.kernels.run import fused
-from distarray.fusion.native.run import Cell as NativeCell
-from distarray.fusion.native.run import native_cells
+from distarray.fusion.native.run import NativeCell, native_cells
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Instruction, Program
+from distarray.layout import Layout
 
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Cell", "Instruction", "Program", "evaluate_cells", "evaluate_plain"]
+__all__ = ["CellArrays", "Instruction", "Program", "evaluate_cells", "evaluate_plain"]
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
 
-Cell = tuple[Any, Sequence[Any], Sequence[Any]]
+CellArrays = tuple[Any, Sequence[Any], Sequence[Any]]
 """`(out, operands, arrays for the steps whose values are kept)` of a part of a chunk."""
 
-Jobs = Sequence[tuple[Any, Sequence[Cell]]]
+Jobs = Sequence[tuple[Any, Sequence[CellArrays]]]
 """For each device, its cells."""
 
 
@@ -75,7 +75,7 @@ def evaluate_cells(
     notes.finish()
 
 
-def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
+def evaluate_plain(context: Context, node: Node, layout: Layout) -> list[Any]:
     """New chunks for one ufunc call on whole arrays of `layout` on GPUs: the shortest way."""
     operands = [a.version.chunks if hasattr(a, "version") else a for a in node.args]
     fresh: list[Any] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Graphs", "Launch"]
+__all__ = ["Graphs", "KernelLaunch"]
 
 OFTEN = 4
 """Times that launches come before they are recorded, which takes as long as several of them."""
@@ -21,7 +21,7 @@ MOST = 16
 TRIED = 64
 """So many launches that differ are counted; if none has come often enough by then, none will."""
 
-Launch = tuple[Any, int, int, tuple[Any, ...]]
+KernelLaunch = tuple[Any, int, int, tuple[Any, ...]]
 """A kernel, its blocks and threads, and what it is passed."""
 
 
@@ -34,7 +34,7 @@ class Graphs:
         self._known: dict[Any, Any] | None = {}
         self._made = 0
 
-    def run(self, device: Any, launches: Sequence[Launch]) -> None:
+    def run(self, device: Any, launches: Sequence[KernelLaunch]) -> None:
         """Launch kernels on the null stream of a device's GPU, one after the other."""
         known, runtime, ordinal = self._known, device.runtime, device.ordinal
         if known is None:
@@ -52,7 +52,9 @@ class Graphs:
         else:
             found.launch(runtime.streams[ordinal])
 
-    def _count(self, known: dict[Any, Any], key: Any, times: int, device: Any, launches: Sequence[Launch]) -> None:
+    def _count(
+        self, known: dict[Any, Any], key: Any, times: int, device: Any, launches: Sequence[KernelLaunch]
+    ) -> None:
         if times >= OFTEN and self._made < MOST:
             graph = _recorded(device, launches)
             if graph is None:
@@ -70,13 +72,13 @@ class Graphs:
         known[key] = times
 
 
-def _issue(ordinal: int, stream: int, launches: Sequence[Launch]) -> None:
+def _issue(ordinal: int, stream: int, launches: Sequence[KernelLaunch]) -> None:
     for kernel, blocks, threads, values in launches:
         if blocks:
             kernel.launch(ordinal, stream, blocks, threads, *values)
 
 
-def _recorded(device: Any, launches: Sequence[Launch]) -> Any:
+def _recorded(device: Any, launches: Sequence[KernelLaunch]) -> Any:
     """The launches as a graph; None where CUDA makes none of them."""
     stream = device.runtime.lane(device.ordinal)
     refused = device.runtime.cupy.cuda.runtime.CUDARuntimeError

@@ -7,7 +7,7 @@ computing again reads what stood there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from struct import Struct
@@ -18,14 +18,14 @@ import numpy as np
 
 from distarray.devices.kernels import Kernels, collapse, steps_of, tell_compiled
 from distarray.fusion import blocks
-from distarray.fusion.native.element import Element
+from distarray.fusion.native.element import NativeElement
 from distarray.fusion.native.machine import CONDITIONS, is_loaded, is_offered, machine
-from distarray.fusion.native.planning import Part, Plan, plan_of, scalars_of
+from distarray.fusion.native.planning import NativePlan, Part, plan_of, scalars_of
 from distarray.fusion.native.source import elementwise_text
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Program
 
-__all__ = ["COMPILED", "KEPT", "LEAST", "LOADED", "Cell", "function_of", "is_due", "native_cells", "unmet"]
+__all__ = ["COMPILED", "KEPT", "LEAST", "LOADED", "NativeCell", "function_of", "is_due", "native_cells", "unmet"]
 
 LEAST = 1 << 14
 """Elements of a cell from which kernels are thought of: less is done before a plan is found."""
@@ -65,7 +65,7 @@ def is_due(spent: int) -> bool:
     return spent >= (KEPT if is_loaded() else LOADED)
 
 
-def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
+def function_of(key: Hashable, text: Callable[[], str], spent: int) -> Any:
     """The function of a kernel, or None while compiling it costs more than has been spent without."""
     entry = _FUNCTIONS.get(key, lambda: _Entry(text()))
     if entry.call is None:
@@ -88,13 +88,13 @@ def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
 _CODES = {"b": "?7x", "f4": "f4x", "f8": "d", "i": "q", "u": "Q", "c8": "f4xf4x", "c16": "dd"}
 
 
-def packing(element: Element, arrays: int) -> Callable[..., bytes]:
+def packing(element: NativeElement, arrays: int) -> Callable[..., bytes]:
     """What packs a kernel's arguments."""
     codes = [_CODES.get(t.kind) or _CODES[f"{t.kind}{t.itemsize}"] for t in element.scalars]
     return Struct(f"@{2 + 3 * arrays}q{''.join(codes)}").pack
 
 
-class Cell:
+class NativeCell:
     """One cell, with the kernels that compute it."""
 
     __slots__ = (
@@ -112,7 +112,13 @@ class Cell:
     )
 
     def __init__(
-        self, program: Program, plan: Plan, arrays: dict[int, Any], leaves: int, targets: list[int], sizes: list[int]
+        self,
+        program: Program,
+        plan: NativePlan,
+        arrays: dict[int, Any],
+        leaves: int,
+        targets: list[int],
+        sizes: list[int],
     ) -> None:
         self.program = program
         self.plan = plan
@@ -131,7 +137,7 @@ class Cell:
         count = 1 + max(self.plan.registers.values(), default=-1)
         registers = blocks.REGISTERS.take(count + len(self.aliased))
         try:
-            work = _Work(self, notes, again, strict, registers)
+            work = _CellRun(self, notes, again, strict, registers)
             done = met = 0
             for block in self._blocks():
                 done += 1
@@ -155,10 +161,10 @@ class Cell:
                     yield index, row, min(high, rows - row), low, min(wide, n - low)
 
 
-class _Work:
+class _CellRun:
     """The run of one cell in one thread."""
 
-    def __init__(self, cell: Cell, notes: Notes, again: Any, strict: bool, registers: Sequence[Any]) -> None:
+    def __init__(self, cell: NativeCell, notes: Notes, again: Any, strict: bool, registers: Sequence[Any]) -> None:
         self.cell = cell
         self.notes = notes
         self.again = again
@@ -243,7 +249,7 @@ class _Work:
         self.again(given, out, stores)
 
 
-def unmet(plan: Plan, program: Program, flags: int, notes: Notes) -> bool:
+def unmet(plan: NativePlan, program: Program, flags: int, notes: Notes) -> bool:
     """Whether there is more to be said of floating-point conditions than has been noted."""
     for kind, i in plan.raising:
         if flags & CONDITIONS[kind]:
@@ -262,7 +268,7 @@ _WORDS = {kind: words for words, kind in Notes.WORDS.items()}
 
 def native_cells(
     program: Program, jobs: Sequence[tuple[Any, Sequence[Any]]], stored: tuple[int, ...]
-) -> list[list[Cell | None]] | None:
+) -> list[list[NativeCell | None]] | None:
     """For each device's cells what computes them by kernels, or None where all are NumPy's."""
     total = 0
     for _, cells in jobs:
@@ -271,12 +277,12 @@ def native_cells(
                 total += out.size
     if not total or not program.steps or total * len(program.steps) < LEAST or not is_offered():
         return None
-    found: list[list[Cell | None]] = []
+    found: list[list[NativeCell | None]] = []
     kind: Any = None
-    plan: Plan | None = None
+    plan: NativePlan | None = None
     scalars: list[list[Any]] = []
     for _, cells in jobs:
-        mine: list[Cell | None] = []
+        mine: list[NativeCell | None] = []
         for out, operands, stores in cells:
             cell = None
             if out.size >= LEAST:
@@ -338,13 +344,13 @@ def _lie(arrays: Sequence[Any], mixed: bool) -> _Lie | None:
 
 def _cell(
     program: Program,
-    plan: Plan,
+    plan: NativePlan,
     operands: Sequence[Any],
     out: Any,
     stored: tuple[int, ...],
     stores: Sequence[Any],
     scalars: Sequence[Sequence[Any]],
-) -> Cell | None:
+) -> NativeCell | None:
     """One cell's arrays as kernels take them; None where they do not."""
     first = len(operands)
     every = [*operands, *stores, out]
@@ -354,7 +360,7 @@ def _cell(
     if lie is None or not all(a.flags.aligned and a.dtype.isnative for a in every):
         return None
     numbers = [*range(first), *[first + i for i in stored], first + len(program.steps)]
-    cell = Cell(program, plan, dict(zip(numbers, every, strict=True)), first, numbers[first:], lie.sizes)
+    cell = NativeCell(program, plan, dict(zip(numbers, every, strict=True)), first, numbers[first:], lie.sizes)
     cell.steps = dict(zip(numbers, lie.steps, strict=True))
     for v, array in enumerate(operands):
         for target, written in zip(cell.targets, every[first:], strict=True):
