@@ -152,7 +152,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
             raise ValueError(f"Unrecognized mode '{mode}': pass one of {_MODES}")
         warn_at(call_site(), f"The '{mode}' option of qr is deprecated: pass {_OLD_MODES[mode]}", DeprecationWarning)
         if mode in ("e", "economic"):
-            return np.linalg.qr(a, "raw")[0].mT
+            return qr(a, "raw")[0].mT
         mode = "reduced"
     _, (x,) = arrays(a)
     matrix(x)
