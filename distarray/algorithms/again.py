@@ -15,6 +15,7 @@ import numpy as np
 
 from distarray.array.state import DistributedArray
 from distarray.devices import Chunk
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.forms import Form, base_form
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
@@ -223,7 +224,7 @@ def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: Di
     _remember(form, key, _Known(layout, dtype, name, parts, result._detached, graphs=Graphs() if alone else None))
 
 
-def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, dtype: Any) -> None:
+def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, dtype: AnyDType) -> None:
     """Take note of a product of two small matrices that has been done."""
     form, other = _form(a), _form(b)
     if form is None or other is None or dtype not in _SCALARS or form.dtype != dtype or other.dtype != dtype:

@@ -17,13 +17,14 @@ import numpy as np
 
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.blocks import CUT_FREE, Schedule, run_blocks, schedule, worth_blocks
-from distarray.fusion.expr import real_part
+from distarray.fusion.expr import Node, real_part
 from distarray.fusion.kernels.later import LaterChunk, settled
 from distarray.fusion.kernels.rows import fused_rows
 from distarray.fusion.kernels.run import fused
 from distarray.fusion.native.run import NativeCell, native_cells
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Instruction, Program
+from distarray.layout import Layout
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -95,7 +96,7 @@ def evaluate_lines(
     notes.finish()
 
 
-def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
+def evaluate_plain(context: Context, node: Node, layout: Layout) -> list[Any]:
     """New chunks for one ufunc call on whole arrays of `layout` on GPUs: the shortest way."""
     operands = [a.version.chunks if hasattr(a, "version") else a for a in node.args]
     fresh: list[Any] = []

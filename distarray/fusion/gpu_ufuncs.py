@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.errors import UnsupportedError
 from distarray.fusion.expr import real_part
 
@@ -126,7 +127,7 @@ Correction = Callable[[Any, np.ufunc, Sequence[Any], Any], Any]
 # --- what callers use -------------------------------------------------------------------------------------------------
 
 
-def function_of(lib: Any, ufunc: Any) -> Callable[..., Any]:
+def function_of(lib: Library, ufunc: Callable[..., Any]) -> Callable[..., Any]:
     """The function of `lib` for a ufunc (or ``clip``, ``around``), corrected: it takes inputs, ``out=`` and ``dtype=``.
 
     Raises
@@ -147,7 +148,7 @@ def function_of(lib: Any, ufunc: Any) -> Callable[..., Any]:
     return own  # type: ignore[no-any-return]
 
 
-def evaluate(lib: Any, step: Any, args: Sequence[Any], into: Any) -> Any:
+def evaluate(lib: Library, step: Any, args: Sequence[Any], into: DeviceArray | None) -> Any:
     """One step of a program on `lib`'s arrays; the result lies in `into`, where that is given.
 
     Of a masked step, the last two arguments are the mask and what stands where it is False.
@@ -168,7 +169,7 @@ def evaluate(lib: Any, step: Any, args: Sequence[Any], into: Any) -> Any:
     return into
 
 
-def fill(lib: Any, array: Any, value: Any) -> None:
+def fill(lib: Library, array: DeviceArray, value: Any) -> None:
     """Write a scalar into an array, with NumPy's casting. CuPy's own ``fill`` makes -0.0 a zero without a sign."""
     scalar = np.asarray(value).astype(array.dtype)[()]
     if scalar == 0 and any(scalar.tobytes()):
@@ -177,7 +178,7 @@ def fill(lib: Any, array: Any, value: Any) -> None:
         array[...] = scalar
 
 
-def constant(lib: Any, value: Any, dtype: Any) -> Any:
+def constant(lib: Library, value: Any, dtype: AnyDType) -> Any:
     """A scalar as an operand of `dtype`: a NumPy scalar, which CuPy passes on bit for bit; a 0-d array stays one."""
     if hasattr(value, "strides") and not isinstance(value, (np.ndarray, np.generic)):
         return value.astype(dtype, copy=False)
@@ -235,7 +236,7 @@ def _type_of(value: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def loop_of(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+def loop_of(ufunc: np.ufunc, types: tuple[Any, ...], dtype: AnyDType) -> tuple[Any, ...]:
     kwargs: Any = {} if dtype is None else {"signature": (*[None] * len(types), *[np.dtype(dtype)] * ufunc.nout)}
     return ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), casting="unsafe", **kwargs)
 

@@ -8,8 +8,10 @@ may be one of the operands.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, collapse, extent, steps_of
 from distarray.fusion.kernels.element import Bound, Element
 from distarray.fusion.kernels.formulas import TYPES
@@ -164,7 +166,7 @@ def _apart(element: Element, form: ElementForm, names: list[str], types: list[st
     return [*lines, "} }"]
 
 
-def launch(lib: Any, bound: Bound, operands: Any, out: Any, stores: Any = ()) -> bool:
+def launch(lib: Library, bound: Bound, operands: Sequence[Any], out: DeviceArray, stores: Sequence[Any] = ()) -> bool:
     """Compute `out`, and `stores` of its shape, from arrays that broadcast to it, on the current device; False, and nothing is
     done, where an array's strides are no multiples of its elements."""
     arrays = [*operands, out, *stores]
@@ -180,7 +182,7 @@ def launch(lib: Any, bound: Bound, operands: Any, out: Any, stores: Any = ()) ->
     return True
 
 
-def prepared(lib: Any, element: Element, arrays: list[Any]) -> tuple[Kernel, int, list[int]] | None:
+def prepared(lib: Library, element: Element, arrays: list[Any]) -> tuple[Kernel, int, list[int]] | None:
     """The kernel for arrays that lie so, its blocks, and what it is passed besides addresses and scalars."""
     out = len(element.leaves)
     shape = arrays[out].shape

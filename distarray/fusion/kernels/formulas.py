@@ -7,11 +7,13 @@ A formula is CuPy's own for the ufunc and the dtypes (read out of its ufunc obje
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, Library
 from distarray.fusion import gpu_ufuncs
 
 __all__ = ["CONTRACTED", "TYPES", "Formula", "formula_of", "literal_type"]
@@ -58,7 +60,7 @@ class Formula(NamedTuple):
     preamble: str = ""
 
 
-def literal_type(value: Any) -> Any:
+def literal_type(value: object) -> Any:
     """What NumPy's promotion takes a scalar for: a Python type, which is weak, or a dtype; None for what is no number, as a bound
     that a clip lacks."""
     if type(value) in (int, float, complex):
@@ -67,7 +69,9 @@ def literal_type(value: Any) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def formula_of(lib: Any, ufunc: Any, types: tuple[Any, ...], dtype: Any, given: Any = None) -> Formula | None:
+def formula_of(
+    lib: Library, ufunc: Callable[..., Any], types: tuple[Any, ...], dtype: AnyDType, given: Any = None
+) -> Formula | None:
     """The formula of a step, or None where there is none.
 
     Parameters

@@ -7,15 +7,18 @@ used by an expression or asked for by itself; it is stored too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple, cast
 
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, steps_of
 from distarray.fusion.kernels.element import PACKS, Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
 from distarray.fusion.kernels.later import Later, LaterChunk
 from distarray.fusion.kernels.reductions import SHUFFLE, arranged, rows_form, threads_of
+from distarray.fusion.program import Program
 
 __all__ = ["fused_rows", "source_of"]
 
@@ -238,7 +241,7 @@ def _gathered(lib: Any, program: Any, operands: Any, out: Any) -> _RowWork | Non
     return work if taken(program, sources, out.dtype) and work.folds else None
 
 
-def fused_rows(lib: Any, program: Any, operands: Any, out: Any) -> bool:
+def fused_rows(lib: Library, program: Program, operands: Sequence[Any], out: DeviceArray) -> bool:
     """Compute an expression, some of whose operands are folds of rows that wait, on the current device.
 
     Returns

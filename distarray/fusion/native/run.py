@@ -7,7 +7,7 @@ computing again reads what stood there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from itertools import product
@@ -35,6 +35,7 @@ __all__ = [
     "NativeCell",
     "function_of",
     "is_due",
+    "is_offered",
     "native_cells",
     "unmet",
 ]
@@ -77,7 +78,7 @@ def is_due(spent: int) -> bool:
     return spent >= (KEPT if is_loaded() else LOADED)
 
 
-def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
+def function_of(key: Hashable, text: Callable[[], str], spent: int) -> Any:
     """The function of a kernel, or None while compiling it costs more than has been spent without."""
     entry = _FUNCTIONS.get(key, lambda: _Entry(text()))
     if entry.call is None:
