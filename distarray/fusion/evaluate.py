@@ -29,12 +29,14 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["CellArrays", "Instruction", "Program", "evaluate_cells", "evaluate_plain"]
+__all__ = ["CellArrays", "Instruction", "Program", "evaluate_cells", "evaluate_lines", "evaluate_plain"]
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
 
 CellArrays = tuple[Any, Sequence[Any], Sequence[Any]]
 """`(out, operands, arrays for the steps whose values are kept)` of a part of a chunk."""
+
+_NO_ARRAYS: CellArrays = (None, (), ())
 
 Jobs = Sequence[tuple[Any, Sequence[CellArrays]]]
 """For each device, its cells."""
@@ -58,10 +60,10 @@ def evaluate_cells(
                         _run(device.lib, program, operands, out, False, None, dict(zip(stored, stores, strict=True)))
         return
     notes = Notes()
-    plan = _planned(program, jobs, stored)
     native = None if context.eager else native_cells(program, jobs, stored)
     if native is None:
         native = [[None] * len(cells) for _, cells in jobs]
+    plan = _planned(program, jobs, stored) if any(None in kernels for kernels in native) else None
     if context.workers.threads_for(len(jobs), nbytes) <= 1:
         with notes.listening(program):
             for (_, cells), kernels in zip(jobs, native, strict=True):
@@ -72,6 +74,25 @@ def evaluate_cells(
             for (_, cells), kernels in zip(jobs, native, strict=True)
         ]
         context.workers.run(tasks, nbytes)
+    notes.finish()
+
+
+def evaluate_lines(
+    context: Context, program: Program, cells: Sequence[NativeCell], nbytes: int, strict: bool, stored: tuple[int, ...]
+) -> None:
+    """Compute cells that kernels take, on the host."""
+    notes = Notes()
+    threads = context.workers.threads_for(max(len(cells), context.workers.cores), nbytes)
+    if threads <= 1:
+        with notes.listening(program):
+            _run_host(program, None, [_NO_ARRAYS] * len(cells), cells, strict, notes, stored)
+    else:
+        if len(cells) % threads:  # one thread would be left with a chunk more than others
+            cells = [part for cell in cells for part in cell.cut(threads)]
+        context.workers.run(
+            [partial(_run_listening, program, None, (_NO_ARRAYS,), (cell,), strict, notes, stored) for cell in cells],
+            nbytes,
+        )
     notes.finish()
 
 
