@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from distarray.devices import Chunk
-from distarray.fusion.blocks import REGISTER_BYTES
+from distarray.fusion.blocks import LIGHT_BYTES, REGISTER_BYTES, is_light
 from distarray.fusion.expr import Leaf, Node, fallible
 from distarray.fusion.notes import Notes
 from distarray.layout import Layout
@@ -46,12 +46,13 @@ class _RowWalk:
     """An expression in order of evaluation: a row of values has a place for each operand, constant and result. Values without
     axes are the same on all devices."""
 
-    __slots__ = ("calls", "context", "layout", "leaves", "name", "places", "row", "scalars", "shape", "uses")
+    __slots__ = ("calls", "context", "large", "layout", "leaves", "name", "places", "row", "scalars", "shape", "uses")
 
     def __init__(self, context: Context, root: Node) -> None:
         self.context = context
         self.name = root.ufunc.__name__
         self.shape = root.shape
+        self.large = False
         self.layout: Layout | None = None
         self.row: list[Any] = []
         self.leaves: list[tuple[int, list[Any]]] = []
@@ -149,7 +150,7 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
 
     Communication: none, but where data can make a call fail: then processes agree on that.
     """
-    if root.dtype.itemsize * prod(root.shape) >= context.workers.inline_bytes:
+    if root.dtype.itemsize * prod(root.shape) >= context.workers.inline_bytes and not _is_light(context, root):
         return None
     walk = _RowWalk(context, root)
     if not walk.visit(root) or walk.layout is None:
@@ -163,7 +164,9 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
         if nbytes > REGISTER_BYTES or nbytes * (1 + len(walk.leaves)) >= context.workers.inline_bytes or walk.is_held():
             return None
     elif nbytes >= context.workers.inline_bytes // 2:
-        return None
+        walk.large = _is_light(context, root)
+        if not walk.large:
+            return None
     places, full = _places(context, layout)
     if places is None or (several and not full):
         return None
@@ -171,6 +174,18 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
         return layout, _evaluated(context, walk, places)
     with context.guarding(root.ufunc.__name__, fallible=fallible(root)):
         return layout, _evaluated(context, walk, places)
+
+
+def _is_light(context: Context, root: Node) -> bool:
+    """Whether an expression is one call that ends before other threads have taken up their part."""
+    operands = [arg for arg in root.args if isinstance(arg, (Leaf, Node))]
+    nbytes = root.dtype.itemsize * prod(root.shape) * (1 + len(operands))
+    return (
+        nbytes < LIGHT_BYTES
+        and is_light(root.ufunc, root.dtype)
+        and context.workers.inline_bytes > 0
+        and all(type(arg) is Leaf or arg.version is not None for arg in operands)
+    )
 
 
 def _evaluated(context: Context, walk: _RowWalk, places: Any) -> list[Chunk | None]:
@@ -217,7 +232,7 @@ def _run(walk: _RowWalk, places: Any, met: list[Any], heard: list[tuple[str, Nod
             if met:
                 heard.extend([(condition, node) for condition, _ in met])
                 met.clear()
-        if device.memory_limit is None and not dtype.hasobject:
+        if device.memory_limit is None and not dtype.hasobject and not walk.large:
             chunk = Chunk(device, np.empty(shape, dtype))
         else:
             chunk = device.empty(shape, dtype, ufunc.__name__)
