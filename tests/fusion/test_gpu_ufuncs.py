@@ -28,6 +28,8 @@ KINDS = {
     "remainder": REAL,
     "sign": COMPLEX,
     "divide": COMPLEX,
+    "multiply": COMPLEX,
+    "square": COMPLEX,
     "reciprocal": COMPLEX,
     "power": ["c16"],
 }
@@ -70,7 +72,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def lib(compiled: Any) -> Any:
     """NumPy, with an ``ElementwiseKernel`` like CuPy's."""
 
-    def kernel(given: str, _: str, code: str, name: str) -> Any:
+    def kernel(given: str, _: str, code: str, name: str, options: Any) -> Any:
         def call(*arrays: Any) -> Any:
             operands = [np.array(a, order="C") for a in np.broadcast_arrays(*arrays)]
             (dtype,) = {a.dtype for a in operands}
