@@ -66,12 +66,12 @@ class Graphs:
     def _run(self, device: Any, launches: Sequence[Launch]) -> None:
         known = self._known
         if known is None:
-            issue(device.ordinal, 0, launches)
+            _issue(device.ordinal, 0, launches)
             return
         key = launches[0][3] if len(launches) == 1 else tuple([launch[3] for launch in launches])
         found = known.get(key)
         if found is None or type(found) is int:
-            issue(device.ordinal, 0, launches)
+            _issue(device.ordinal, 0, launches)
             self._count(known, key, (found or 0) + 1, device, launches)
         else:
             found.launch(device.runtime.streams[device.ordinal])
@@ -94,7 +94,7 @@ class Graphs:
         known[key] = times
 
 
-def issue(ordinal: int, stream: int, launches: Sequence[Launch]) -> None:
+def _issue(ordinal: int, stream: int, launches: Sequence[Launch]) -> None:
     """Launch kernels on a stream of a GPU, which is the current one."""
     for kernel, blocks, threads, values in launches:
         if blocks:
@@ -109,7 +109,7 @@ def _recorded(device: Any, launches: Sequence[Launch]) -> Any:
         with stream:
             stream.begin_capture()
             try:
-                issue(device.ordinal, stream.ptr, launches)
+                _issue(device.ordinal, stream.ptr, launches)
             finally:
                 graph = stream.end_capture()
             return graph
