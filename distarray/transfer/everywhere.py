@@ -52,7 +52,7 @@ def folded_everywhere(context: Context, source: Operand, target: Layout, operati
     way: _Way | None = found[0]
     if way is None:
         return None
-    by_id = context.by_id
+    by_id: dict[int, Any] = context.by_id  # type: ignore[assignment]
     with context.reporting():
         fresh: list[Chunk | None] = [
             by_id[taker].empty(target.shape, source.dtype, operation)

@@ -32,9 +32,9 @@ def panels(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "c8"])
 @pytest.mark.parametrize("devices", [2, 3])
-def test_products_in_panels_are_numpys(ctx: Any, panels: list[int], devices: int, dtype: str) -> None:
+def test_products_in_panels_are_numpys(panels: list[int], devices: int, dtype: str) -> None:
     rng = np.random.default_rng(3)
-    with ctx(devices):
+    with da.init(devices=devices, kind="host"):
         for first, second, by in ((0, 0, False), (0, 0, True), (1, 1, False)):
             a, b = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((520, 40), (40, 530)))
             x, y = da.asarray(a, layout=da.blocks(first)), da.asarray(b, layout=da.blocks(second))
