@@ -87,6 +87,8 @@ def main() -> int:
     given, rest = parser.parse_args(sys.argv[1:end]), sys.argv[end + 1 :]
     suite = given.suite.resolve()
     peer = outcomes(suite, "numpy", given.examples, given.version, rest)
+    if not peer:
+        sys.exit(f"no test of the suite ran; see {suite / 'standard-numpy.log'}")
     print(f"array_api_compat.numpy: {dict(Counter(peer.values()))}", flush=True)
     bad = 0
     for setup in given.setups:

@@ -15,7 +15,7 @@ from conformance.checking import on_gpu
 from conformance.strategies import extremes
 from distarray.fusion import blocks
 from distarray.fusion.native import folding, run
-from distarray.fusion.native.element import Element, Line
+from distarray.fusion.native.element import Line, NativeElement
 from distarray.fusion.native.machine import machine
 from distarray.fusion.native.operations import OPERATIONS, PARTS, TYPES, is_known
 from distarray.fusion.native.source import elementwise_text
@@ -30,7 +30,7 @@ pytestmark = [
 def compiled(nbytes=1 << 18, block=1 << 17):
     """In the block everything is compiled that can be; the cells and folds that kernels compute are counted."""
     count = []
-    cell, fold = run.Cell.run, folding.NativeFold.parts
+    cell, fold = run.NativeCell.run, folding.NativeFold.parts
 
     def counted(function):
         def call(self, *args):
@@ -43,7 +43,7 @@ def compiled(nbytes=1 << 18, block=1 << 17):
         mock.patch.multiple(run, LEAST=8, KEPT=0, COMPILED=0, BLOCK=block),
         mock.patch.multiple(folding, LEAST=8, BLOCK=block),
         mock.patch.multiple(blocks, REGISTER_BYTES=nbytes, REGISTERS=blocks._Registers()),
-        mock.patch.object(run.Cell, "run", counted(cell)),
+        mock.patch.object(run.NativeCell, "run", counted(cell)),
         mock.patch.object(folding.NativeFold, "parts", counted(fold)),
     ):
         yield count
@@ -111,7 +111,7 @@ def test_every_operation_has_the_bits_of_numpy(dtype):
             continue
         picks = tuple(("array", k) for k in range(ufunc.nin))
         line = Line(name, picks, (dtype,) * ufunc.nin, dtype, value.dtype, False)
-        trial = Element((dtype,) * 2, (), (line,), ((("line", 0), value.dtype, value.dtype),))
+        trial = NativeElement((dtype,) * 2, (), (line,), ((("line", 0), value.dtype, value.dtype),))
         if (
             is_known(value.dtype)
             and ufunc.resolve_dtypes((dtype,) * ufunc.nin + (None,))[0] == dtype
@@ -121,7 +121,9 @@ def test_every_operation_has_the_bits_of_numpy(dtype):
             wanted.append(value)
     assert len(lines) > (6 if dtype in PARTS else 15)
     results = tuple((("line", i), value.dtype, value.dtype) for i, value in enumerate(wanted))
-    for line, value, found in zip(lines, wanted, computed(Element((dtype,) * 2, (), tuple(lines), results), [x, y])):
+    for line, value, found in zip(
+        lines, wanted, computed(NativeElement((dtype,) * 2, (), tuple(lines), results), [x, y])
+    ):
         assert same(found, value), line.name
 
 
@@ -130,8 +132,8 @@ def test_every_operation_has_the_bits_of_numpy(dtype):
 def test_every_conversion_has_the_bits_of_numpy(dtype):
     x, _ = pairs(dtype)
     results = [(("array", 0), dtype, t) for t in (*TYPES, *PARTS)]
-    results = [r for r in results if Element((dtype,), (), (), (r,)).is_possible()]
-    for (_, _, target), found in zip(results, computed(Element((dtype,), (), (), tuple(results)), [x])):
+    results = [r for r in results if NativeElement((dtype,), (), (), (r,)).is_possible()]
+    for (_, _, target), found in zip(results, computed(NativeElement((dtype,), (), (), tuple(results)), [x])):
         assert same(found, x.astype(target)), target
 
 

@@ -197,6 +197,19 @@ class Context:
                 f"child with the 'spawn' method"
             )
 
+    def owns(self, device_id: int) -> bool:
+        """Whether a device is of this process.
+
+        Parameters
+        ----------
+        device_id : int
+
+        Returns
+        -------
+        bool
+        """
+        return self.by_id[device_id].process == self.process
+
     def subgroup(self, ids: tuple[int, ...]) -> Group:
         """The group of some of the devices; the context's own where they are all.
 

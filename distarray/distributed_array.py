@@ -320,7 +320,7 @@ class Methods(DistributedArray):
         return result if device is None else convert.asarray(result, device=device)
 
     @described_as(convert.to_device)
-    def to_device(self, device: DeviceLike | str, /, *, stream: Any = None) -> Any:
+    def to_device(self, device: DeviceLike | str, /, *, stream: object = None) -> Any:
         """The array on other devices of its context; on ``"cpu"`` as a NumPy array."""
         return convert.to_device(self, device, stream=stream)
 

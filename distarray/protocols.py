@@ -101,7 +101,7 @@ class Protocols(DistributedArray):
     def __dlpack__(
         self,
         *,
-        stream: Any = None,
+        stream: object = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
@@ -111,7 +111,7 @@ class Protocols(DistributedArray):
         Raises
         ------
         BufferError
-            ``copy=False``, and no chunk of this process holds the whole array where `dl_device` says.
+            ``copy=False``, and no chunk of this process holds the whole array where `dl_device` says (without it, anywhere).
         """
         if copy is not False:
             ensure_asked(sys._getframe(1), self.nbytes)

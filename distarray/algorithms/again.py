@@ -15,14 +15,15 @@ import numpy as np
 
 from distarray.array.state import DistributedArray
 from distarray.devices import Chunk
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.forms import Form, base_form
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
-from distarray.fusion.kernels.graphs import Launch, Turn, turns_of
+from distarray.fusion.kernels.graphs import KernelLaunch, Turn, turns_of
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
 from distarray.transfer.ledger import watching
-from distarray.transfer.numbers import folded_number
+from distarray.transfer.partial_numbers import folded_number
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -108,7 +109,7 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
         if whole is None and known.gathered is not None:
             return None
         chunks: list[Chunk | None] = [None] * len(known.layout.chunks)
-        launches: list[Launch] = []
+        launches: list[KernelLaunch] = []
         for part in known.parts:
             device = context.by_id[part.device]
             chunk = chunks[part.number] = device.empty(part.shape, known.dtype, known.name)
@@ -225,7 +226,7 @@ def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: Di
     _remember(form, key, _Known(layout, dtype, name, parts, result._detached, turns=turns))
 
 
-def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, dtype: Any) -> None:
+def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, dtype: AnyDType) -> None:
     """Take note of a product of two small matrices that has been done."""
     form, other = (None, None) if context.communicator is not None else (_form(a), _form(b))
     if form is None or other is None or dtype not in _SCALARS or form.dtype != dtype or other.dtype != dtype:

@@ -31,7 +31,7 @@ def factorize(context: Context, a: Panels) -> bool:
     """
     n, last = a.rows, len(a.bounds) - 1
     panels: dict[int, Any] = {}
-    if a.is_mine(a.owner(0)):
+    if a.context.owns(a.owner(0)):
         run(context, {a.owner(0): partial(_panel, context, a, 0, panels)}, n * a.width**2)
     for k, (low, high) in enumerate(a.bounds):
         takers = [device for device in a.devices if a.has_after(device, k)]
@@ -39,7 +39,7 @@ def factorize(context: Context, a: Panels) -> bool:
         there = send(context, panels.pop(k, None), shape, a.dtype, a.owner(k), takers, a.label) if takers else {}
         tasks: dict[int, Callable[[], None]] = {}
         for device in takers:
-            if a.is_mine(device):
+            if a.context.owns(device):
                 tasks[device] = partial(_update, context, a, device, k, there[device], panels)
         run(context, tasks, (n - high) ** 2 * (high - low) // 2, a.owner(k + 1) if k < last else None)
     return not bool((diagonal(a).real < 0).any())

@@ -16,9 +16,21 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 
 __all__ = [
-    "Contraction", "Factor", "Holders", "LocalProduct", "Problem", "Stage", "Task", "chosen", "cost_of", "cut_alike", "laid_out",
-    "merged", "needed", "plan",
-]  # fmt: skip
+    "Contraction",
+    "Factor",
+    "Holders",
+    "LocalProduct",
+    "Problem",
+    "Stage",
+    "ProductTask",
+    "chosen",
+    "cost_of",
+    "cut_alike",
+    "laid_out",
+    "merged",
+    "needed",
+    "plan",
+]
 
 COMMON = 1 << 16
 """Products of replicated operands with results of at most so many bytes are computed on every device …"""
@@ -29,7 +41,7 @@ MANY = 16
 PAIRS = 1 << 12
 """So many pairs of cells are looked at for devices that hold both; with more, one operand stays where it is."""
 
-Task = tuple[int, Region]
+ProductTask = tuple[int, Region]
 """A device, and the part of the box of all labels that it multiplies."""
 
 
@@ -170,7 +182,7 @@ def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]
 
 def chosen(
     problem: Problem, a: Layout, b: Layout, held: tuple[Holders, Holders], itemsizes: tuple[int, int, int]
-) -> tuple[list[Task], bool]:
+) -> tuple[list[ProductTask], bool]:
     """The cheapest of these ways to cut a product of two REPLICA operands without an empty axis:
 
     - each device keeps its part of the first operand and multiplies it by what that meets of the second;
@@ -188,7 +200,7 @@ def chosen(
 
     Returns
     -------
-    tasks : list of Task
+    tasks : list of ProductTask
     replicas : bool
         Whether every device has the whole product as its task.
     """
@@ -196,7 +208,7 @@ def chosen(
     if a.is_replicated and b.is_replicated and (common := sorted(set(a.devices) & set(b.devices))):
         tasks = shared(problem, common, itemsizes[2])
         return tasks, _is_redundant(problem, len(common), itemsizes[2])
-    best: tuple[tuple[int, int, int], list[Task]] | None = None
+    best: tuple[tuple[int, int, int], list[ProductTask]] | None = None
     for tasks in _candidates(problem, maps):
         tasks = merged(tasks, held)
         cost = cost_of(problem, tasks, held, itemsizes, None if best is None else best[0][0])
@@ -208,7 +220,7 @@ def chosen(
     return best[1], False
 
 
-def _candidates(problem: Problem, maps: tuple[IndexMap, IndexMap]) -> Iterator[list[Task]]:
+def _candidates(problem: Problem, maps: tuple[IndexMap, IndexMap]) -> Iterator[list[ProductTask]]:
     yield stays(problem, maps[0], problem.a)
     yield stays(problem, maps[1], problem.b)
     if len(maps[0].cells) * len(maps[1].cells) <= PAIRS:
@@ -228,7 +240,7 @@ def needed(problem: Problem, held: Layout, first: bool, itemsize: int) -> IndexM
     return IndexMap([problem.sizes[label] for label in others], regions)
 
 
-def stays(problem: Problem, index_map: IndexMap, labels: tuple[int, ...]) -> list[Task]:
+def stays(problem: Problem, index_map: IndexMap, labels: tuple[int, ...]) -> list[ProductTask]:
     """Each device multiplies what it owns of one operand."""
     return [
         (device, problem.lift(region, labels))
@@ -243,7 +255,7 @@ def _is_redundant(problem: Problem, devices: int, itemsize: int) -> bool:
     return devices > 1 and light
 
 
-def shared(problem: Problem, devices: Iterable[int], itemsize: int) -> list[Task]:
+def shared(problem: Problem, devices: Iterable[int], itemsize: int) -> list[ProductTask]:
     """The whole product on every device where it is light, else a fair part of one axis of the result for each."""
     ids = list(devices)
     box = Region.full(problem.sizes)
@@ -265,11 +277,11 @@ def shared(problem: Problem, devices: Iterable[int], itemsize: int) -> list[Task
     return tasks
 
 
-def _pairs(problem: Problem, maps: tuple[IndexMap, IndexMap]) -> list[Task]:
+def _pairs(problem: Problem, maps: tuple[IndexMap, IndexMap]) -> list[ProductTask]:
     """Each pair of cells of the operands on a device that holds both: of several, the one with the least work so far."""
     first, second = maps
     load: dict[int, int] = {}
-    tasks: list[Task] = []
+    tasks: list[ProductTask] = []
     for cell in first.cells:
         box = problem.lift(cell.region, problem.a)
         mine = {first.chunks[h][0] for h in cell.holders}
@@ -332,12 +344,12 @@ class Holders:
         return lambda box: self.home(device, self.region(box))
 
 
-def merged(tasks: list[Task], held: tuple[Holders, Holders]) -> list[Task]:
+def merged(tasks: list[ProductTask], held: tuple[Holders, Holders]) -> list[ProductTask]:
     """Fewer and larger tasks: neighbours of one device fused, where what they read lies in the same chunks."""
     by_device: dict[int, list[Region]] = {}
     for device, box in tasks:
         by_device.setdefault(device, []).append(box)
-    result: list[Task] = []
+    result: list[ProductTask] = []
     for device in sorted(by_device):
         boxes = by_device[device]
         for axis in range(len(boxes[0]) if len(boxes) > 1 else 0):
@@ -381,7 +393,7 @@ def _union(low: Range, high: Range) -> Range | None:
 
 def cost_of(
     problem: Problem,
-    tasks: list[Task],
+    tasks: list[ProductTask],
     held: tuple[Holders, Holders],
     itemsizes: tuple[int, int, int],
     limit: int | None,
@@ -406,7 +418,7 @@ def cost_of(
 
 def laid_out(
     problem: Problem,
-    tasks: Sequence[Task],
+    tasks: Sequence[ProductTask],
     steps: Sequence[Sequence[Region | None]],
     held: tuple[Holders, Holders],
     *,
@@ -437,7 +449,7 @@ def laid_out(
     return Contraction(index_map, partial, tuple(done))
 
 
-def _factors(tasks: Sequence[Task], operand: Holders) -> tuple[list[Factor], IndexMap | None]:
+def _factors(tasks: Sequence[ProductTask], operand: Holders) -> tuple[list[Factor], IndexMap | None]:
     """What each task reads of an operand, and what must be brought for them."""
     rows = []
     missing: dict[int, list[Region]] = {}

@@ -51,7 +51,7 @@ class Householder:
     def _factorize(self) -> None:
         context, a = self.context, self.a
         blocks: dict[int, Any] = {}
-        if self.steps and a.is_mine(a.owner(0)):
+        if self.steps and a.context.owns(a.owner(0)):
             run(context, {a.owner(0): partial(self._panel, 0, blocks)}, a.rows * a.width**2)
         for k in range(self.steps):
             count, length = self._reflectors(k)
@@ -60,7 +60,7 @@ class Householder:
             there = send(context, block, (count, length + count), a.dtype, a.owner(k), takers, a.label)
             tasks: dict[int, Callable[[], None]] = {}
             for device in takers:
-                if a.is_mine(device):
+                if a.context.owns(device):
                     tasks[device] = partial(self._update, device, k, there[device], blocks)
             run(context, tasks, 2 * length * count * (a.columns - a.bounds[k][1]), a.owner((k + 1) % len(a.bounds)))
 
@@ -130,14 +130,14 @@ class Householder:
             count, length = self._reflectors(k)
             owner = a.owner(k)
             block = None
-            if a.is_mine(owner):
+            if a.context.owns(owner):
                 with context.by_id[owner].active():
                     block = self._block(context.by_id[owner], k)
             takers = [device for device in q.devices if q.has_after(device, k - 1)]
             there = send(context, block, (count, length + count), a.dtype, owner, takers, a.label)
             tasks: dict[int, Callable[[], None]] = {}
             for device in takers:
-                if a.is_mine(device):
+                if a.context.owns(device):
                     part = q.stores[device].array[q.after(device, k - 1) :, a.bounds[k][0] :]
                     tasks[device] = partial(self._apply, context.by_id[device], part, there[device], adjoint=False)
             run(context, tasks, 2 * length * count * (columns - a.bounds[k][0]))
@@ -147,7 +147,7 @@ class Householder:
         """Clear the reflectors, so that R is left in the panels."""
         for k, (low, high) in enumerate(self.a.bounds):
             device = self.context.by_id[self.a.owner(k)]
-            if self.a.is_mine(device.id):
+            if self.a.context.owns(device.id):
                 with device.active():
                     part = self.a.panel(k)
                     part[:, low:] = device.lib.tril(part[:, low:])

@@ -21,13 +21,13 @@ from distarray.modes import Mode
 from distarray.storage import Operand
 from distarray.transfer.execute import gather_to_host, redistribute
 
-__all__ = ["aligned", "at", "counted", "everywhere", "mapped", "told", "whole_along"]
+__all__ = ["aligned", "arrays_in", "counted", "everywhere", "mapped", "told", "whole_along"]
 
-Call = Callable[..., Any]
+ChunkCall = Callable[..., Any]
 """Takes a device's array library and one array for each source, and returns an array."""
 
 
-def at(context: Context, source: Operand, layout: Layout, name: str) -> list[Any]:
+def arrays_in(context: Context, source: Operand, layout: Layout, name: str) -> list[Any]:
     """The arrays of an operand in a layout, moved there where they lie otherwise. Never write to them."""
     if source.layout is layout:
         return source.arrays
@@ -87,7 +87,7 @@ def mapped(
     sources: Sequence[list[Any]],
     target: Layout,
     dtype: np.dtype[Any],
-    call: Call,
+    call: ChunkCall,
     name: str,
     *,
     into: bool = False,
@@ -112,7 +112,7 @@ def _map_here(
     target: Layout,
     sources: Sequence[list[Any]],
     dtype: np.dtype[Any],
-    call: Call,
+    call: ChunkCall,
     name: str,
     chunks: list[Any],
 ) -> None:
@@ -133,7 +133,7 @@ def _map_into(
     target: Layout,
     sources: Sequence[list[Any]],
     dtype: np.dtype[Any],
-    call: Call,
+    call: ChunkCall,
     name: str,
     chunks: list[Any],
 ) -> None:
@@ -151,7 +151,7 @@ def counted(
     layout: Layout,
     shape: Sequence[int],
     dtype: np.dtype[Any],
-    call: Call,
+    call: ChunkCall,
     name: str,
 ) -> DistributedArray:
     """The sum over all elements, each once, of what ``call(lib, *parts)`` returns for parts of the sources, in SUM mode.
@@ -175,7 +175,7 @@ def _count_here(
     target: Layout,
     sources: Sequence[list[Any]],
     dtype: np.dtype[Any],
-    call: Call,
+    call: ChunkCall,
     chunks: list[Any],
 ) -> None:
     (place,) = target.index_map.chunk_ids(device.id)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.algorithms.sample_sort import (
+    Contribution,
     Exchange,
-    Part,
     Splitter,
     held_once,
     in_intervals,
@@ -158,7 +158,7 @@ def _routed(
 class _Asked(NamedTuple):
     """What one device asks: its values in order, the chunks that they are of, and (of this process) how they were ordered."""
 
-    part: Part
+    part: Contribution
     numbers: list[int]
     order: Any
 
@@ -181,7 +181,7 @@ def _asked(context: Context, layout: Layout, arrays: Sequence[Any], dtype: Any, 
         own = [i for i in layout.index_map.chunk_ids(device_id) if layout.chunks[i][1].size]
         if not own:
             continue
-        asked.append(_Asked(Part(device_id, sum([layout.chunks[i][1].size for i in own]), None), own, None))
+        asked.append(_Asked(Contribution(device_id, sum([layout.chunks[i][1].size for i in own]), None), own, None))
         if context.by_id[device_id].process == context.process:
             mine = [arrays[i] for i in own]
             tasks.append(partial(prepare, context.by_id[device_id], len(asked) - 1, mine))

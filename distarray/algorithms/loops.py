@@ -19,21 +19,21 @@ from distarray.context import Context
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 
-__all__ = ["Signature", "loop_over"]
+__all__ = ["CoreSignature", "loop_over"]
 
 _DIMENSION = r"[^\W\d]\w*|\d+"
 _ARGUMENT = rf"\(\s*(?:(?:{_DIMENSION})\s*(?:,\s*(?:{_DIMENSION})\s*)*)?\)"
 _LIST = rf"\s*{_ARGUMENT}\s*(?:,\s*{_ARGUMENT}\s*)*"
 
 
-class Signature(NamedTuple):
+class CoreSignature(NamedTuple):
     """The names of the core axes of each operand and of each result."""
 
     inputs: tuple[tuple[str, ...], ...]
     outputs: tuple[tuple[str, ...], ...]
 
     @staticmethod
-    def of(text: str) -> Signature:
+    def of(text: str) -> CoreSignature:
         """Of the form ``"(m,n),(n)->(m)"``, without axes that may be missing.
 
         Raises
@@ -47,7 +47,7 @@ class Signature(NamedTuple):
             tuple([tuple(re.findall(_DIMENSION, part)) for part in re.findall(_ARGUMENT, side)])
             for side in text.split("->")
         )
-        return Signature(inputs, outputs)
+        return CoreSignature(inputs, outputs)
 
     def sizes(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
         """The lengths of the core axes, last in the operands' shapes.

@@ -162,7 +162,7 @@ class LU:
         """Factorize a strip, which begins in column `first` and is up to date with what is left of it."""
         context = self.context
         panels: dict[int, Chunk] = {}
-        if a.is_mine(a.owner(0)):
+        if a.context.owns(a.owner(0)):
             run(context, {a.owner(0): partial(self._panel, a, first, 0, panels, odd)}, a.rows * a.width**2)
         for k in range(len(a.bounds)):
             self._pass_on(a, first, k, panels, odd)
@@ -179,7 +179,7 @@ class LU:
         work = 0
         exchange = None
         for device in takers:
-            if a.is_mine(device):
+            if a.context.owns(device):
                 exchange = exchange or self._exchange(device, there)
                 tasks[device] = partial(self._update, device, a, first, k, there[device][:, :-1], exchange, panels, odd)
                 work += (a.rows - low) * (high - low) * (a.columns + first - low) // len(a.devices)
@@ -225,7 +225,7 @@ class LU:
         tasks: dict[int, Callable[[], None]] = {}
         exchange = None
         for device in takers:
-            if a.is_mine(device):
+            if a.context.owns(device):
                 exchange = exchange or self._exchange(device, there)
                 columns = a.stores[device].array[0 if behind is None else a.after(device, behind) :]
                 owner, panel = self.context.by_id[device], there[device][:, :-1]
@@ -259,12 +259,12 @@ class LU:
         takers = [d for d in sides.devices if sides.stores_on(d)]
         low, high = (first + column for column in a.bounds[k])
         owner = a.owner(k)
-        upper = a.panel(k)[:, :high] if a.is_mine(owner) else None
+        upper = a.panel(k)[:, :high] if a.context.owns(owner) else None
         there = send(context, upper, (high - low, high), a.dtype, owner, takers, a.label)
         tasks = {
             d: partial(_substitute, context.by_id[d], low, there[d], sides.stores[d].array)
             for d in takers
-            if a.is_mine(d)
+            if a.context.owns(d)
         }
         run(context, tasks, high * (high - low) * sides.columns)
 
@@ -286,7 +286,7 @@ def _any_odd(a: Panels, odd: dict[int, int]) -> bool:
         regions[a.owner(k)].append(Region((Range.of(k, 1, 1),)))
     layout = a.context.layout(IndexMap((len(a.bounds),), regions))
     arrays = [
-        a.context.by_id[device].lib.asarray([odd[region.first[0]]], dtype=np.int64) if a.is_mine(device) else None
+        a.context.by_id[device].lib.asarray([odd[region.first[0]]], dtype=np.int64) if a.context.owns(device) else None
         for device, region in layout.chunks
     ]
     return int(gather_to_host(a.context, Operand(layout, arrays, np.dtype(np.int64))).sum()) % 2 == 1

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.algorithms.host_masks import Pieces, compress, scatter
+from distarray.algorithms.local import arrays_in
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import from_chunks
@@ -29,7 +30,7 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
 from distarray.storage import Operand, Storage, writable_chunks
-from distarray.transfer.execute import allocate, gather_to_host, redistribute, resolve
+from distarray.transfer.execute import allocate, gather_to_host, resolve
 from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
@@ -150,14 +151,6 @@ def _grown(context: Context, layout: Layout, trailing: tuple[int, ...]) -> Layou
     return context.layout(IndexMap((*layout.shape, *trailing), mapping))
 
 
-def _brought(context: Context, source: Operand, layout: Layout, operation: str) -> list[Any]:
-    """A source's arrays in a layout; its own where it is there. None for chunks of other processes."""
-    if source.layout is layout:
-        return source.arrays
-    fresh = redistribute(context, source, layout, operation=operation)
-    return [None if chunk is None else chunk.array for chunk in fresh]
-
-
 def _uploaded(context: Context, array: Any, layout: Layout, label: str) -> list[Any]:
     """A host array's part for each chunk of a layout; None for chunks of other processes."""
     parts: list[Any] = []
@@ -189,7 +182,7 @@ def _prepare(x: DistributedArray, mask: Any, operation: str) -> _Prepared:
     else:
         given = mask._operand(operation)
         work = _work(context, held, mask.shape, given.layout)
-        masks = _brought(context, given, work.layout, operation)
+        masks = arrays_in(context, given, work.layout, operation)
         counts = _counts(context, work.layout, masks)
     if work.replicated:
         return _Prepared(work, masks, counts, (0,) * len(counts), counts[0])
@@ -271,7 +264,7 @@ def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
             return nothing(x, (prepared.total, *trailing))
         layout, parts = _result_layout(context, prepared, trailing)
         grown = _grown(context, prepared.work.layout, trailing)
-        arrays = _brought(context, x._operand("a boolean mask"), grown, "a boolean mask")
+        arrays = arrays_in(context, x._operand("a boolean mask"), grown, "a boolean mask")
         chunks: list[Chunk | None] = []
         tasks: dict[int, list[Callable[[], None]]] = {}
         nbytes = 0
@@ -410,7 +403,7 @@ def _scattered(x: DistributedArray, prepared: _Prepared, value: Any) -> bool:
             return False
         source = value._viewed(value._view_map().broadcast_to(shape))._operand("assignment")
         held_in = _in_order(source)
-        arrays = _brought(context, source, layout, "assignment") if held_in is None else held_in
+        arrays = arrays_in(context, source, layout, "assignment") if held_in is None else held_in
     before = [chunk.array for chunk in storage.version.chunks if chunk is not None]
     arrays, masks = ([_apart(array, before) for array in each] for each in (arrays, prepared.masks))
     values = Pieces(arrays)
@@ -462,7 +455,7 @@ def _spread(x: DistributedArray, prepared: _Prepared, value: Any) -> Distributed
         arrays = _uploaded(context, np.broadcast_to(value, shape), layout, "values")
     else:
         source = value._viewed(value._view_map().broadcast_to(shape))._operand("assignment")
-        arrays = _brought(context, source, layout, "assignment")
+        arrays = arrays_in(context, source, layout, "assignment")
     grown = _grown(context, prepared.work.layout, trailing)
     with context.reporting():
         chunks = allocate(context, grown, x.dtype, label="values")

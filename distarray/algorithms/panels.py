@@ -20,6 +20,7 @@ import numpy as np
 
 from distarray.context import Context
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region, ViewMap
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -94,7 +95,7 @@ class Panels:
         self.stores: dict[int, Chunk] = {}
         with context.reporting():
             for device in self.devices:
-                if self.is_mine(device):
+                if self.context.owns(device):
                     self.stores[device] = context.by_id[device].empty((ends[device], self.rows), self.dtype, label)
 
     @classmethod
@@ -120,7 +121,7 @@ class Panels:
         for owner, chunk in panels.stores.items():
             context.by_id[owner].fill(chunk.array, 0)
         for k, (low, high) in enumerate(panels.bounds):
-            if panels.is_mine(panels.owner(k)):
+            if panels.context.owns(panels.owner(k)):
                 device = context.by_id[panels.owner(k)]
                 with device.active():
                     place = device.lib.arange(high - low)
@@ -130,10 +131,6 @@ class Panels:
     def owner(self, k: int) -> int:
         """The device that has panel `k`."""
         return self.devices[k % len(self.devices)]
-
-    def is_mine(self, device: int) -> bool:
-        """Whether this process owns the device."""
-        return self.context.by_id[device].process == self.context.process
 
     def slot(self, k: int) -> slice:
         """Where panel `k` lies in its owner's store."""
@@ -163,7 +160,7 @@ class Panels:
         arrays: list[Any] = []
         place = {(self.owner(k), low): k for k, (low, _) in enumerate(self.bounds)}
         for device, region in self.layout.chunks:
-            arrays.append(self.panel(place[device, region.first[0]]) if self.is_mine(device) else None)
+            arrays.append(self.panel(place[device, region.first[0]]) if self.context.owns(device) else None)
         return Operand(self.layout, arrays, self.dtype)
 
     def result(self, target: Layout, rows: int | None = None) -> list[Chunk | None]:
@@ -193,7 +190,7 @@ def transposed(context: Context, operand: Operand) -> Operand:
 
 def send(
     context: Context,
-    array: Any,
+    array: DeviceArray | None,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     source: int,
@@ -228,14 +225,14 @@ def _active(device: Device, task: Callable[[], None]) -> None:
         task()
 
 
-def solve_triangular(device: Device, a: Any, b: Any, *, lower: bool, unit: bool = False) -> None:
+def solve_triangular(device: Device, a: DeviceArray, b: DeviceArray, *, lower: bool, unit: bool = False) -> None:
     """Replace `b` by ``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read."""
     found = device.lapack.solve_triangular(a, b, lower=lower, unit=unit)
     if found is not b:
         b[...] = found
 
 
-def subtract(device: Device, into: Any, left: Any, right: Any) -> None:
+def subtract(device: Device, into: DeviceArray, left: DeviceArray, right: DeviceArray) -> None:
     """``into -= left @ right``: in place on a host, else a tile at a time, which is never more than a quarter of a wide product."""
     rows, columns = into.shape
     if not into.size or device.lapack.subtract(into, left, right):
@@ -263,7 +260,7 @@ def diagonal(panels: Panels, first: int = 0) -> Any:
         if low < high:
             device = panels.owner(k)
             regions[device].append(Region((Range.of(low, 1, high - low),)))
-            if panels.is_mine(device):
+            if panels.context.owns(device):
                 pieces[device, low] = panels.panel(k)[: high - low, first + low : first + high].diagonal()
     layout = panels.context.layout(IndexMap((length,), regions))
     arrays = [pieces.get((device, region.first[0])) for device, region in layout.chunks]

@@ -23,13 +23,13 @@ from distarray.geometry import IndexMap, Range, Region, blocks, grid
 from distarray.layout import Layout
 from distarray.storage import Operand
 
-__all__ = ["Line", "transform"]
+__all__ = ["LineTransform", "transform"]
 
 _ALONE = 2**16
 """A replicated operand of at most so many bytes is transformed on each of its devices; a larger one is shared out."""
 
 
-class Line(NamedTuple):
+class LineTransform(NamedTuple):
     """A one-dimensional transform along an axis.
 
     Attributes
@@ -63,7 +63,7 @@ class Line(NamedTuple):
         return real if self.kind == "irfft" else np.result_type(real, np.complex64)
 
 
-def transform(context: Context, found: Operand, stages: Sequence[Sequence[Line]], name: str) -> Held:
+def transform(context: Context, found: Operand, stages: Sequence[Sequence[LineTransform]], name: str) -> Held:
     """Transform an operand along the lines of each stage; the order within a stage is free.
 
     Returns
@@ -138,7 +138,7 @@ def _gathered(context: Context, found: Operand, devices: Sequence[int]) -> Layou
     return context.layout(IndexMap(found.shape, {first: [Region.full(found.shape)], **{d: [nothing] for d in others}}))
 
 
-def _pencils(context: Context, found: Operand, lines: Sequence[Line], devices: Sequence[int]) -> Layout | None:
+def _pencils(context: Context, found: Operand, lines: Sequence[LineTransform], devices: Sequence[int]) -> Layout | None:
     """The layout that leaves most of the lines whole and uses most devices; None where the other axes are too short for
     that, and only a distributed transform, or one device, can do it."""
     shape = found.shape
@@ -163,7 +163,7 @@ def _cuts(shape: tuple[int, ...], axes: Sequence[int], parts: int) -> list[int]:
     return counts
 
 
-def _local(context: Context, held: Held, lines: Sequence[Line], name: str) -> Held:
+def _local(context: Context, held: Held, lines: Sequence[LineTransform], name: str) -> Held:
     """Every device transforms its own lines."""
     found = held.operand
     shape, dtype = found.shape, found.dtype
@@ -190,7 +190,7 @@ def _local(context: Context, held: Held, lines: Sequence[Line], name: str) -> He
 def _transform_chunk(
     device: Device,
     array: Any,
-    lines: Sequence[Line],
+    lines: Sequence[LineTransform],
     dtype: np.dtype[Any],
     region: Region,
     results: dict[tuple[int, Region], Chunk],

@@ -23,6 +23,7 @@ from distarray.array.place import as_array, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import UnsupportedError
 from distarray.fusion.conditions import WarningOnce
 from distarray.layout import Layout
@@ -83,7 +84,7 @@ def _product_dtype(function: Callable[..., Any], first: Any, second: Any) -> Any
     return product.dtype
 
 
-def view(array: Any, *, index: Any = None, transpose: Sequence[int] | None = None) -> Any:
+def view(array: DeviceArray, *, index: tuple[Any, ...] | None = None, transpose: Sequence[int] | None = None) -> Any:
     """A view of an array of either kind."""
     if isinstance(array, DistributedArray):
         seen = array._view_map()

@@ -127,7 +127,7 @@ class Piece(NamedTuple):
     region: Region
 
 
-def place_operand(context: Context, obj: Any) -> DistributedArray:
+def place_operand(context: Context, obj: object) -> DistributedArray:
     """A host or device array as an array of `context`."""
     source = obj if hasattr(obj, "dtype") and hasattr(obj, "shape") else np.asarray(obj)
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
@@ -338,7 +338,7 @@ def fold_sources(call: Reduction, layout: Layout) -> _Pieces:
 # --- folding ----------------------------------------------------------------------------------------------------------
 
 
-class _Course(NamedTuple):
+class _FoldPlan(NamedTuple):
     """Who folds what, for every call of one kind.
 
     Attributes
@@ -359,7 +359,7 @@ class _Course(NamedTuple):
     steady: bool
 
 
-def _planned(context: Context, call: Reduction, layout: Layout) -> _Course | None:
+def _planned(context: Context, call: Reduction, layout: Layout) -> _FoldPlan | None:
     """The plan of a call, kept for others of its kind; None where values have to be passed on along the axis."""
     exact = call.dtype.kind in "biu"
     key = ("fold", call.axes, call.keepdims, call.squares, call.mode, exact, layout)
@@ -372,7 +372,7 @@ def _planned(context: Context, call: Reduction, layout: Layout) -> _Course | Non
     return found[0]  # type: ignore[no-any-return]
 
 
-def _plan(context: Context, call: Reduction, operand: Layout, pieces: _Pieces, mode: Mode | None) -> _Course:
+def _plan(context: Context, call: Reduction, operand: Layout, pieces: _Pieces, mode: Mode | None) -> _FoldPlan:
     homes: dict[int, list[Region]] = {device: [] for device in operand.devices}
     for device_id, part in pieces:
         homes[device_id].append(part)
@@ -387,11 +387,11 @@ def _plan(context: Context, call: Reduction, operand: Layout, pieces: _Pieces, m
         sources.append(tuple(own))
     alone = len(homes) == 1
     steady = partial_mode is None and index_map.is_replicated and not alone and call.dtype.kind not in "biu"
-    return _Course(context.layout(index_map, Mode.of(partial_mode)), mode, tuple(sources), steady)
+    return _FoldPlan(context.layout(index_map, Mode.of(partial_mode)), mode, tuple(sources), steady)
 
 
 def _fold(
-    context: Context, call: Reduction, found: Operand, masks: Any, plan: _Course, readers: Any = None
+    context: Context, call: Reduction, found: Operand, masks: Any, plan: _FoldPlan, readers: Any = None
 ) -> DistributedArray:
     """Reduce the pieces where they are; the result is in the plan's mode, or REPLICA. `readers` are the versions that are
     read, where the fold may wait for who uses it."""
@@ -437,7 +437,7 @@ AT_ONCE = 1 << 16
 """Folds of fewer bytes in all are the calling thread's, one call of NumPy a chunk."""
 
 
-def _folded_at_once(context: Context, call: Reduction, found: Operand, plan: _Course, chunks: Sequence[Any]) -> bool:
+def _folded_at_once(context: Context, call: Reduction, found: Operand, plan: _FoldPlan, chunks: Sequence[Any]) -> bool:
     """Fold small pieces on the host, one for each chunk of the result; False where nothing was done that counts: others do it
     again, and say what NumPy says."""
     if context.kind != "host" or plan.steady or call.squares or call.spread is not None or call.ufunc is np.power:
@@ -474,7 +474,7 @@ WAIT_FROM = 1 << 20
 """Elements on a device from which a fold of rows waits for the expression that uses it."""
 
 
-def _waits(context: Context, call: Reduction, found: Operand, plan: _Course) -> bool:
+def _waits(context: Context, call: Reduction, found: Operand, plan: _FoldPlan) -> bool:
     """Whether rows are folded that an expression over the same rows may fold as it reads them: the last axis, kept, and
     whole, on GPUs. From metadata and what lies here alone; nothing is communicated either way."""
     if context.kind == "host" or context.eager or plan.mode is not None or plan.steady or not call.keepdims:
@@ -493,7 +493,7 @@ def _waits(context: Context, call: Reduction, found: Operand, plan: _Course) -> 
     )
 
 
-def _fold_later(context: Context, call: Reduction, found: Operand, plan: _Course, readers: Any) -> DistributedArray:
+def _fold_later(context: Context, call: Reduction, found: Operand, plan: _FoldPlan, readers: Any) -> DistributedArray:
     """Chunks that are folded when they are asked for."""
     layout = plan.layout
     with context.reporting():

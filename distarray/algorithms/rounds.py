@@ -26,7 +26,7 @@ from distarray.algorithms.contraction import (
     Contraction,
     Holders,
     Problem,
-    Task,
+    ProductTask,
     chosen,
     cost_of,
     cut_alike,
@@ -126,7 +126,7 @@ class _Use:
         self.held = held
         self.itemsizes = itemsizes
 
-    def brought(self, tasks: Sequence[Task]) -> tuple[dict[int, int], dict[int, int]]:
+    def brought(self, tasks: Sequence[ProductTask]) -> tuple[dict[int, int], dict[int, int]]:
         """Of each operand what devices receive."""
         found: list[dict[int, int]] = []
         for operand, itemsize in zip(self.held, self.itemsizes):
@@ -137,7 +137,7 @@ class _Use:
             found.append(sizes)
         return found[0], found[1]
 
-    def result(self, tasks: Sequence[Task]) -> dict[int, int]:
+    def result(self, tasks: Sequence[ProductTask]) -> dict[int, int]:
         """What devices have of the result; where parts of it are partial sums, with what these are folded to."""
         sizes: dict[int, int] = {}
         for device, region in {(device, self.problem.result(box)) for device, box in tasks}:
@@ -145,7 +145,7 @@ class _Use:
         times = self.itemsizes[2] * (2 if sum(sizes.values()) > prod(self.problem.shape) else 1)
         return {device: size * times for device, size in sizes.items()}
 
-    def scratch(self, tasks: Sequence[Task]) -> float:
+    def scratch(self, tasks: Sequence[ProductTask]) -> float:
         """The most that a product takes that is added to others: a quarter of what it is added to, and of few rows all."""
         sizes = []
         for _, box in tasks:
@@ -154,18 +154,18 @@ class _Use:
             sizes.append(region.size * self.itemsizes[2] * min(max(FEW_ROWS / rows, 0.25), 1))
         return max(sizes)
 
-    def is_lopsided(self, tasks: Sequence[Task], fair: float, devices: int) -> bool:
+    def is_lopsided(self, tasks: Sequence[ProductTask], fair: float, devices: int) -> bool:
         """Whether the result is too much for a device: beside its operands, or, where these are, for a fair share of it."""
         enough = 1.25 * prod(self.problem.shape) * self.itemsizes[2] / devices
         result = self.result(tasks)
         return any(size > max(0.8 * BOUND * fair - self._operands(d), enough) for d, size in result.items())
 
-    def kept(self, tasks: Sequence[Task]) -> int:
+    def kept(self, tasks: Sequence[ProductTask]) -> int:
         """The most that a device has of operands and result."""
         result = self.result(tasks)
         return max([self._operands(device) + result[device] for device in result])
 
-    def most(self, tasks: Sequence[Task]) -> int:
+    def most(self, tasks: Sequence[ProductTask]) -> int:
         """The most that a device has of operands, what is brought, and result."""
         result, (first, second) = self.result(tasks), self.brought(tasks)
         return max([self._operands(d) + result[d] + first.get(d, 0) + second.get(d, 0) for d in result])
@@ -174,7 +174,7 @@ class _Use:
         return sum([_held(o.index_map, device) * size for o, size in zip(self.held, self.itemsizes)])
 
 
-def _grids(problem: Problem, devices: Sequence[int]) -> Iterator[list[Task]]:
+def _grids(problem: Problem, devices: Sequence[int]) -> Iterator[list[ProductTask]]:
     """The result in blocks, one for each device: cut along one axis, or along two."""
     box = Region.full(problem.sizes)
     _, k, n = problem.bounds
@@ -209,7 +209,7 @@ def _part(box: Region, label: int, number: int, count: int) -> Region | None:
     return Region((*box[:label], whole.compose(Range.of(low, 1, high - low)), *box[label + 1 :]))
 
 
-def _cut(problem: Problem, tasks: Sequence[Task], use: _Use, room: float) -> list[list[Region | None]]:
+def _cut(problem: Problem, tasks: Sequence[ProductTask], use: _Use, room: float) -> list[list[Region | None]]:
     """The parts of the tasks that are done in each round, so that what is brought for it fits the room."""
     first, second = use.brought(tasks)
     most = max([first.get(device, 0) + second.get(device, 0) for device, _ in tasks])
@@ -221,7 +221,7 @@ def _cut(problem: Problem, tasks: Sequence[Task], use: _Use, room: float) -> lis
     return [[_part(box, label, number, count) for _, box in tasks] for number in range(count)]
 
 
-def _panels(problem: Problem, tasks: Sequence[Task], use: _Use) -> list[list[Region | None]] | None:
+def _panels(problem: Problem, tasks: Sequence[ProductTask], use: _Use) -> list[list[Region | None]] | None:
     """The parts of the tasks that are done while more is brought; None where that gains little."""
     first, second = use.brought(tasks)
     if bool(first) is bool(second):
@@ -245,7 +245,7 @@ def _span(box: Region, label: int, low: int, high: int) -> Region:
     return Region((*box[:label], whole.compose(Range.of(begin, 1, end - begin)), *box[label + 1 :]))
 
 
-def _label(problem: Problem, tasks: Sequence[Task], first: bool, second: bool, count: int) -> int | None:
+def _label(problem: Problem, tasks: Sequence[ProductTask], first: bool, second: bool, count: int) -> int | None:
     """The label that rounds are cut along: one of the result where that leaves panels of some width, else a summed one.
 
     Only the first label of a group is one of the result's to choose: the others' parts are no matrices in memory.

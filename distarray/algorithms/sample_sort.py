@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Exchange",
-    "Part",
+    "Contribution",
     "agreed",
     "held_once",
     "in_intervals",
@@ -47,7 +47,7 @@ KeysOf = Callable[[Any, Sequence[Any]], list[Any]]
 """``keys_of(lib, arrays)``: the key columns of the arrays that are moved."""
 
 
-class Part(NamedTuple):
+class Contribution(NamedTuple):
     """What one device puts in: chunks of `size` rows each; None where another process has them.
 
     Once they have moved they are taken out of the list, so that their memory is free.
@@ -159,7 +159,7 @@ def _places(size: int, count: int, is_sorted: bool) -> Any:
 
 def sample_splitters(
     context: Context,
-    parts: Sequence[Part],
+    parts: Sequence[Contribution],
     heads: Sequence[Any],
     keys_of: KeysOf,
     ranks: Sequence[int],
@@ -259,7 +259,9 @@ class Exchange:
         For each target one chunk for each array that moved: in the order of the parts, and of each part as it was.
     """
 
-    def __init__(self, context: Context, parts: Sequence[Part], targets: Sequence[int], counts: Any) -> None:
+    def __init__(
+        self, context: Context, parts: Sequence[Contribution], targets: Sequence[int], counts: np.ndarray[Any, Any]
+    ) -> None:
         self.context = context
         self._parts = [(part.device, part.size) for part in parts]
         self.targets = list(targets)
@@ -319,7 +321,7 @@ class Exchange:
 
 def spread(
     context: Context,
-    parts: Sequence[Part],
+    parts: Sequence[Contribution],
     moved: Sequence[tuple[Any, tuple[int, ...]]],
     keys_of: KeysOf,
     targets: Sequence[int],
@@ -332,7 +334,7 @@ def spread(
 
     Parameters
     ----------
-    parts : sequence of Part
+    parts : sequence of Contribution
         In an order in which equal keys of an earlier part come first. Sorted, or, where `is_sorted` is False, of one array
         of keys, which is rearranged.
     moved : sequence of (dtype, shape of a row)
@@ -346,7 +348,7 @@ def spread(
     """
     rows: list[Any] = [None] * len(parts)
 
-    def cut(device: Device, number: int, part: Part) -> None:
+    def cut(device: Device, number: int, part: Contribution) -> None:
         with device.active():
             arrays = [part.array(i) for i in range(len(moved))]
             if is_sorted:

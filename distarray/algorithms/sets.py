@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.algorithms.sample_sort import (
+    Contribution,
     Exchange,
-    Part,
     Splitter,
     agreed,
     held_once,
@@ -293,7 +293,7 @@ def _exchanged(
                 device = context.by_id[device_id]
                 columns = [own.values, *[own.indices] * wanted.indices, *[own.counts] * wanted.counts]
                 chunks = [device.adopt(column, name) for column in columns]
-            parts.append(Part(device_id, int(size), chunks))
+            parts.append(Contribution(device_id, int(size), chunks))
     total, count = int(sizes.sum()), len(devices)
     ranks = [total * i // count for i in range(1, count)]
     keys_of = _keys_of(wanted.indices)

@@ -17,8 +17,8 @@ import numpy as np
 
 from distarray.algorithms.parting import can_part, part_line
 from distarray.algorithms.sample_sort import (
+    Contribution,
     Exchange,
-    Part,
     in_intervals,
     intervals,
     on_devices,
@@ -284,7 +284,7 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
     others = [_brought(context, key, first.layout, name) for key in keys[1:]]
     layout = first.layout
     plain = not positions and first.dtype.kind in "biuf"
-    parts: list[Part] = []
+    parts: list[Contribution] = []
     tasks: list[Callable[[], None]] = []
 
     def prepare(device: Device, arrays: Sequence[Any], start: int, held: list[Chunk | None]) -> None:
@@ -313,7 +313,7 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
     on_devices(context, tasks, nbytes)
     for i, held in zip(order, chunks):
         device_id, region = layout.chunks[i]
-        parts.append(Part(device_id, region.size, held or None))
+        parts.append(Contribution(device_id, region.size, held or None))
     moved: list[tuple[Any, tuple[int, ...]]] = [(key.dtype, ()) for key in keys]
     heads = len(keys)
     # where blocks are empty, at the end, the devices do not matter

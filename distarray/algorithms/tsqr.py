@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from distarray.algorithms.panels import run, taking_part
 from distarray.context import Context
 from distarray.devices import Chunk
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -80,10 +81,6 @@ class TSQR:
             step *= 2
         return levels
 
-    def is_mine(self, device: int) -> bool:
-        """Whether this process owns the device."""
-        return self.context.by_id[device].process == self.context.process
-
     @property
     def r(self) -> Operand:
         """R, whole on the root."""
@@ -93,14 +90,16 @@ class TSQR:
     def r_chunks(self) -> list[Chunk | None]:
         """R's one chunk, in the layout of `r`."""
         root = self.context.by_id[self.root]
-        return [root.adopt(root.lib.ascontiguousarray(self._r[0]), self.label) if self.is_mine(self.root) else None]
+        return [
+            root.adopt(root.lib.ascontiguousarray(self._r[0]), self.label) if self.context.owns(self.root) else None
+        ]
 
     def _up(self, a: Operand) -> None:
         context, n = self.context, self.columns
         tasks = {
             device: partial(self._leaf, leaf, device, a.arrays[i])
             for leaf, (i, device, _) in enumerate(self._leaves)
-            if self.is_mine(device)
+            if self.context.owns(device)
         }
         run(context, tasks, 2 * a.shape[0] * n * n)
         for number, level in enumerate(self._levels):
@@ -108,7 +107,7 @@ class TSQR:
             meetings = {
                 self.devices[node.stays]: partial(self._meet, number, node, come.get(node.stays))
                 for node in level
-                if self.is_mine(self.devices[node.stays])
+                if self.context.owns(self.devices[node.stays])
             }
             run(context, meetings, 4 * n**3 * len(level))
 
@@ -129,7 +128,7 @@ class TSQR:
         for source, target, rows in moves:
             region = Region((Range.of(total, 1, rows), Range.full(self.columns)))
             sources[self.devices[source]], targets[self.devices[target]] = [region], [region]
-            if self.is_mine(self.devices[source]):
+            if self.context.owns(self.devices[source]):
                 senders[self.devices[source]] = arrays[source]
             total += rows
         shape = (total, self.columns)
@@ -140,11 +139,11 @@ class TSQR:
         leaf = {device: i for i, device in enumerate(self.devices)}
         return {leaf[device]: c.array for (device, _), c in zip(wanted.chunks, chunks) if c is not None}
 
-    def q(self, right: Any = None) -> list[Chunk | None]:
+    def q(self, right: DeviceArray | None = None) -> list[Chunk | None]:
         """The chunks of Q, or of ``Q @ right``, an array of the root with n rows and columns; in `layout`."""
         context = self.context
         parts: dict[int, Any] = {}
-        if self.is_mine(self.root):
+        if self.context.owns(self.root):
             root = context.by_id[self.root]
             with root.active():
                 parts[0] = root.lib.eye(self.columns, dtype=self.dtype) if right is None else right
@@ -152,7 +151,7 @@ class TSQR:
             tasks: dict[int, Callable[[], None]] = {}
             going: dict[int, Any] = {}
             for node in level:
-                if self.is_mine(self.devices[node.stays]):
+                if self.context.owns(self.devices[node.stays]):
                     tasks[self.devices[node.stays]] = partial(self._part, number, node, parts, going)
             run(context, tasks, 2 * self.columns**3 * len(level))
             moves = [(node.stays, node.comes, node.rows[1]) for node in level]
@@ -161,11 +160,11 @@ class TSQR:
         products = {
             device: partial(self._product, leaf, i, device, parts, chunks)
             for leaf, (i, device, _) in enumerate(self._leaves)
-            if self.is_mine(device)
+            if self.context.owns(device)
         }
         run(context, products, self.layout.shape[0] * self.columns**2)
         for i, (device, region) in enumerate(self.layout.chunks):
-            if chunks[i] is None and self.is_mine(device):
+            if chunks[i] is None and self.context.owns(device):
                 chunks[i] = context.by_id[device].empty(region.shape, self.dtype, self.label)
         return chunks
 

@@ -69,7 +69,7 @@ def apply(
     if out is not None and all(o is None for o in out):
         out = None
     mask = None if where is True else as_operand(context, as_mask(where))
-    operands = tuple([_plain(a) for a in args])
+    operands = tuple([recordable(a) for a in args])
     shape = _checked_shape(ufunc, operands, args, out, mask, kwargs)
     if ufunc.nout > 1:
         return _several(context, ufunc, args, out, mask, shape, kwargs)
@@ -178,18 +178,19 @@ def _masked(
 ) -> Node:
     """A call with ``where=``: what stands where the mask is False is the target's, or zero where there is none."""
     dtype = probe(ufunc, operands, kwargs).dtype
-    where = _plain(mask)
+    where = recordable(mask)
     zero = np.zeros((), dtype)[()]
     if target is None:
         return record(context, ufunc, operands, kwargs, shape, (where, zero))
-    old = _plain(as_array(context, target))
+    old = recordable(as_array(context, target))
     if target.dtype == dtype:
         return record(context, ufunc, operands, kwargs, shape, (where, old))
     value = record(context, ufunc, operands, kwargs, shape, (where, zero))
     return record(context, ASTYPE, (value,), {"dtype": target.dtype}, shape, (where, old))
 
 
-def _plain(item: Any) -> Any:
+def recordable(item: object) -> Any:
+    """What stands for an operand in a recorded call."""
     return item._arg() if isinstance(item, DistributedArray) else item
 
 
@@ -363,14 +364,14 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
             same_context((array, second))
             shape = second._shape
             if shape != array._shape:
-                probe(ufunc, (array._arg(), _plain(second)), {"out": np.empty(0, array._dtype)})
+                probe(ufunc, (array._arg(), recordable(second)), {"out": np.empty(0, array._dtype)})
             if shape != array._shape and broadcast_shape(array._shape, shape) != array._shape:
                 raise ValueError(
                     f"non-broadcastable output operand with shape {array._shape} doesn't match the broadcast shape "
                     f"{broadcast_shape(array._shape, shape)}"
                 )
     first = array._arg()
-    argument = _plain(second)
+    argument = recordable(second)
     if type(first) is Node and is_loud(dict(np.geterr())):  # what raises is written all the same
         array._own()
         first = array._arg()

@@ -174,11 +174,11 @@ def _chosen(x: DistributedArray, key: Any) -> Any:
         return NotImplemented
 
 
-Bounds = list[tuple[int, int, int]]
+Spans = list[tuple[int, int, int]]
 """Of each axis where what a key shows begins and ends, and its step: 0 where the key names one position."""
 
 
-def _bounds(shape: tuple[int, ...], key: Any) -> Bounds | None:
+def _bounds(shape: tuple[int, ...], key: Any) -> Spans | None:
     """What a key of integers and slices with positive steps shows; None of others, and where it shows nothing."""
     parts = key if type(key) is tuple else (key,)
     if len(parts) > len(shape):
@@ -202,7 +202,7 @@ def _bounds(shape: tuple[int, ...], key: Any) -> Bounds | None:
     return bounds
 
 
-def _within(x: DistributedArray, bounds: Bounds) -> tuple[Layout, int, Any] | None:
+def _within(x: DistributedArray, bounds: Spans) -> tuple[Layout, int, Any] | None:
     """Of an array that is cut into few boxes, all in this process: the chunk that holds all within some bounds, the key of that
     in it, and the layout of a value on its device; None where there is no such chunk."""
     storage = x._storage
@@ -332,7 +332,7 @@ def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
     return _stored(x, storage, array, key, given)
 
 
-def _shape_of(shape: tuple[int, ...], key: Any, bounds: Bounds | None) -> tuple[int, ...] | None:
+def _shape_of(shape: tuple[int, ...], key: Any, bounds: Spans | None) -> tuple[int, ...] | None:
     """The shape that a plain key shows, by its bounds where it has such; None where it shows one element, or does not fit."""
     if bounds is not None:
         return tuple([(high - low + step - 1) // step for low, high, step in bounds if step]) or None

@@ -21,10 +21,10 @@ from distarray.layout import Layout
 from distarray.storage import PartStorage
 from distarray.transfer.execute import resolve
 
-Step = Callable[[Any], Any]
+ArrayStep = Callable[[Any], Any]
 
 
-def same_shape(x: DistributedArray, step: Step, dtype: np.dtype[Any], operation: str) -> DistributedArray:
+def same_shape(x: DistributedArray, step: ArrayStep, dtype: np.dtype[Any], operation: str) -> DistributedArray:
     """The view of `x` whose elements are what `step` shows of each of its elements, in arrays of the same shape.
 
     Communication: partial values are folded first; else none.
@@ -38,7 +38,7 @@ def same_shape(x: DistributedArray, step: Step, dtype: np.dtype[Any], operation:
 
 
 def with_axes(
-    x: DistributedArray, step: Step, dtype: np.dtype[Any], axes: tuple[int, ...], operation: str
+    x: DistributedArray, step: ArrayStep, dtype: np.dtype[Any], axes: tuple[int, ...], operation: str
 ) -> DistributedArray:
     """The same, where what `step` shows of an element is an array of shape `axes`: they come last."""
     if x._detached:
@@ -60,14 +60,14 @@ def with_axes(
 
 
 def _with_axes_of_copy(
-    x: DistributedArray, step: Step, dtype: np.dtype[Any], axes: tuple[int, ...], operation: str
+    x: DistributedArray, step: ArrayStep, dtype: np.dtype[Any], axes: tuple[int, ...], operation: str
 ) -> DistributedArray:
     part = with_axes(_settled(x), step, dtype, axes, operation)
     part._writable = False
     return part
 
 
-def rescaled(x: DistributedArray, step: Step, dtype: np.dtype[Any], operation: str) -> DistributedArray | None:
+def rescaled(x: DistributedArray, step: ArrayStep, dtype: np.dtype[Any], operation: str) -> DistributedArray | None:
     """The bytes of `x` as elements of another size, along its last axis; None where a chunk would cut them.
 
     The last axis of `x` must be contiguous, and hold whole elements of `dtype`.
@@ -100,7 +100,7 @@ def rescaled(x: DistributedArray, step: Step, dtype: np.dtype[Any], operation: s
 
 
 def windows(
-    x: DistributedArray, step: Step, lengths: Sequence[tuple[int, int]], operation: str
+    x: DistributedArray, step: ArrayStep, lengths: Sequence[tuple[int, int]], operation: str
 ) -> DistributedArray | None:
     """The view that `step` makes of whole lines: axis `a` gets shorter by `n` - 1, and an axis of `n` comes last, for each
     ``(a, n)`` of `lengths`; None where `x` is a view, or a chunk holds only a part of such an axis."""
@@ -153,7 +153,7 @@ def _mapped(x: DistributedArray, layout: Layout, shape: Sequence[int], change: C
 
 def _shown(
     x: DistributedArray,
-    step: Step,
+    step: ArrayStep,
     dtype: np.dtype[Any],
     operation: str,
     layout_of: Callable[[Layout], Layout],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["settled", "stand_for"]
 
-Step = Callable[[Storage], Version]
+StandingStep = Callable[[Storage], Version]
 
 
 def stand_for(
@@ -77,7 +77,7 @@ class StandIn(Storage):
     __slots__ = ("_current", "_origins", "_stale")
 
     def __init__(self, context: Context, version: Version) -> None:
-        self._stale: tuple[Storage, tuple[Step, ...]] | None = None
+        self._stale: tuple[Storage, tuple[StandingStep, ...]] | None = None
         self._origins: list[ref[Storage]] = []
         super().__init__(context, version)
 
@@ -95,7 +95,7 @@ class StandIn(Storage):
     def layout(self) -> Layout:
         return self._current.layout
 
-    def follow(self, origin: Storage, step: Step) -> None:
+    def follow(self, origin: Storage, step: StandingStep) -> None:
         """Copy again when `origin` is written to, or what that is a copy of."""
         self._listen(origin, (step,))
         if isinstance(origin, StandIn):
@@ -104,13 +104,13 @@ class StandIn(Storage):
                 if before is not None and before.copies is not None:
                     self._listen(before, (*before.copies[origin], step))
 
-    def _listen(self, origin: Storage, steps: tuple[Step, ...]) -> None:
+    def _listen(self, origin: Storage, steps: tuple[StandingStep, ...]) -> None:
         if origin.copies is None:
             origin.copies = WeakKeyDictionary()
         origin.copies[self] = steps
         self._origins.append(ref(origin))
 
-    def outdated(self, origin: Storage, steps: tuple[Step, ...]) -> None:
+    def outdated(self, origin: Storage, steps: tuple[StandingStep, ...]) -> None:
         """Know that `origin`, of which `steps` make the copy, is written to."""
         self._stale = origin, steps
         self.outdate()

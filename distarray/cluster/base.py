@@ -54,7 +54,7 @@ class Launch(NamedTuple):
 
 
 class Launcher(abc.ABC):
-    """Reads one launcher's variables. Subclasses give five short methods and the variables that they need."""
+    """Reads one launcher's variables. Subclasses give three short methods, or five, and the variables that they need."""
 
     name: ClassVar[str]
     #: Without all of these the launch cannot be understood.
@@ -63,9 +63,9 @@ class Launcher(abc.ABC):
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
 
-    @abc.abstractmethod
     def is_present(self) -> bool:
         """Whether this launcher started this process, as far as can be seen: some of its variables may be missing."""
+        return any(self.environ.get(variable) for variable in self.needs)
 
     @abc.abstractmethod
     def rank(self) -> int:
@@ -79,9 +79,9 @@ class Launcher(abc.ABC):
     def local_rank(self) -> int | None:
         """This process's number among those on its host, or None."""
 
-    @abc.abstractmethod
     def address(self) -> tuple[str | None, int | None]:
         """Host and port at which rank 0 can be met; None for what the launcher does not say."""
+        return None, None  # MPI does the bootstrap, or DISTARRAY_HOST and DISTARRAY_PORT say it for every launcher
 
     def missing(self) -> list[str]:
         """Those of the needed variables that are not set."""

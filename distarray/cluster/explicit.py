@@ -14,9 +14,6 @@ class Explicit(Launcher):
     name = "explicit"
     needs = ("DISTARRAY_RANK", "DISTARRAY_SIZE")
 
-    def is_present(self) -> bool:
-        return any(self.environ.get(variable) for variable in self.needs)
-
     def rank(self) -> int:
         return self.integer("DISTARRAY_RANK")
 
@@ -25,9 +22,6 @@ class Explicit(Launcher):
 
     def local_rank(self) -> int | None:
         return self.first_of("DISTARRAY_LOCAL_RANK")
-
-    def address(self) -> tuple[str | None, int | None]:
-        return None, None  # the base reads DISTARRAY_HOST and DISTARRAY_PORT for every launcher
 
 
 def explicit(

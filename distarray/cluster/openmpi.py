@@ -13,9 +13,6 @@ class OpenMPI(Launcher):
     name = "openmpi"
     needs = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")
 
-    def is_present(self) -> bool:
-        return any(self.environ.get(variable) for variable in self.needs)
-
     def rank(self) -> int:
         return self.integer("OMPI_COMM_WORLD_RANK")
 
@@ -24,6 +21,3 @@ class OpenMPI(Launcher):
 
     def local_rank(self) -> int | None:
         return self.integer("OMPI_COMM_WORLD_LOCAL_RANK")
-
-    def address(self) -> tuple[str | None, int | None]:
-        return None, None

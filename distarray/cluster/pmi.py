@@ -17,9 +17,6 @@ class PMI(Launcher):
     name = "pmi"
     needs = ("PMI_RANK", "PMI_SIZE")
 
-    def is_present(self) -> bool:
-        return any(self.environ.get(variable) for variable in self.needs)
-
     def rank(self) -> int:
         return self.integer("PMI_RANK")
 
@@ -28,6 +25,3 @@ class PMI(Launcher):
 
     def local_rank(self) -> int | None:
         return self.first_of("MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK")
-
-    def address(self) -> tuple[str | None, int | None]:
-        return None, None

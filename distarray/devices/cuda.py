@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from distarray.devices.arrays import DeviceArray
 from distarray.devices.base import Chunk, Device, as_int
 from distarray.devices.gpu_blas import multiply_rows
 from distarray.devices.gpus import gpu_report, no_gpu
@@ -53,7 +54,7 @@ class Activation:
 
     __slots__ = ("_device", "_stream")
 
-    def __init__(self, device: Any, stream: Any) -> None:
+    def __init__(self, device: AbstractContextManager[Any], stream: AbstractContextManager[Any]) -> None:
         self._device = device
         self._stream = stream
 
@@ -62,7 +63,7 @@ class Activation:
         try:
             self._stream.__enter__()
         except BaseException:
-            self._device.__exit__()
+            self._device.__exit__(None, None, None)
             raise
 
     def __exit__(
@@ -456,7 +457,7 @@ class CudaDevice(Device):
         except self._cupy.cuda.memory.OutOfMemoryError as error:  # CuPy has emptied its pool and tried again
             raise self.memory_error(nbytes, label, shape, dtype) from error
 
-    def fill(self, array: Any, value: Any) -> None:
+    def fill(self, array: DeviceArray, value: object) -> None:
         # NumPy casts, as numpy.full does: CuPy's own rules for Python scalars have changed between versions
         scalar = np.full((), value, array.dtype)
         with self.active():
@@ -518,7 +519,7 @@ class CudaDevice(Device):
             self.runtime.api.memcpyAsync(fresh.array.data.ptr, source.data.ptr, source.nbytes, kind, self.stream.ptr)
         return fresh
 
-    def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:
+    def copy(self, dst_array: DeviceArray, src_array: DeviceArray, src_device: Device) -> None:
         self._match(dst_array, src_array, src_device)
         if isinstance(src_device, CudaDevice):
             self.runtime.copy(dst_array, self.ordinal, src_array, src_device.ordinal)
@@ -564,5 +565,5 @@ class CudaDevice(Device):
         with self.active():
             self.stream.synchronize()
 
-    def owns(self, array: Any) -> bool:
+    def owns(self, array: DeviceArray) -> bool:
         return isinstance(array, self._cupy.ndarray) and int(array.device.id) == self.ordinal

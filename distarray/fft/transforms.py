@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.pencils import Line, transform
+from distarray.algorithms.pencils import LineTransform, transform
 from distarray.array.aliases import ArrayLike, Axis, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
@@ -472,7 +472,7 @@ def _single(kind: str, function: Callable[..., Any], a: Any, n: Any, axis: Any, 
         length = 2 * (length - 1)
     if function is np.fft.hfft:
         array = cast("DistributedArray", np.conjugate(array))
-    line = Line(kind, at, length, scaled)
+    line = LineTransform(kind, at, length, scaled)
     result = _run(array, [[line]], function.__name__, dtype, out if function is not np.fft.ihfft else None)
     if function is np.fft.ihfft:
         result = np.conjugate(result)
@@ -497,14 +497,14 @@ def _several(name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any, *, two: 
     kinds = [{"rfftn": "fft", "irfftn": "ifft"}.get(name, name[:-1])] * len(order)
     if order and name in ("rfftn", "irfftn"):
         kinds[-1] = name[:-1]
-    lines = [Line(*row, norm or "backward") for row in zip(kinds, order, lengths, strict=True)]
+    lines = [LineTransform(*row, norm or "backward") for row in zip(kinds, order, lengths, strict=True)]
     return _run(array, _stages(lines, name), name[:-1] + "2" if two else name, dtype, out)
 
 
-def _stages(lines: Sequence[Line], name: str) -> list[list[Line]]:
+def _stages(lines: Sequence[LineTransform], name: str) -> list[list[LineTransform]]:
     """The lines in the groups whose order matters, each of distinct axes, in NumPy's order."""
     order = list(lines) if name == "irfftn" else list(reversed(lines))
-    stages: list[list[Line]] = []
+    stages: list[list[LineTransform]] = []
     for line in order:
         last = stages[-1] if stages else None
         free = line.kind in ("fft", "ifft")
@@ -515,7 +515,7 @@ def _stages(lines: Sequence[Line], name: str) -> list[list[Line]]:
     return stages
 
 
-def _run(array: DistributedArray, stages: list[list[Line]], name: str, dtype: Any, out: Any) -> Any:
+def _run(array: DistributedArray, stages: list[list[LineTransform]], name: str, dtype: Any, out: Any) -> Any:
     shape = array.shape
     for stage in stages:
         for line in stage:

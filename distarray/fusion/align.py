@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from distarray.errors import LayoutComplexityError
-from distarray.geometry import IndexMap, Pull, Range, Region, ViewMap
+from distarray.geometry import IndexMap, Pull, Range, Region, Slices, ViewMap
 from distarray.geometry._spatial import MAX_PIECES, RegionIndex, remainder, split_at
 from distarray.layout import Layout, Visible
 
@@ -24,21 +24,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Alignment", "Tile", "Fetch", "Source", "align", "lifted"]
 
-Key = tuple[slice, ...]
-
 
 class Source(NamedTuple):
     """Where an operand of one cell is read: `array[key]` of a visible chunk, or of a fetched buffer, by `number`."""
 
     fetched: bool
     number: int
-    key: Key | None
+    key: Slices | None
 
 
 class Tile(NamedTuple):
     """A part of one result chunk: its key in the chunk (None: all of it), and one source for each leaf."""
 
-    key: Key | None
+    key: Slices | None
     sources: tuple[Source, ...]
 
 
@@ -51,7 +49,7 @@ class Fetch(NamedTuple):
     group: int
     device: int
     region: Region
-    parts: tuple[tuple[int, Key, Key], ...]
+    parts: tuple[tuple[int, Slices, Slices], ...]
 
 
 class Alignment(NamedTuple):

@@ -19,7 +19,7 @@ from distarray.devices import Chunk
 from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.evaluate import evaluate_cells
 from distarray.fusion.expr import Leaf, real_part
-from distarray.fusion.held import is_idle
+from distarray.fusion.kept import is_idle
 from distarray.fusion.notes import call_numpy
 from distarray.fusion.program import Program
 from distarray.geometry import ViewMap

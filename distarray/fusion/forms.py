@@ -9,10 +9,12 @@ there twice, up to a bound.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType
 from distarray.geometry import ViewMap
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class Base(NamedTuple):
     dtype: Any
 
 
-class Step(NamedTuple):
+class FormStep(NamedTuple):
     """A call. `args` are ("leaf" | "step" | "number", position)."""
 
     ufunc: Any
@@ -59,7 +61,7 @@ class Form:
         The operands, in the order in which the calls name them.
     numbers : int
         How many scalars are among the arguments.
-    steps : tuple of Step
+    steps : tuple of FormStep
     dtype : dtype
         Of the value.
     inexact : bool
@@ -72,7 +74,7 @@ class Form:
 
     __slots__ = ("bases", "dtype", "grown", "inexact", "numbers", "recipes", "steps")
 
-    def __init__(self, bases: tuple[Base, ...], numbers: int, steps: tuple[Step, ...], dtype: Any) -> None:
+    def __init__(self, bases: tuple[Base, ...], numbers: int, steps: tuple[FormStep, ...], dtype: AnyDType) -> None:
         self.bases = bases
         self.numbers = numbers
         self.steps = steps
@@ -82,7 +84,7 @@ class Form:
         self.recipes: dict[Any, Any] = {}
 
 
-def base_form(context: Context, layout: Layout, view: ViewMap | None, dtype: Any) -> Form | None:
+def base_form(context: Context, layout: Layout, view: ViewMap | None, dtype: AnyDType) -> Form | None:
     """The form of an operand by itself; None where there is none."""
     key = (id(layout), id(view), dtype)
     found: Form | None = context.forms.get(key)
@@ -101,7 +103,7 @@ def _make_room(context: Context) -> None:
         context.formed = 1
 
 
-def kind_of_number(value: Any) -> Any:
+def kind_of_number(value: object) -> Any:
     """What a scalar is to promotion: int, float or complex, or its dtype. None for what is no number."""
     kind = type(value)
     if kind is int or kind is float or kind is complex:
@@ -112,7 +114,7 @@ def kind_of_number(value: Any) -> Any:
 
 
 def grown(
-    context: Context, ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: Any, masked: bool
+    context: Context, ufunc: Callable[..., Any], kinds: list[Any], kwargs: dict[str, Any], dtype: AnyDType, masked: bool
 ) -> Form | None:
     """The form of a call. `kinds` are its arguments' forms, and the kinds of numbers among them."""
     place = next((i for i, kind in enumerate(kinds) if type(kind) is Form), None)
@@ -132,7 +134,7 @@ def grown(
 
 def _joined(ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: Any, masked: bool) -> Form | None:
     bases: tuple[Base, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[FormStep, ...] = ()
     numbers = 0
     args: list[tuple[str, int]] = []
     for kind in kinds:
@@ -148,10 +150,10 @@ def _joined(ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: Any, ma
         args.append(("step", len(steps) - 1) if kind.steps else ("leaf", len(bases) - 1))
     if len(bases) > OPERANDS or len(steps) >= STEPS:
         return None
-    return Form(bases, numbers, (*steps, Step(ufunc, tuple(args), kwargs, dtype, masked)), dtype)
+    return Form(bases, numbers, (*steps, FormStep(ufunc, tuple(args), kwargs, dtype, masked)), dtype)
 
 
-def view_of(context: Context, outer: ViewMap | None, shape: tuple[int, ...], key: Any) -> ViewMap:
+def view_of(context: Context, outer: ViewMap | None, shape: tuple[int, ...], key: Hashable) -> ViewMap:
     """What a key of Python's own integers and slices shows of a view, or of an array of a shape: the same object for the same of
     both.
 

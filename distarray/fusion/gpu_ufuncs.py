@@ -14,10 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.errors import UnsupportedError
 from distarray.fusion.expr import real_part
 
 __all__ = ["CORRECTIONS", "KERNELS", "constant", "evaluate", "fill", "function_of"]
+
+_INFINITE = """
+        auto a = x.real();
+        auto b = x.imag();
+        z = (isinf(a) && isnan(b)) || (isnan(a) && isinf(b)) ? T(fabs(isinf(a) ? a : b), nan("")) : y;"""
+"""The logarithm of a number with an infinite part is infinite, whatever the other part."""
 
 KERNELS = {
     "floor_divide": ("T x, T y", "T z", """
@@ -106,8 +113,16 @@ KERNELS = {
         else if (x != T(0)) z = pow(x, y);
         else if (y.real() > 0) z = T(0);
         else z = T(nan(""), nan(""));"""),
+    "log": ("T x, T y", "T z", _INFINITE),
+    "log10": ("T x, T y", "T z", _INFINITE),
+    "log1p": ("T x, T y", "T z", _INFINITE),
+    "arccosh": ("T x, T y", "T z", """
+        z = x.real() == 0 && isnan(x.imag()) ? T(nan(""), acos(x.real())) : y;"""),
+    "tanh": ("T x, T y", "T z", """
+        z = x.real() == 0 && x.imag() - x.imag() != 0 ? T(x.real(), nan("")) : y;"""),
 }  # fmt: skip
-"""C code: parameters, results, and what is done for each element."""
+"""C code: parameters, results, and what is done for each element. Of functions of one argument that have two parameters here,
+the second is CuPy's own result."""
 
 UNCONTRACTED = ("--fmad=false",)
 """Each product and sum of them rounds, as in the kernels of whole expressions, which then have the same bits."""
@@ -119,7 +134,7 @@ Correction = Callable[[Any, np.ufunc, Sequence[Any], Any], Any]
 # --- what callers use -------------------------------------------------------------------------------------------------
 
 
-def function_of(lib: Any, ufunc: Any) -> Callable[..., Any]:
+def function_of(lib: Library, ufunc: Callable[..., Any]) -> Callable[..., Any]:
     """The function of `lib` for a ufunc (or ``clip``, ``around``), corrected: it takes inputs, ``out=`` and ``dtype=``.
 
     Raises
@@ -140,7 +155,7 @@ def function_of(lib: Any, ufunc: Any) -> Callable[..., Any]:
     return own  # type: ignore[no-any-return]
 
 
-def evaluate(lib: Any, step: Any, args: Sequence[Any], into: Any) -> Any:
+def evaluate(lib: Library, step: Any, args: Sequence[Any], into: DeviceArray | None) -> Any:
     """One step of a program on `lib`'s arrays; the result lies in `into`, where that is given.
 
     Of a masked step, the last two arguments are the mask and what stands where it is False.
@@ -161,7 +176,7 @@ def evaluate(lib: Any, step: Any, args: Sequence[Any], into: Any) -> Any:
     return into
 
 
-def fill(lib: Any, array: Any, value: Any) -> None:
+def fill(lib: Library, array: DeviceArray, value: Any) -> None:
     """Write a scalar into an array, with NumPy's casting. CuPy's own ``fill`` makes -0.0 a zero without a sign."""
     scalar = np.asarray(value).astype(array.dtype)[()]
     if scalar == 0 and any(scalar.tobytes()):
@@ -170,7 +185,7 @@ def fill(lib: Any, array: Any, value: Any) -> None:
         array[...] = scalar
 
 
-def constant(lib: Any, value: Any, dtype: Any) -> Any:
+def constant(lib: Library, value: Any, dtype: AnyDType) -> Any:
     """A scalar as an operand of `dtype`: a NumPy scalar, which CuPy passes on bit for bit; a 0-d array stays one."""
     if hasattr(value, "strides") and not isinstance(value, (np.ndarray, np.generic)):
         return value.astype(dtype, copy=False)
@@ -228,7 +243,7 @@ def _type_of(value: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def loop_of(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+def loop_of(ufunc: np.ufunc, types: tuple[Any, ...], dtype: AnyDType) -> tuple[Any, ...]:
     kwargs: Any = {} if dtype is None else {"signature": (*[None] * len(types), *[np.dtype(dtype)] * ufunc.nout)}
     return ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), casting="unsafe", **kwargs)
 
@@ -271,6 +286,19 @@ def _compiled(name: str, kinds: str, wide: bool = False) -> Correction:
             work = np.dtype("float32") if kind in "fV" and loop[0].itemsize == 2 else loop[0]
         result = _kernel(lib, name)(*_cast(lib, _cast(lib, inputs, loop), [work] * ufunc.nin))
         return result.astype(loop[-1], copy=False)
+
+    return call
+
+
+def _amended(name: str) -> Correction:
+    """CuPy's own function of complex numbers, with C99's values where one part is zero or infinite and the other no number."""
+
+    def call(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+        loop = _loop(ufunc, inputs, dtype)
+        if loop[0].kind != "c":
+            return None
+        (x,) = _cast(lib, inputs, loop)
+        return _kernel(lib, name)(x, getattr(lib, name)(x))
 
     return call
 
@@ -501,6 +529,7 @@ CORRECTIONS: dict[str, Correction] = {
     "reciprocal": _reciprocal,
     "ldexp": _ldexp,
     "frexp": _frexp,
+    **{name: _amended(name) for name in ("log", "log10", "log1p", "arccosh", "tanh")},
     "clip": _clip,
     "around": _around,
 }

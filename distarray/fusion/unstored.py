@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
 from distarray.fusion.demand import operands_of
 from distarray.fusion.expr import Node
-from distarray.fusion.held import shortened
+from distarray.fusion.kept import shortened
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.pending import PendingProgram
 from distarray.fusion.meeting import meeting_place

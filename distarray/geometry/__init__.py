@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from distarray.geometry.index_map import Cell, IndexMap
 from distarray.geometry.ranges import Range
-from distarray.geometry.regions import Region
+from distarray.geometry.regions import Region, Slices
 from distarray.geometry.reshape import contiguous_strides, flat_blocks, reshape_map, reshape_region, reshape_strides
 from distarray.geometry.specs import Spec, as_spec, blocks, cyclic, grid, make_2d_index_map, replicated
 from distarray.geometry.views import AxisMap, Pull, ViewMap
@@ -17,6 +17,7 @@ __all__ = [
     "Pull",
     "Range",
     "Region",
+    "Slices",
     "Spec",
     "ViewMap",
     "as_spec",

@@ -5,13 +5,16 @@ axis."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from distarray.errors import IndexMapError, LayoutError
 from distarray.geometry._keys import expand_key
 from distarray.geometry.ranges import EMPTY, Range
 
-__all__ = ["Region"]
+__all__ = ["Region", "Slices"]
+
+Slices: TypeAlias = tuple[slice, ...]
+"""What selects a region of an array: a slice an axis."""
 
 
 class Region(tuple[Range, ...]):

@@ -31,9 +31,8 @@ class ProcessGroup(Engine):
 
     GroupArray may be of any library that shares memory (DLPack, ``__cuda_array_interface__``, the buffer protocol), of any bool,
     integer, float, bfloat16 or complex type, C- or F-contiguous. Elements travel in C order, so that an F-contiguous array
-    is copied; backend "mpi" reduces and broadcasts those in place and compares the order. Others, and arrays that are cut by
-    process and not C-contiguous, are refused, as are outputs that cannot be written and distributed arrays. An input may be
-    the output.
+    is copied; backend "mpi" reduces and broadcasts those in place and compares the order. Others are refused, as are outputs
+    that cannot be written and distributed arrays. An input may be the output.
 
     Reductions (`op`) are "sum", "prod", "min", "max" and "avg". bool reduces as NumPy does: sum and max are *or*, prod and
     min *and*; avg is refused. avg of integers is the sum, wrapped to the type, divided by the number of processes and
@@ -81,10 +80,8 @@ class ProcessGroup(Engine):
         src, dst = self._pair(in_array, out_array, stream)
         buffers.check_operation(op, src.dtype)
         self._refuse_overlap(src, dst, 0)
-        if dst.order == "F" and not self.compares_order:
-            src = self._in_order(src, stream)
-            return self._filling(dst, stream, lambda into: self._all_reduce(src, into, op, stream))
-        return self._all_reduce(src, dst, op, stream)
+        src = self._reduced(src, stream)
+        return self._filling(dst, stream, lambda into: self._all_reduce(src, into, op, stream), src)
 
     def reduce(
         self, in_array: GroupArray, out_array: GroupArray, root: int = 0, op: str = "sum", stream: Stream = None
@@ -101,11 +98,10 @@ class ProcessGroup(Engine):
         else:
             src = self._view(in_array, "in_array", False, stream)
         buffers.check_operation(op, src.dtype)
-        if not self.compares_order:
-            src = self._in_order(src, stream)
-            if out is not None:
-                return self._filling(out, stream, lambda into: self._reduce(src, into, op, root, stream))
-        return self._reduce(src, out, op, root, stream)
+        src = self._reduced(src, stream)
+        if out is None:
+            return self._reduce(src, None, op, root, stream)
+        return self._filling(out, stream, lambda into: self._reduce(src, into, op, root, stream), src)
 
     def broadcast(self, in_out_array: GroupArray, root: int = 0, stream: Stream = None) -> None:
         """Copy `in_out_array` of `root` into that of every process."""
@@ -131,7 +127,7 @@ class ProcessGroup(Engine):
         buffers.check_operation(op, src.dtype)
         count = buffers.check_count(count, in_array=(src, self.size), out_array=(dst, 1))
         self._refuse_overlap(src, dst, -self.rank * count)
-        buffers.check_order(src)
+        src = self._in_order(src, stream)
         return self._filling(dst, stream, lambda into: self._reduce_scatter(src, into, count, op, stream))
 
     def all_gather(self, in_array: GroupArray, out_array: GroupArray, count: int, stream: Stream = None) -> None:
@@ -142,7 +138,8 @@ class ProcessGroup(Engine):
         src, dst = self._pair(in_array, out_array, stream, sized=False)
         count = buffers.check_count(count, in_array=(src, 1), out_array=(dst, self.size))
         self._refuse_overlap(src, dst, self.rank * count)
-        return self._all_gather(self._in_order(src, stream), buffers.check_order(dst), count, stream)
+        src = self._in_order(src, stream)
+        return self._filling(dst, stream, lambda into: self._all_gather(src, into, count, stream))
 
     def send(self, array: GroupArray, peer: int, stream: Stream = None) -> None:
         """Send `array` to `peer`, which calls `recv` with an array of as many elements of the same type."""
@@ -191,7 +188,7 @@ class ProcessGroup(Engine):
         buffers.check_pair(src, dst, alike=False)
         self._fits("scatter", src, "out_array", dst)
         self._refuse_overlap(src, dst)
-        sends = list(enumerate(self._parts(src)))
+        sends = list(enumerate(self._parts(self._in_order(src, stream))))
         return self._filling(
             dst, stream, lambda into: self._exchange(sends, [(root, into.flat)], "scatter", stream, into, root)
         )
@@ -209,8 +206,13 @@ class ProcessGroup(Engine):
         buffers.check_pair(src, dst, alike=False)
         self._fits("gather", dst, "in_array", src)
         self._refuse_overlap(src, dst)
-        receives = list(enumerate(self._parts(dst)))
-        return self._exchange([(root, src.flat)], receives, "gather", stream, src, root)
+        return self._filling(
+            dst,
+            stream,
+            lambda into: self._exchange(
+                [(root, src.flat)], list(enumerate(self._parts(into))), "gather", stream, src, root
+            ),
+        )
 
     def all_to_all(self, in_array: GroupArray, out_array: GroupArray, stream: Stream = None) -> None:
         """Send ``in_array[i]`` to process i, and receive from it into ``out_array[i]``."""
@@ -221,8 +223,13 @@ class ProcessGroup(Engine):
         buffers.check_leading(src, self.size, "all_to_all")
         buffers.check_leading(dst, self.size, "all_to_all")
         self._refuse_overlap(src, dst)
-        sends, receives = list(enumerate(self._parts(src))), list(enumerate(self._parts(dst)))
-        return self._exchange(sends, receives, "all_to_all", stream, src)
+        src = self._in_order(src, stream)
+        sends = list(enumerate(self._parts(src)))
+        return self._filling(
+            dst,
+            stream,
+            lambda into: self._exchange(sends, list(enumerate(self._parts(into))), "all_to_all", stream, src),
+        )
 
     @abc.abstractmethod
     def barrier(self) -> None:
@@ -253,11 +260,17 @@ class ProcessGroup(Engine):
         with self._at(stream):
             return view.in_c_order()
 
-    def _filling(self, view: View, stream: Any, call: Callable[[View], None]) -> None:
-        """Make a call that fills an array in C order; one in the other order is filled from a copy."""
-        if view.order != "F":
+    def _reduced(self, view: View, stream: Any) -> View:
+        """What goes into a reduction: an array in C order, or in its own where the processes compare that."""
+        return view if self.compares_order else self._in_order(view, stream)
+
+    def _filling(self, view: View, stream: Any, call: Callable[[View], None], like: View | None = None) -> None:
+        """Make a call that fills an array in C order, or in that of `like`; one in the other order is filled from a copy."""
+        order: buffers.MemoryOrder = "F" if like is not None and like.order == "F" else "C"
+        if view.order in (order, "both"):
             return call(view)
-        into = self._in_order(view, stream)
+        with self._at(stream):
+            into = view._replace(array=view.array.copy(order=order), order=order)
         call(into)
 
         def finish() -> None:

@@ -9,29 +9,30 @@ overwritten.
 from __future__ import annotations
 
 import operator
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
+
+from distarray.devices.arrays import DeviceArray
 
 __all__ = [
     "DTYPES",
     "GroupArray",
     "Stream",
     "OPERATIONS",
-    "Order",
+    "MemoryOrder",
     "View",
     "as_view",
     "check_count",
     "check_leading",
     "check_operation",
-    "check_order",
     "check_pair",
     "check_peer",
     "device_array",
     "host_array",
 ]
 
-Order = Literal["C", "F", "both"]
+MemoryOrder = Literal["C", "F", "both"]
 
 
 class SharesMemory(Protocol):
@@ -102,7 +103,7 @@ class View(NamedTuple):
     dtype: np.dtype[Any]
     size: int
     shape: tuple[int, ...]
-    order: Order
+    order: MemoryOrder
 
     def in_c_order(self) -> View:
         """This array, or a copy of it in C order: elements travel in that order."""
@@ -117,7 +118,7 @@ class View(NamedTuple):
 # ---- foreign arrays
 
 
-def host_array(value: Any, name: str, *, write: bool) -> np.ndarray[Any, Any]:
+def host_array(value: object, name: str, *, write: bool) -> np.ndarray[Any, Any]:
     """A NumPy array over the memory of `value`, without a copy.
 
     Raises
@@ -189,7 +190,7 @@ def _refuse_distributed(value: Any, name: str) -> None:
         )
 
 
-def device_array(value: Any, name: str, device: int, *, write: bool) -> Any:
+def device_array(value: object, name: str, device: int, *, write: bool) -> Any:
     """A CuPy array over the memory of `value`, on GPU `device`, without a copy. The GPU and stream must be current.
 
     Raises
@@ -295,7 +296,7 @@ def _bfloat16() -> np.dtype[Any]:
 # ---- checks
 
 
-def as_view(array: Any, name: str) -> View:
+def as_view(array: DeviceArray, name: str) -> View:
     """The view of a NumPy or CuPy array, once its data type and contiguity are known to be good.
 
     Raises
@@ -318,11 +319,11 @@ def as_view(array: Any, name: str) -> View:
             f"{name} of shape {tuple(array.shape)} is neither C- nor F-contiguous (strides {tuple(array.strides)}); "
             "pass a contiguous array: x.copy() to send, a fresh one to receive into"
         )
-    order: Order = "both" if in_c and in_f else "C" if in_c else "F"
+    order: MemoryOrder = "both" if in_c and in_f else "C" if in_c else "F"
     return View(array, name, dtype, int(array.size), tuple(array.shape), order)
 
 
-def check_operation(op: Any, dtype: np.dtype[Any]) -> None:
+def check_operation(op: object, dtype: np.dtype[Any]) -> None:
     """Refuses a reduction that does not exist, or has no meaning for the data type."""
     if op not in OPERATIONS:
         raise ValueError(f"Unknown op {op!r}; the reductions are {', '.join(map(repr, OPERATIONS))}")
@@ -352,25 +353,10 @@ def check_pair(src: View, dst: View, *, alike: bool = True) -> None:
                 f"{src.name} has {src.size} elements (shape {src.shape}) and {dst.name} has {dst.size} (shape "
                 f"{dst.shape}); they must be equal"
             )
-        if src.order != dst.order and "both" not in (src.order, dst.order):
-            raise ValueError(
-                f"{src.name} is {src.order}-contiguous and {dst.name} is {dst.order}-contiguous: elements travel in memory "
-                "order and would be permuted; give both the same order"
-            )
         if src.shape != dst.shape and "F" in (src.order, dst.order):
             raise ValueError(
                 f"{src.name} has shape {src.shape} and {dst.name} {dst.shape}: different shapes need C-contiguous arrays"
             )
-
-
-def check_order(view: View) -> View:
-    """Refuses an F-contiguous array where its first axis is cut by process."""
-    if view.order == "F":
-        raise ValueError(
-            f"{view.name} of shape {view.shape} is F-contiguous, but its parts along the first axis must be contiguous; "
-            f"use numpy.ascontiguousarray({view.name})"
-        )
-    return view
 
 
 def check_leading(view: View, n: int, operation: str) -> View:
@@ -380,10 +366,10 @@ def check_leading(view: View, n: int, operation: str) -> View:
             f"{operation} requires {view.name} to have {n} elements in its first dimension, one for each process; "
             f"found shape {view.shape}"
         )
-    return check_order(view)
+    return view
 
 
-def check_count(count: Any, **needed: tuple[View, int]) -> int:
+def check_count(count: SupportsIndex, **needed: tuple[View, int]) -> int:
     """`count` as an int, once each array holds that many elements times its factor (``in_array=(view, n)``)."""
     try:
         value = operator.index(count)
@@ -401,7 +387,7 @@ def check_count(count: Any, **needed: tuple[View, int]) -> int:
     return value
 
 
-def check_peer(value: Any, name: str, size: int) -> int:
+def check_peer(value: SupportsIndex, name: str, size: int) -> int:
     """A root's or peer's rank as an int, once it is one."""
     try:
         rank = operator.index(value)

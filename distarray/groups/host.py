@@ -16,7 +16,7 @@ import numpy as np
 from distarray.groups import buffers
 from distarray.groups.base import ProcessGroup
 from distarray.groups.buffers import View
-from distarray.groups.calls import What, collective, message
+from distarray.groups.compared import What, collective, message
 
 __all__ = ["HostEngine", "Wire", "fold"]
 
@@ -25,10 +25,10 @@ SMALL = 1 << 15
 KEPT_SCRATCH = 1 << 26
 """Bytes of scratch memory kept between calls: fresh pages cost as much as the message."""
 
-Array = np.ndarray[Any, Any]
+HostArray = np.ndarray[Any, Any]
 
 
-def fold(op: str, parts: Sequence[Array], out: Array) -> None:
+def fold(op: str, parts: Sequence[HostArray], out: HostArray) -> None:
     """Reduce arrays of one type in the order given, into `out`, which may be one of them."""
     dtype = out.dtype
     function = {"sum": np.add, "avg": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[op]
@@ -245,7 +245,7 @@ class HostEngine(ProcessGroup):
     def _all_to(self, root: int, size: int) -> list[int]:
         return [0 if i <= root else size for i in range(self.size + 1)]
 
-    def _reduce_segment(self, mine: Array, bounds: list[int], out: Array, op: str) -> None:
+    def _reduce_segment(self, mine: HostArray, bounds: list[int], out: HostArray, op: str) -> None:
         """Each process reduces its segment of everyone's array, in rank order."""
         begin, end = bounds[self.rank], bounds[self.rank + 1]
         parts = self._scratch_parts(mine.dtype, [end - begin] * self.size, skip=self.rank)
@@ -258,13 +258,13 @@ class HostEngine(ProcessGroup):
         if end > begin:
             fold(op, parts, out)
 
-    def _share(self, out: Array, bounds: list[int]) -> None:
+    def _share(self, out: HostArray, bounds: list[int]) -> None:
         """Everyone's segment of `out` to everyone."""
         others = self._others()
         mine = out[bounds[self.rank] : bounds[self.rank + 1]]
         self._wire.round([(i, mine) for i in others], [(i, out[bounds[i] : bounds[i + 1]]) for i in others])
 
-    def _scratch_parts(self, dtype: np.dtype[Any], sizes: list[int], skip: int) -> list[Array]:
+    def _scratch_parts(self, dtype: np.dtype[Any], sizes: list[int], skip: int) -> list[HostArray]:
         """An array for each process but one, in memory that is used again."""
         lengths = [0 if i == skip else size for i, size in enumerate(sizes)]
         nbytes = sum(lengths) * dtype.itemsize

@@ -14,13 +14,13 @@ from distarray.groups.local_nccl import LocalCommunicator
 from distarray.groups.mpi import MpiGroup
 from distarray.groups.nccl import NcclGroup
 from distarray.groups.one_process import GroupCalls, wanted_devices
+from distarray.rendezvous.store import DEFAULT_PORT
 
 __all__ = ["group", "init_all", "init_process_group"]
 
 BACKENDS = ("nccl", "mpi")
 KINDS = ("cuda", "host")
 DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 13333
 
 
 def init_process_group(
@@ -143,7 +143,7 @@ def group() -> GroupCalls:
     -------
     GroupCalls
         A context manager. A call's arguments are checked where it stands; what it moves is there after the block. An
-        exception that leaves the block leaves its calls on host arrays unmade.
+        exception that leaves the block leaves its calls unmade.
 
     Notes
     -----

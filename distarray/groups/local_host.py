@@ -98,7 +98,6 @@ class HostCommunicator(OneProcess, HostEngine):
     def _issue(self, operation: str, call: Callable[[], None]) -> None:
         """Make a call now, or at the end of the block."""
         if BLOCK.depth:
-            BLOCK.run = _run
             BLOCK.queue.append(Queued(self, call))
         elif self.size > 1 and threading.get_ident() == self._hub.maker:
             raise self._alone(operation)
@@ -114,6 +113,41 @@ class HostCommunicator(OneProcess, HostEngine):
             self._thread.settle()
         finally:
             self._thread.together = False
+
+    @staticmethod
+    def _make_all(queue: Sequence[Queued]) -> None:
+        """Make the calls of a block, those of each communicator in their order, all communicators at once."""
+        programs: dict[HostCommunicator, list[Callable[[], None]]] = {}
+        for each in queue:
+            assert isinstance(each.owner, HostCommunicator)
+            programs.setdefault(each.owner, []).append(each.call)
+        if len(programs) == 1:
+            for owner, calls in programs.items():
+                owner._make(calls)
+            return
+        errors: list[BaseException] = []
+
+        def make(owner: HostCommunicator, calls: list[Callable[[], None]]) -> None:
+            try:
+                owner._make(calls)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [
+            threading.Thread(target=make, args=program, name=f"distarray-group-{program[0].rank}", daemon=True)
+            for program in programs.items()
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException as error:  # an interrupt: nobody waits any longer
+            for owner in programs:
+                owner._hub.fail(PeerLostError, f"a group was left with {type(error).__name__}")
+            raise
+        if errors:
+            raise errors[0]
 
     def _all_reduce(self, src: View, dst: View, op: str, stream: Any) -> None:
         self._issue("all_reduce", partial(super()._all_reduce, src, dst, op, stream))
@@ -149,38 +183,3 @@ class HostCommunicator(OneProcess, HostEngine):
         root: int = -1,
     ) -> None:
         self._issue(operation, partial(super()._exchange, sends, receives, operation, stream, part, root))
-
-
-def _run(queue: Sequence[Queued]) -> None:
-    """Make the calls of a block, those of each communicator in their order, all communicators at once."""
-    programs: dict[HostCommunicator, list[Callable[[], None]]] = {}
-    for each in queue:
-        assert isinstance(each.owner, HostCommunicator)
-        programs.setdefault(each.owner, []).append(each.call)
-    if len(programs) == 1:
-        for owner, calls in programs.items():
-            owner._make(calls)
-        return
-    errors: list[BaseException] = []
-
-    def make(owner: HostCommunicator, calls: list[Callable[[], None]]) -> None:
-        try:
-            owner._make(calls)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [
-        threading.Thread(target=make, args=program, name=f"distarray-group-{program[0].rank}", daemon=True)
-        for program in programs.items()
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        for thread in threads:
-            thread.join()
-    except BaseException as error:  # an interrupt: nobody waits any longer
-        for owner in programs:
-            owner._hub.fail(PeerLostError, f"a group was left with {type(error).__name__}")
-        raise
-    if errors:
-        raise errors[0]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from distarray.comm.deadlines import bootstrap_timeout, collective_timeout
 from distarray.comm.nccl.binding import TYPE, Binding, Calls, find_binding
 from distarray.errors import CommunicationError, UnsupportedError
-from distarray.groups.nccl import NcclEngine
-from distarray.groups.one_process import BLOCK, OneProcess, check_color, check_devices
+from distarray.groups.nccl import Messages, NcclEngine
+from distarray.groups.one_process import BLOCK, OneProcess, Queued, check_color, check_devices
 
 __all__ = ["LocalCommunicator", "communicators"]
+
+UNBORN = "not made yet: the group block of its split ends first"
+"""What is wrong with a communicator before that."""
 
 
 def communicators(wanted: Sequence[int] | None) -> list[LocalCommunicator]:
@@ -57,19 +61,31 @@ class LocalCommunicator(OneProcess, NcclEngine):
 
         The rank and size of the result are known when the group has ended.
         """
-        self._together("split")
         check_color(color)
-        made = self.calls.split(color, key, time.monotonic() + bootstrap_timeout())
-        if made is None or color is None:
-            return None
-        child = LocalCommunicator(self._binding, made, -1, 0, self.device, (self._family, color))
-        BLOCK.splits.append((self._family, color, key, self.rank, child))
-        self._later(_number_splits)
+        due = time.monotonic() + bootstrap_timeout()
+        child = None
+        if color is not None:
+            child = LocalCommunicator(self._binding, self.calls, -1, 0, self.device, (self._family, color))
+            child._gone = UNBORN
+
+        def issue() -> None:
+            made = self.calls.split(color, key, due)
+            if child is not None and made is not None:
+                child.calls, child._gone = made, ""
+
+        self._issue(issue, "split")
+        if child is not None and color is not None:
+            BLOCK.splits.append((self._family, color, key, self.rank, child))
+            self._later(_number_splits)
         return child
 
     def finalize(self) -> None:
         """Complete what is queued and say goodbye to the others; in a `group` where there are several."""
-        if not self._gone:
+        if self._gone:
+            return
+        if BLOCK.depth:
+            BLOCK.queue.append(Queued(self, partial(self._guard, self.calls.finalize)))
+        else:
             self._guard(self.calls.finalize)
 
     def barrier(self) -> None:
@@ -95,30 +111,40 @@ class LocalCommunicator(OneProcess, NcclEngine):
             self._cupy.cuda.runtime.setDevice(before)
 
     def _call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
-        self._together(operation)
         if key is None or key[1]:
+            self._issue(issue, operation)
+
+    def _issue(self, issue: Callable[[], Any], operation: str) -> None:
+        """Make a call now, or at the end of the block; refuses one that would wait for the other GPUs of this very thread."""
+        self._usable()
+        if BLOCK.depth:
+            BLOCK.queue.append(Queued(self, partial(self._guard, issue)))
+        elif self.size > 1:
+            raise self._alone(operation)
+        else:
             self._guard(issue)
 
-    def _together(self, operation: str) -> None:
-        """Refuses a call that would wait for the other GPUs of this very thread."""
-        self._usable()
-        if self.size > 1 and not BLOCK.depth:
-            raise self._alone(operation)
+    @staticmethod
+    def _make_all(queue: Sequence[Queued]) -> None:
+        binding = find_binding()
+        try:
+            binding.group_start()
+            try:
+                for _, call in queue:
+                    call()
+            finally:
+                binding.group_end()
+        except binding.errors as problem:
+            raise CommunicationError(f"the calls of this group failed in NCCL: {problem}") from problem
 
-    def _messages(
-        self,
-        sends: Sequence[tuple[int, int, int]],
-        receives: Sequence[tuple[int, int, int]],
-        stream: int,
-        operation: str,
-    ) -> None:
+    def _messages(self, sends: Messages, receives: Messages, stream: int, operation: str) -> None:
         def issue() -> None:
             self._binding.group_start()
             try:
-                for peer, address, nbytes in sends:
-                    self.calls.send(address, nbytes, TYPE["uint8"], peer, stream)
-                for peer, address, nbytes in receives:
-                    self.calls.recv(address, nbytes, TYPE["uint8"], peer, stream)
+                for peer, array in sends:
+                    self.calls.send(array.data.ptr, array.nbytes, TYPE["uint8"], peer, stream)
+                for peer, array in receives:
+                    self.calls.recv(array.data.ptr, array.nbytes, TYPE["uint8"], peer, stream)
             finally:
                 self._binding.group_end()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,10 @@ from distarray.groups.buffers import View
 from distarray.groups.mpi_calls import MpiWire, connect_mpi
 from distarray.rendezvous.control import StoreControl, store_control
 
-__all__ = ["NcclEngine", "NcclGroup", "stream_address"]
+__all__ = ["Messages", "NcclEngine", "NcclGroup", "stream_address"]
+
+Messages: TypeAlias = Sequence[tuple[int, Any]]
+"""Contiguous arrays, each with the process that it goes to or comes from."""
 
 WIDE = {"int16": "int32", "uint16": "uint32"}
 PARTS = {"complex64": "float32", "complex128": "float64"}
@@ -54,7 +57,7 @@ def plan_of(dtype: np.dtype[Any], op: str) -> Folding:
     return Folding(TYPE[name], 1, OP[op], "")
 
 
-def stream_address(stream: Any) -> int:
+def stream_address(stream: object) -> int:
     """A stream's address: CuPy's and cuda.core's streams, PyTorch's, or the number itself."""
     if isinstance(stream, int):
         return stream
@@ -86,7 +89,7 @@ class NcclEngine(ProcessGroup):
 
     @abc.abstractmethod
     def _call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
-        """Make an NCCL call, with what watches over it."""
+        """Make an NCCL call, with what watches over it; `issue` holds the arrays."""
 
     # ---- collectives
 
@@ -99,9 +102,9 @@ class NcclEngine(ProcessGroup):
     def _all_reduce(self, src: View, dst: View, op: str, stream: Any) -> None:
         plan, where = self._plan(src.dtype, op), self._address_of(stream)
         source, target, finish = self._widened(plan, src.flat, dst.flat, where)
-        p, q, n = source.data.ptr, target.data.ptr, source.size * plan.factor
+        n = source.size * plan.factor
         self._call(
-            lambda: self.calls.all_reduce(p, q, n, plan.type, plan.op, where),
+            lambda: self.calls.all_reduce(source.data.ptr, target.data.ptr, n, plan.type, plan.op, where),
             self._key("all_reduce", n),
             where,
             "all_reduce",
@@ -111,17 +114,20 @@ class NcclEngine(ProcessGroup):
     def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Any) -> None:
         plan, where = self._plan(src.dtype, op), self._address_of(stream)
         source, target, finish = self._widened(plan, src.flat, None if dst is None else dst.flat, where)
-        p, n = source.data.ptr, source.size * plan.factor
-        q = p if target is None else target.data.ptr
-        key = self._key("reduce", n, root)
-        self._call(lambda: self.calls.reduce(p, q, n, plan.type, plan.op, root, where), key, where, "reduce")
+        n = source.size * plan.factor
+        into = source if target is None else target
+        self._call(
+            lambda: self.calls.reduce(source.data.ptr, into.data.ptr, n, plan.type, plan.op, root, where),
+            self._key("reduce", n, root),
+            where,
+            "reduce",
+        )
         self._finish(finish)
 
     def _broadcast(self, view: View, root: int, stream: Any) -> None:
-        where, p, n = self._address_of(stream), view.array.data.ptr, view.array.nbytes
-        byte = TYPE["uint8"]
+        where, array, n = self._address_of(stream), view.array, view.array.nbytes
         self._call(
-            lambda: self.calls.broadcast(p, p, n, byte, root, where),
+            lambda: self.calls.broadcast(array.data.ptr, array.data.ptr, n, TYPE["uint8"], root, where),
             self._key("broadcast", n, root),
             where,
             "broadcast",
@@ -130,21 +136,30 @@ class NcclEngine(ProcessGroup):
     def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Any) -> None:
         plan, where = self._plan(src.dtype, op), self._address_of(stream)
         source, target, finish = self._widened(plan, src.flat[: count * self.size], dst.flat[:count], where)
-        p, q, n = source.data.ptr, target.data.ptr, count * plan.factor
-        key = self._key("reduce_scatter", n)
-        self._call(lambda: self.calls.reduce_scatter(p, q, n, plan.type, plan.op, where), key, where, "reduce_scatter")
+        n = count * plan.factor
+        self._call(
+            lambda: self.calls.reduce_scatter(source.data.ptr, target.data.ptr, n, plan.type, plan.op, where),
+            self._key("reduce_scatter", n),
+            where,
+            "reduce_scatter",
+        )
         self._finish(finish)
 
     def _all_gather(self, src: View, dst: View, count: int, stream: Any) -> None:
         where, n = self._address_of(stream), count * src.dtype.itemsize
-        p, q, byte = src.array.data.ptr, dst.array.data.ptr, TYPE["uint8"]
-        self._call(lambda: self.calls.all_gather(p, q, n, byte, where), self._key("all_gather", n), where, "all_gather")
+        source, target = src.array, dst.array
+        self._call(
+            lambda: self.calls.all_gather(source.data.ptr, target.data.ptr, n, TYPE["uint8"], where),
+            self._key("all_gather", n),
+            where,
+            "all_gather",
+        )
 
     def _send(self, view: View, peer: int, stream: Any) -> None:
-        self._messages([(peer, view.array.data.ptr, view.array.nbytes)], [], self._address_of(stream), "send")
+        self._messages([(peer, view.array)], [], self._address_of(stream), "send")
 
     def _recv(self, view: View, peer: int, stream: Any) -> None:
-        self._messages([], [(peer, view.array.data.ptr, view.array.nbytes)], self._address_of(stream), "recv")
+        self._messages([], [(peer, view.array)], self._address_of(stream), "recv")
 
     def _exchange(
         self,
@@ -160,22 +175,14 @@ class NcclEngine(ProcessGroup):
         with self._on(where):
             for target, source in zip((array for peer, array in receives if peer == self.rank), inner):
                 target[...] = source
-        outgoing = [(peer, array.data.ptr, array.nbytes) for peer, array in sends if peer != self.rank and array.nbytes]
-        incoming = [
-            (peer, array.data.ptr, array.nbytes) for peer, array in receives if peer != self.rank and array.nbytes
-        ]
+        outgoing = [(peer, array) for peer, array in sends if peer != self.rank and array.nbytes]
+        incoming = [(peer, array) for peer, array in receives if peer != self.rank and array.nbytes]
         if outgoing or incoming:
             self._messages(outgoing, incoming, where, operation)
 
     @abc.abstractmethod
-    def _messages(
-        self,
-        sends: Sequence[tuple[int, int, int]],
-        receives: Sequence[tuple[int, int, int]],
-        stream: int,
-        operation: str,
-    ) -> None:
-        """One round of messages, each (peer, address, bytes)."""
+    def _messages(self, sends: Messages, receives: Messages, stream: int, operation: str) -> None:
+        """One round of messages, each (peer, contiguous array)."""
 
     def _address(self, array: Any) -> int:
         return int(array.data.ptr)
@@ -334,18 +341,14 @@ class NcclGroup(NcclEngine):
         communicator.call(issue, key, stream, operation)
         call.finish("queued")
 
-    def _messages(
-        self,
-        sends: Sequence[tuple[int, int, int]],
-        receives: Sequence[tuple[int, int, int]],
-        stream: int,
-        operation: str,
-    ) -> None:
+    def _messages(self, sends: Messages, receives: Messages, stream: int, operation: str) -> None:
         self._usable()
         communicator = self.communicator
         communicator.sequence += 1
         call = communicator.record.begin(communicator.sequence, "messages", Signature(operation))
-        communicator.point_to_point(sends, receives, stream, operation)
+        outgoing = [(peer, array.data.ptr, array.nbytes) for peer, array in sends]
+        incoming = [(peer, array.data.ptr, array.nbytes) for peer, array in receives]
+        communicator.point_to_point(outgoing, incoming, stream, operation)
         call.finish("queued")
 
     def _post(self, peer: int, payload: bytes) -> None:

@@ -1,20 +1,19 @@
 """What `init_all` returns has in common on every kind of device: the group block, life and death, and how a split is ranked.
 
 The calls of all devices are issued from one thread, so each collective must stand for every device inside one `group`
-block: alone, the first would wait for the others, which this thread never reaches.
+block: alone, the first would wait for the others, which this thread never reaches. A block's calls are kept until it ends,
+with the arrays that they read and write, and are not made where an exception leaves it: part of them would wait for ever.
 """
 
 from __future__ import annotations
 
 import abc
 import operator
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from distarray.comm.nccl.binding import Binding, find_binding
 from distarray.errors import CommunicationError, DeviceError, PeerLostError, UnsupportedError
 from distarray.groups.base import ProcessGroup
 
@@ -22,21 +21,20 @@ __all__ = ["BLOCK", "GroupCalls", "OneProcess", "Queued", "check_color", "check_
 
 
 class Queued(NamedTuple):
-    """A call on host arrays that waits for the end of its block."""
+    """A call that waits for the end of its block."""
 
     owner: OneProcess
     call: Callable[[], None]
 
 
 class _Block(threading.local):
-    """The group block that this thread is in: NCCL counts them itself, but not what is to be done when one ends."""
+    """The group block that this thread is in, and what is to be done when it ends."""
 
     def __init__(self) -> None:
         self.depth = 0
         self.finish: list[Callable[[], None]] = []
         self.splits: list[tuple[object, int, int, int, OneProcess]] = []  # (family, color, key, rank, child)
         self.queue: list[Queued] = []
-        self.run: Callable[[list[Queued]], None] | None = None  # what makes the calls of the queue
 
 
 BLOCK = _Block()
@@ -45,39 +43,26 @@ BLOCK = _Block()
 class GroupCalls:
     """``with group():`` the calls in it are issued together at the end. Blocks may stand in one another."""
 
-    _binding: Binding | None = None
-
     def __enter__(self) -> None:
-        if "cupy" in sys.modules:  # without CuPy there are no communicators of GPUs
-            try:
-                self._binding = find_binding()
-            except RuntimeError:
-                self._binding = None
-        if self._binding is not None:
-            self._binding.group_start()
         BLOCK.depth += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         BLOCK.depth -= 1
-        finish: list[Callable[[], None]] = []
-        queue: list[Queued] = []
-        run = BLOCK.run
-        if not BLOCK.depth:
-            finish, BLOCK.finish, queue, BLOCK.queue = BLOCK.finish, [], BLOCK.queue, []
-        if self._binding is not None:
-            try:
-                self._binding.group_end()
-            except self._binding.errors as problem:
-                if error is None:
-                    raise CommunicationError(f"the calls of this group failed in NCCL: {problem}") from problem
-                return
-        if error is None:
-            if queue and run is not None:
-                run(queue)
-            for each in finish:
-                each()
+        if BLOCK.depth:
+            return
+        finish, BLOCK.finish, queue, BLOCK.queue = BLOCK.finish, [], BLOCK.queue, []
+        if error is not None:
+            BLOCK.splits = []
+            return
+        by_kind: dict[type[OneProcess], list[Queued]] = {}
+        for each in queue:
+            by_kind.setdefault(type(each.owner), []).append(each)
+        for owners, calls in by_kind.items():
+            owners._make_all(calls)
+        for done in finish:
+            done()
 
 
 def wanted_devices(devices: Any, what: str) -> list[int] | None:
@@ -155,6 +140,11 @@ class OneProcess(ProcessGroup):
 
     def stop(self) -> None:
         self.destroy()
+
+    @staticmethod
+    @abc.abstractmethod
+    def _make_all(queue: Sequence[Queued]) -> None:
+        """Make the calls of a block on communicators of this kind."""
 
     @abc.abstractmethod
     def _end(self, how: str) -> None:

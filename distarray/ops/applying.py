@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from distarray.algorithms.local import at, everywhere, mapped, whole_along
+from distarray.algorithms.local import arrays_in, everywhere, mapped, whole_along
 from distarray.array import parts
 from distarray.array.agreement import agreed
 from distarray.array.aliases import ArrayLike, Axis, ShapeLike
@@ -82,7 +82,7 @@ def apply_along_axis(
         layout = whole_along(context, source.layout, (axis,))
         if not x.size:  # chunks need not cover lines without elements, whose results have elements
             layout = everywhere(context, x.shape, source.layout.devices)
-        arrays = at(context, source, layout, "apply_along_axis")
+        arrays = arrays_in(context, source, layout, "apply_along_axis")
 
         def called(lib: Any, part: Any, hosted: bool) -> Any:
             if hosted:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array.aliases import AnyArray, ArrayLike, DTypeLike, Out
+from distarray.array.calls import recordable
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, as_mask
@@ -19,7 +20,7 @@ from distarray.context import Context
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.expr import ASTYPE, Node, record
 from distarray.ops.convert import asarray
-from distarray.ops.recording import arguments_of, context_of, into, plain, recorded, shape_of
+from distarray.ops.recording import arguments_of, context_of, into, recorded, shape_of
 from distarray.ops.searching import nonzero
 
 __all__ = ["around", "clip", "copyto", "round", "where"]
@@ -96,7 +97,9 @@ def _chosen(context: Context, mask: Any, first: Any, second: Any, dtype: Any, sh
             )
     else:
         mask = np.bool_(mask)
-    return record(context, ASTYPE, (plain(first),), {"dtype": dtype}, shape, (plain(mask), plain(second)))
+    return record(
+        context, ASTYPE, (recordable(first),), {"dtype": dtype}, shape, (recordable(mask), recordable(second))
+    )
 
 
 @implements(np.copyto)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.loops import Signature, loop_over
+from distarray.algorithms.loops import CoreSignature, loop_over
 from distarray.algorithms.product import view
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, same_context
@@ -27,7 +27,7 @@ def call_general(ufunc: np.ufunc, inputs: tuple[Any, ...], out: tuple[Any, ...] 
             f"{ufunc.__name__} has core axes that may be missing, {ufunc.signature}, and is not distributed; nothing was "
             f"gathered. To run it on one host, call it on x.get()"
         )
-    signature = Signature.of((ufunc.signature or "").replace("|1", ""))
+    signature = CoreSignature.of((ufunc.signature or "").replace("|1", ""))
     context = same_context([x for x in (*inputs, *(out or ())) if isinstance(x, DistributedArray)])
     operands = [as_array(context, x) for x in inputs]
     targets: Sequence[Any] = out or [None] * ufunc.nout
@@ -72,7 +72,9 @@ def call_general(ufunc: np.ufunc, inputs: tuple[Any, ...], out: tuple[Any, ...] 
     return given[0] if len(given) == 1 else tuple(given)
 
 
-def _places(signature: Signature, operands: Sequence[Any], targets: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+def _places(
+    signature: CoreSignature, operands: Sequence[Any], targets: Sequence[Any], kwargs: dict[str, Any]
+) -> list[Any]:
     """The core axes of each operand and result, from ``axes=``, ``axis=`` or, by default, the last ones."""
     names = [*signature.inputs, *signature.outputs]
     axis, axes, keepdims = (kwargs.get(name) for name in ("axis", "axes", "keepdims"))

@@ -18,7 +18,7 @@ from distarray.algorithms.local import aligned, counted
 from distarray.array.aliases import ArrayLike, Arrays
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
-from distarray.array.place import as_array, fetched
+from distarray.array.place import as_array, fetched, number_of
 from distarray.array.state import DistributedArray, same_context
 from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray
@@ -53,12 +53,8 @@ def _outer(a: DistributedArray, range: Any) -> tuple[Any, Any]:
 
 
 def _spread(a: DistributedArray) -> Any:
-    high, low = _number(reductions.max(a)), _number(reductions.min(a))
+    high, low = number_of(reductions.max(a)), number_of(reductions.min(a))
     return int(high) - int(low) if a.dtype.kind in "iu" else high - low
-
-
-def _number(x: Any) -> Any:
-    return x.get()[()] if isinstance(x, DistributedArray) else x
 
 
 def _sqrt(a: DistributedArray, ends: Any) -> Any:
@@ -74,17 +70,17 @@ def _rice(a: DistributedArray, ends: Any) -> Any:
 
 
 def _scott(a: DistributedArray, ends: Any) -> Any:
-    return (24.0 * np.pi**0.5 / a.size) ** (1.0 / 3.0) * _number(moments.std(a))
+    return (24.0 * np.pi**0.5 / a.size) ** (1.0 / 3.0) * number_of(moments.std(a))
 
 
 def _doane(a: DistributedArray, ends: Any) -> Any:
     if a.size <= 2:
         return 0.0
     expected = np.sqrt(6.0 * (a.size - 2) / ((a.size + 1.0) * (a.size + 3)))
-    sigma = _number(moments.std(a))
+    sigma = number_of(moments.std(a))
     if not sigma > 0.0:
         return 0.0
-    skew = _number(moments.mean(((a - moments.mean(a)) / sigma) ** 3))
+    skew = number_of(moments.mean(((a - moments.mean(a)) / sigma) ** 3))
     return _spread(a) / (1.0 + np.log2(a.size) + np.log2(1.0 + np.absolute(skew) / expected))
 
 
@@ -103,7 +99,7 @@ def _stone(a: DistributedArray, ends: Any) -> Any:
         return 0
 
     def loss(bins: int) -> Any:
-        share = _number(histogram(a, bins=bins, range=ends)[0]) / n
+        share = number_of(histogram(a, bins=bins, range=ends)[0]) / n
         return (2 - (n + 1) * share.dot(share)) / (width / bins)
 
     most = max(100, int(np.sqrt(n)))

@@ -22,6 +22,7 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_writable
 from distarray.context import Context
 from distarray.current import current
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.expr import Leaf, warn_complex
 from distarray.fusion.write import write
 from distarray.geometry import IndexMap, Range, Region, blocks
@@ -34,7 +35,7 @@ from distarray.transfer.execute import allocate, copy_into
 
 __all__ = ["append", "block", "column_stack", "concat", "concatenate", "dstack", "hstack", "stack", "vstack"]
 
-Piece = tuple[tuple[slice, ...], DistributedArray]
+PlacedPiece = tuple[tuple[slice, ...], DistributedArray]
 """A part of the result, and the array that fills it."""
 
 
@@ -42,7 +43,7 @@ Piece = tuple[tuple[slice, ...], DistributedArray]
 
 
 def target_layout(
-    context: Context, shape: tuple[int, ...], sources: Sequence[DistributedArray], dtype: Any, axis: int
+    context: Context, shape: tuple[int, ...], sources: Sequence[DistributedArray], dtype: AnyDType, axis: int
 ) -> Layout:
     """The result's layout: that of the first source that is split, stretched along `axis`; where it is split along that
     axis, even blocks; the default layout where no source is split."""
@@ -82,7 +83,7 @@ def shown_map(x: DistributedArray) -> IndexMap | None:
     return None if seen is None else seen.layout.index_map
 
 
-def assemble(target: DistributedArray, pieces: Iterable[Piece], *, fresh: bool = True) -> DistributedArray:
+def assemble(target: DistributedArray, pieces: Iterable[PlacedPiece], *, fresh: bool = True) -> DistributedArray:
     """Write each piece into its part of `target`; all sources are read as they were before the first write.
 
     Whole values go straight to their place; `fresh` says that nothing else reads the target's memory. Recorded
@@ -115,7 +116,7 @@ def assemble(target: DistributedArray, pieces: Iterable[Piece], *, fresh: bool =
     return target
 
 
-def unfilled(context: Context, layout: Layout, dtype: Any) -> DistributedArray:
+def unfilled(context: Context, layout: Layout, dtype: AnyDType) -> DistributedArray:
     return from_chunks(context, layout, allocate(context, layout, dtype, label="a joined array"), dtype)
 
 

@@ -155,7 +155,7 @@ def _framed(x: DistributedArray, sides: list[tuple[int, int]]) -> DistributedArr
     return assemble(result, [(inner, x)])
 
 
-Writer = Callable[[DistributedArray, int, int, int], None]
+EdgeWriter = Callable[[DistributedArray, int, int, int], None]
 """Writes the border along an axis, of these widths."""
 
 
@@ -163,7 +163,7 @@ def _at(axis: int, low: int | None, high: int | None) -> tuple[slice, ...]:
     return (*(slice(None),) * axis, slice(low, high))
 
 
-def _writer(mode: str, ndim: int, kwargs: dict[str, Any]) -> Writer:
+def _writer(mode: str, ndim: int, kwargs: dict[str, Any]) -> EdgeWriter:
     if mode in ("constant", "linear_ramp"):
         given = kwargs.get(_KEYWORDS[mode][0], 0)
         if mode == "linear_ramp":

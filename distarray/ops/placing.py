@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from distarray.algorithms.local import aligned, at, mapped, whole_along
+from distarray.algorithms.local import aligned, arrays_in, mapped, whole_along
 from distarray.algorithms.masks import assign_where, mask_count, mask_write, place_like
 from distarray.array.aliases import AnyArray, ArrayLike
 from distarray.array.functions import implements
@@ -348,5 +348,5 @@ def _put_along(x: DistributedArray, chosen: DistributedArray, new: DistributedAr
         order = {chunk: i for i, chunk in enumerate(layout.chunks)}
         numbers = [order[d, beside(r)] for d, r in target.chunks]
         index, held = aligned(chosen, layout), aligned(broadcast_to(new, chosen.shape), layout)
-        operands = [at(context, source, target, name), [index[i] for i in numbers], [held[i] for i in numbers]]
+        operands = [arrays_in(context, source, target, name), [index[i] for i in numbers], [held[i] for i in numbers]]
         return mapped(context, operands, target, x.dtype, local, name)

@@ -28,7 +28,7 @@ from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.transfer.execute import allocate, fold_into
 from distarray.transfer.ledger import note
-from distarray.transfer.numbers import quiet
+from distarray.transfer.partial_numbers import quiet
 from distarray.transfer.round import Round
 
 __all__ = ["from_local_chunks"]
@@ -56,7 +56,7 @@ def _holds_distributed(obj: Any) -> bool:
 
 
 def scattered(
-    obj: Any, root: int, dtype: DTypeLike, layout: LayoutLike, device: DeviceLike, copy: bool | None
+    obj: object, root: int, dtype: DTypeLike, layout: LayoutLike, device: DeviceLike, copy: bool | None
 ) -> DistributedArray:
     """``asarray(obj, root=…)``: the array of process `root`, each process receiving its chunks."""
     context = current()

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.local import at, mapped, whole_along
+from distarray.algorithms.local import arrays_in, mapped, whole_along
 from distarray.algorithms.quantile_positions import POSITIONS, between, places
 from distarray.algorithms.selection import candidates, selected
 from distarray.array.aliases import ArrayLike, Axis, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
-from distarray.array.place import host_values
+from distarray.array.place import fetched
 from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, deliver
@@ -100,7 +100,7 @@ class _Lines:
         with context.lock:
             source = self.x._operand(self.name)
             layout = whole_along(context, source.layout, self.axes)
-            arrays = at(context, source, layout, self.name)
+            arrays = arrays_in(context, source, layout, self.name)
             mapping: dict[int, list[Region]] = {device: [] for device in layout.devices}
             numbers: dict[tuple[int, Region], int] = {}
             for i, (device, region) in enumerate(layout.chunks):
@@ -474,11 +474,7 @@ def quantile(
     ...     np.quantile(da.asarray([4, 1, 3, 2], layout=da.blocks(0)), [0.5, 1.0]).get()
     array([2.5, 4. ])
     """
-    return _quantile("Quantiles", a, _fetched(q), _is_weak(q), axis, out, method, keepdims, weights, False)
-
-
-def _fetched(q: Any) -> Any:
-    return host_values(q) if isinstance(q, DistributedArray) else q
+    return _quantile("Quantiles", a, fetched(q), _is_weak(q), axis, out, method, keepdims, weights, False)
 
 
 @implements(np.percentile)
@@ -512,7 +508,7 @@ def percentile(
     ...     da.percentile(da.asarray([4, 1, 3, 2]), 50).tolist()
     2.5
     """
-    parts = np.asarray(np.true_divide(_fetched(q), 100))
+    parts = np.asarray(np.true_divide(fetched(q), 100))
     return _quantile("Percentiles", a, parts, _is_weak(q), axis, out, method, keepdims, weights, False)
 
 
@@ -552,7 +548,7 @@ def nanquantile(
     ...     da.nanquantile(da.asarray([4, np.nan, 3, 2]), 0.5).tolist()
     3.0
     """
-    return _quantile("Quantiles", a, _fetched(q), _is_weak(q), axis, out, method, keepdims, weights, True)
+    return _quantile("Quantiles", a, fetched(q), _is_weak(q), axis, out, method, keepdims, weights, True)
 
 
 @implements(np.nanpercentile)
@@ -586,5 +582,5 @@ def nanpercentile(
     ...     da.nanpercentile(da.asarray([4, np.nan, 3, 2]), 50).tolist()
     3.0
     """
-    parts = np.asarray(np.true_divide(_fetched(q), 100))
+    parts = np.asarray(np.true_divide(fetched(q), 100))
     return _quantile("Percentiles", a, parts, _is_weak(q), axis, out, method, keepdims, weights, True)

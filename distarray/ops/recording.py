@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import Out
+from distarray.array.calls import recordable
 from distarray.array.place import as_array, as_operand
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, same_context
@@ -16,7 +17,7 @@ from distarray.context import Context
 from distarray.current import current
 from distarray.fusion.expr import record
 
-__all__ = ["arguments_of", "context_of", "into", "plain", "recorded", "shape_of"]
+__all__ = ["arguments_of", "context_of", "into", "recorded", "shape_of"]
 
 _NUMBERS = frozenset((*PYTHON_SCALARS, type(None)))
 
@@ -36,10 +37,6 @@ def shape_of(arguments: Sequence[Any]) -> tuple[int, ...]:
     return broadcast_shape(*shapes) if shapes else ()
 
 
-def plain(value: Any) -> Any:
-    return value._arg() if isinstance(value, DistributedArray) else value
-
-
 def recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> DistributedArray:
     """A call of an element-wise function of NumPy that takes ``out=`` and that CuPy has under the same name."""
     first = values[0]
@@ -52,7 +49,7 @@ def recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> Distributed
     arguments = arguments_of(context, values)
     if not any(isinstance(a, DistributedArray) for a in arguments):
         arguments[0] = as_array(context, arguments[0])
-    node = record(context, function, tuple([plain(a) for a in arguments]), kwargs, shape_of(arguments))
+    node = record(context, function, tuple([recordable(a) for a in arguments]), kwargs, shape_of(arguments))
     result: DistributedArray = deliver(DistributedArray._of_node(node), None)
     return result
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from distarray.algorithms.local import at, everywhere, mapped
+from distarray.algorithms.local import arrays_in, everywhere, mapped
 from distarray.algorithms.toeplitz import convolved
 from distarray.array.aliases import ArrayLike, Axis
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
-from distarray.array.place import as_array, host_values
+from distarray.array.place import as_array, host_values, number_of
 from distarray.array.state import DistributedArray, same_context
 from distarray.array.writing import deliver
 from distarray.context import Context
@@ -70,10 +70,10 @@ def _convolved(name: str, a: DistributedArray, v: DistributedArray, mode: Any, *
     with context.lock:
         source, kernel = long._operand(name), short._operand(name)
         target, halo = _halos(context, source.layout, n, m, start, stop)
-        parts = at(context, source, halo, name)
-        weights = at(context, kernel, everywhere(context, (m,), kernel.layout.devices), name)
+        parts = arrays_in(context, source, halo, name)
+        weights = arrays_in(context, kernel, everywhere(context, (m,), kernel.layout.devices), name)
         if kernel.layout.devices != target.devices:
-            weights = at(context, kernel, everywhere(context, (m,), target.devices), name)
+            weights = arrays_in(context, kernel, everywhere(context, (m,), target.devices), name)
         places = {device: i for i, device in enumerate(target.devices)}
         each = [weights[places[device]] for device, _ in target.chunks]
         cuts = [
@@ -207,13 +207,13 @@ def _spacings(f: DistributedArray, axes: tuple[int, ...], varargs: tuple[Any, ..
     if not varargs:
         return [1.0] * len(axes)
     if len(varargs) == 1 and np.ndim(varargs[0]) == 0:
-        return [_plain(varargs[0])] * len(axes)
+        return [number_of(varargs[0])] * len(axes)
     if len(varargs) != len(axes):
         raise TypeError("invalid number of arguments")
     found: list[Any] = []
     for axis, given in zip(axes, varargs, strict=True):
         if np.ndim(given) == 0:
-            found.append(_plain(given))
+            found.append(number_of(given))
             continue
         if np.ndim(given) != 1:
             raise ValueError("distances must be either scalars or 1d")
@@ -231,10 +231,6 @@ def _spacings(f: DistributedArray, axes: tuple[int, ...], varargs: tuple[Any, ..
         else:
             found.append(steps)
     return found
-
-
-def _plain(value: Any) -> Any:
-    return value.get()[()] if isinstance(value, DistributedArray) else value
 
 
 @implements(np.gradient)
@@ -314,14 +310,14 @@ def _gradient(x: DistributedArray, axis: int, step: Any, order: int) -> Distribu
     n = x.shape[axis]
     ends: list[Any]
     if order == 1:
-        first, last = (step, step) if uniform else (_plain(step[0]), _plain(step[-1]))
+        first, last = (step, step) if uniform else (number_of(step[0]), number_of(step[-1]))
         ends = [(part(1, 2) - part(0, 1)) / first, (part(n - 1, n) - part(n - 2, n - 1)) / last]
     else:
         if uniform:
             low = (-1.5 / step, 2.0 / step, -0.5 / step)
             high = (0.5 / step, -2.0 / step, 1.5 / step)
         else:
-            p, q, r, s = (_plain(step[i]) for i in (0, 1, -2, -1))
+            p, q, r, s = (number_of(step[i]) for i in (0, 1, -2, -1))
             low = (-(2.0 * p + q) / (p * (p + q)), (p + q) / (p * q), -p / (q * (p + q)))
             high = (s / (r * (r + s)), -(s + r) / (r * s), (2.0 * s + r) / (s * (r + s)))
         ends = [

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.algorithms.fancy import Fancy, wrapped
+from distarray.algorithms.local import arrays_in
 from distarray.algorithms.masks import mask_read
 from distarray.array.aliases import ArrayLike, Out
 from distarray.array.functions import implements
-from distarray.array.place import as_array, host_values
+from distarray.array.place import as_array, fetched, host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import overwrite
 from distarray.context import Context
@@ -23,7 +24,7 @@ from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.ops.indexing import read
 from distarray.storage import Operand
-from distarray.transfer.execute import gather_to_host, redistribute
+from distarray.transfer.execute import gather_to_host
 
 __all__ = ["compress", "extract", "take", "take_along_axis"]
 
@@ -65,7 +66,7 @@ def moded(indices: Any, size: int, axis: int, mode: str) -> Any:
     raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
 
 
-def flat_key(x: DistributedArray, flat: Any) -> Fancy:
+def flat_key(x: DistributedArray, flat: np.ndarray[Any, Any]) -> Fancy:
     """Flat C-order indices, of any shape, as indices of every axis."""
     view = x._view_map()
     if not x.ndim:
@@ -230,7 +231,7 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
     return compress(np.ravel(condition), x)
 
 
-def mask_of(x: DistributedArray, condition: Any) -> Any:
+def mask_of(x: DistributedArray, condition: ArrayLike) -> Any:
     """A condition as booleans, distributed or on the host."""
     if isinstance(condition, DistributedArray):
         same_context([x, condition])
@@ -283,7 +284,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     if axis is None:
         if indices.ndim != 1:
             raise ValueError("when axis=None, `indices` must have a single dimension.")
-        host = host_values(indices) if isinstance(indices, DistributedArray) else indices
+        host = fetched(indices)
         flat = wrapped(host, x.size, 0)
         return read(x, flat_key(x, flat), "take_along_axis")
     if x.ndim != indices.ndim:
@@ -291,7 +292,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     axis = normalize_axis_index(axis, x.ndim)
     lead = common_shape(x.shape, indices.shape, axis)
     if x.ndim == 1:
-        host = host_values(indices) if isinstance(indices, DistributedArray) else indices
+        host = fetched(indices)
         flat = wrapped(host, x.shape[0], 0)
         return read(x, Fancy(x._view_map(), (0,), (flat,), flat.shape, 0), "take_along_axis")
     context = x._context
@@ -336,9 +337,9 @@ def _along(context: Context, x: DistributedArray, chosen: DistributedArray, axis
             mine = [Region((*r[:axis], size, *r[axis + 1 :])) for r in held]
             mapping[owner] = [r for r in mine if r.size] if chosen.size else mine[:1]
         layout = context.layout(IndexMap(chosen.shape, mapping))
-        index = _at(context, places, layout, name)
+        index = arrays_in(context, places, layout, name)
         _check_range(context, Operand(layout, index, chosen.dtype), x.shape[axis], axis)
-        arrays = _at(context, source, target, name)
+        arrays = arrays_in(context, source, target, name)
         by_place = {
             (d, Region((*r[:axis], *r[axis + 1 :]))): part
             for (d, r), part in zip(target.chunks, arrays, strict=True)
@@ -359,13 +360,6 @@ def _along(context: Context, x: DistributedArray, chosen: DistributedArray, axis
                     taken = device.lib.take_along_axis(array, at.astype(np.int64), axis)
                     chunks.append(device.adopt(device.lib.ascontiguousarray(taken), name))
         return from_chunks(context, layout, chunks, x.dtype)
-
-
-def _at(context: Context, source: Operand, layout: Layout, name: str) -> list[Any]:
-    if source.layout is layout:
-        return source.arrays
-    fresh = redistribute(context, source, layout, operation=name)
-    return [None if chunk is None else chunk.array for chunk in fresh]
 
 
 def _check_range(context: Context, index: Operand, size: int, axis: int) -> None:

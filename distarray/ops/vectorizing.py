@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.loops import Signature, loop_over
+from distarray.algorithms.loops import CoreSignature, loop_over
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import NOTHING
 from distarray.array.place import is_cupy
@@ -73,7 +73,9 @@ def _over_chunks(function: Callable[..., Any], args: tuple[Any, ...], dtypes: li
         current_context.reset(token)
 
 
-def call_python(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: ArrayLike, kwargs: dict[str, Any]) -> Any:
+def call_python(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], out: tuple[Any, ...] | None, where: ArrayLike, kwargs: dict[str, Any]
+) -> Any:
     """A call of what ``numpy.frompyfunc`` made. The results have the dtype of the numbers that the function returns."""
     if out is not None or where is not True or kwargs:
         raise UnsupportedError(
@@ -176,7 +178,7 @@ class vectorize:
 
     def _over_subarrays(self, text: str, function: Callable[..., Any], values: list[DistributedArray]) -> Any:
         """A call with a signature: the shapes of the results are those of the first one's."""
-        inputs, outputs = signature = Signature.of(text)
+        inputs, outputs = signature = CoreSignature.of(text)
         if len(values) != len(inputs):
             raise TypeError(f"wrong number of positional arguments: expected {len(inputs)}, got {len(values)}")
         signature.sizes([v.shape for v in values])

@@ -24,7 +24,7 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import reshape_region
 from distarray.layout import Layout
 
-__all__ = ["BLOCK", "CountedPhilox", "Draw", "Stream", "aligned", "fill", "flat_intervals"]
+__all__ = ["BLOCK", "CountedPhilox", "Draw", "RandomStream", "aligned", "fill", "flat_intervals"]
 
 BLOCK = 2**14
 """Values a block: the start of a stream costs as much as some hundred values."""
@@ -32,11 +32,12 @@ BLOCK = 2**14
 Seed: TypeAlias = int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
 """What a sequence of values begins with; None for a fresh seed."""
 
-Draw = Callable[[np.random.Generator, int, int], Any]
-"""``draw(generator, start, stop)``: the values at the flat places [start, stop), of which `start` begins a block."""
+Draw = Callable[[np.random.Generator, int, int, Any], Any]
+"""``draw(generator, start, stop, out)``: the values at the flat places [start, stop), of which `start` begins a block; they may be
+drawn into `out`, which is for all of them, or None."""
 
 
-class Stream(NamedTuple):
+class RandomStream(NamedTuple):
     """The streams of one call: the generator's key, and how many calls came before."""
 
     key: tuple[int, int]
@@ -77,10 +78,10 @@ class CountedPhilox:
         seed = self.seed_seq
         return f"Philox, entropy={seed.entropy}, spawn_key={seed.spawn_key}, calls={self._calls}"
 
-    def next(self) -> Stream:
+    def next(self) -> RandomStream:
         """The streams of the next call."""
         self._calls += 1
-        return Stream(self._key, self._calls - 1)
+        return RandomStream(self._key, self._calls - 1)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def aligned(context: Context, devices: Sequence[int], size: int, tail: tuple[int
 
 def fill(
     context: Context,
-    stream: Stream,
+    stream: RandomStream,
     layout: Layout,
     places: Sequence[range],
     tail: tuple[int, ...],
@@ -167,7 +168,7 @@ def _fill(
     chunks: list[Chunk | None],
     i: int,
     region: Region,
-    stream: Stream,
+    stream: RandomStream,
     place: range,
     tail: tuple[int, ...],
     dtype: np.dtype[Any],
@@ -181,7 +182,9 @@ def _fill(
         first = number * BLOCK
         stop = min(first + BLOCK, place.stop)
         generator = stream.block(number, generator)
-        drawn = draw(generator, first, stop)  # what comes later in the block does not change what comes before
         start = max(first, place.start)
-        values[start - place.start : stop - place.start] = drawn[start - first :]
+        part = values[start - place.start : stop - place.start]
+        drawn = draw(generator, first, stop, part if start == first else None)
+        if drawn is not part:  # what comes later in the block does not change what comes before
+            part[...] = drawn[start - first :]
     chunks[i] = device.from_host(values.reshape(region.shape)) if chunk is None else chunk

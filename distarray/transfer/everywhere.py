@@ -15,7 +15,7 @@ from distarray.devices.partials import MOST, fold_kernel, launch_folds
 from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.ledger import watching
-from distarray.transfer.numbers import folds_wide
+from distarray.transfer.partial_numbers import folds_wide
 from distarray.transfer.round import site
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def folded_everywhere(context: Context, source: Operand, target: Layout, operati
     way: _Way | None = found[0]
     if way is None:
         return None
-    by_id: dict[int, Any] = context.by_id  # type: ignore[assignment]
+    by_id: dict[int, Any] = context.by_id
     with context.reporting():
         fresh: list[Chunk | None] = [
             by_id[taker].empty(target.shape, source.dtype, operation)

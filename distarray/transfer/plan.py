@@ -17,14 +17,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from distarray.errors import LayoutComplexityError, LayoutError
-from distarray.geometry import IndexMap, Range, Region, blocks
+from distarray.geometry import IndexMap, Range, Region, Slices, blocks
 from distarray.geometry._spatial import MAX_PIECES
 from distarray.layout import Layout
 from distarray.modes import Mode
 
 __all__ = ["Forward", "Plan", "Step", "plan", "waypoint"]
-
-Key = tuple[slice, ...]
 
 SPLIT_ELEMENTS = 4096
 """A fold of fewer elements stays on one device: splitting it would cost more in messages than it saves in bytes."""
@@ -50,8 +48,8 @@ class Step(NamedTuple):
     """Round one: `target[key] = fold(sources)`, or with `accumulate`, `target[key] = fold(target[key], sources)`."""
 
     target: int
-    key: Key
-    sources: tuple[tuple[int, Key], ...]
+    key: Slices
+    sources: tuple[tuple[int, Slices], ...]
     accumulate: bool
     size: int
 
@@ -60,9 +58,9 @@ class Forward(NamedTuple):
     """Round two: `target[key] = origin[origin_key]`, both chunks of the *target* layout."""
 
     target: int
-    key: Key
+    key: Slices
     origin: int
-    origin_key: Key
+    origin_key: Slices
     size: int
 
 

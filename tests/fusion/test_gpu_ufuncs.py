@@ -32,6 +32,7 @@ KINDS = {
     "square": COMPLEX,
     "reciprocal": COMPLEX,
     "power": ["c16"],
+    **dict.fromkeys(("log", "log10", "log1p", "arccosh", "tanh"), COMPLEX),
 }
 
 
@@ -116,6 +117,25 @@ def equal(got: Any, ref: Any, **near: Any) -> None:
         if r.dtype.kind == "f":
             known = ~np.isnan(r)
             assert np.array_equal(np.signbit(g)[known], np.signbit(r)[known]), (g, r)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", ["log", "log10", "log1p", "arccosh", "tanh"])
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_complex_functions_of_infinities_have_c99s_values(name: str, dtype: str, lib: Any) -> None:
+    """Where the library has no number in either part."""
+    special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
+    x = np.array([complex(a, b) for a in special for b in special], dtype)
+    ref = getattr(np, name)(x)
+    setattr(lib, name, lambda a: np.where(np.isfinite(ref), ref, a.dtype.type(complex(np.nan, np.nan))))
+    got = gpu_ufuncs.function_of(lib, getattr(np, name))(x)
+    wanted = {
+        "arccosh": (x.real == 0) & np.isnan(x.imag),
+        "tanh": (x.real == 0) & ~np.isfinite(x.imag),
+    }.get(name, (np.isinf(x.real) & np.isnan(x.imag)) | (np.isnan(x.real) & np.isinf(x.imag)))
+    assert wanted.any()
+    np.testing.assert_allclose(got.real[wanted], ref.real[wanted], rtol=1e-6)
+    np.testing.assert_allclose(np.abs(got.imag[wanted]), np.abs(ref.imag[wanted]), rtol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -16,7 +16,7 @@ import distarray as da
 from distarray.algorithms import reduction
 from distarray.devices import Chunk, transposes
 from distarray.devices.kernels import collapse
-from distarray.fusion import held
+from distarray.fusion import kept
 from distarray.fusion.expr import ASTYPE
 from distarray.fusion.kernels import direct, elementwise, reductions, rows, run, scans, selections
 from distarray.fusion.kernels.element import element_of
@@ -59,7 +59,7 @@ def test_sources_of_expressions_declare_what_they_are_passed(lead: int, lanes: i
     program = Program((where, both), ("step", 1), np.dtype("?"), (), "x")
     bound = element_of(None, program, (np.dtype("f8"), np.dtype("?"), np.dtype("i2")), np.dtype("?"))
     assert bound is not None and bound.scalars == (2.5,)
-    form = elementwise.Form("vsxv", lead, lanes, 64, lead > 1)
+    form = elementwise.ElementForm("vsxv", lead, lanes, 64, lead > 1)
     well_formed(*elementwise.source_of(bound.element, form))
     kept = element_of(None, program, (np.dtype("f8"), np.dtype("?"), np.dtype("i2")), np.dtype("?"), (0, 1))
     assert kept is not None and kept.element.stored == (np.dtype("f4"), np.dtype("?"))
@@ -193,7 +193,7 @@ def test_folds_that_wait() -> None:
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels for arrays of every size."""
     monkeypatch.setattr(run, "LEAST", 0)
-    monkeypatch.setattr(held, "LEAST", {"host": 0, "cuda": 0})
+    monkeypatch.setattr(kept, "LEAST", {"host": 0, "cuda": 0})
     monkeypatch.setattr(direct, "OFTEN", {True: 1, False: 1})
     monkeypatch.setattr(reductions, "LEAST", 0)
     monkeypatch.setattr(reduction, "WAIT_FROM", 0)
@@ -305,7 +305,7 @@ def test_fused_is_equal_to_the_steps(
 def test_what_is_held_is_written_in_the_same_pass(
     monkeypatch: pytest.MonkeyPatch, shape: Any, dtypes: tuple[str, str]
 ) -> None:
-    monkeypatch.setattr(held, "WORTH", {"host": 1, "cuda": 1})
+    monkeypatch.setattr(kept, "WORTH", {"host": 1, "cuda": 1})
     monkeypatch.setattr(direct, "MOST", 0)
     a, b = (values(np.dtype(t), shape, i) for i, t in enumerate(dtypes))
     found = []

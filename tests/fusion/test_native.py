@@ -11,7 +11,7 @@ import pytest
 import distarray as da
 from distarray.fusion.native import machine as machines
 from distarray.fusion.native import run
-from distarray.fusion.native.element import Element, Line
+from distarray.fusion.native.element import Line, NativeElement
 from distarray.fusion.native.source import elementwise_text
 
 pytest.importorskip("llvmlite", reason="the extra `fast` is not installed")
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(machines.machine() is None, reason="not compiled
 
 F8 = np.dtype(float)
 TEXT = elementwise_text(
-    Element((F8,), (), (Line("square", (("array", 0),), (F8,), F8, F8, False),), ((("line", 0), F8, F8),)), "vv"
+    NativeElement((F8,), (), (Line("square", (("array", 0),), (F8,), F8, F8, False),), ((("line", 0), F8, F8),)), "vv"
 )
 
 

@@ -57,7 +57,8 @@ class Call:
 
 
 def calls_of_all(group: Any, xp: Any) -> None:
-    """Input and output in every order: the values, or a ValueError on all ranks that leaves the output as it was."""
+    """Input and output in every order: the values, or a ValueError on all ranks, where one is not contiguous, that leaves
+    the output as it was."""
     call, refused = Call(group), 0
     for name in ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send_recv"):
         for one, other in product(ORDERS, ORDERS[:-1]):
@@ -70,27 +71,29 @@ def calls_of_all(group: Any, xp: Any) -> None:
                     raise
                 want, refused = np.zeros_like(want), refused + 1
             np.testing.assert_array_equal(on_host(y), want, err_msg=f"{name} from {one} into {other}")
-    assert (
-        75 < refused < 95
-    )  # what is neither C- nor F-contiguous, what is cut along its first axis, reductions of both
+    assert 60 < refused <= 80  # all but C and F, which an axis of length 1 may be too
 
 
 def calls_with_a_root(group: Any, xp: Any) -> None:
     call, n, r = Call(group), group.size, group.rank
     for one, other in product(ACCEPTED, ACCEPTED):
         x = laid(call.parts[r], one, xp)
-        y = laid(np.zeros((n, 2, 3)), "C", xp)
+        y = laid(np.zeros((n, 2, 3)), other, xp)
         group.gather(x, y if r == 0 else None, 0)
         if r == 0:
             np.testing.assert_array_equal(on_host(y), np.stack(call.parts))
         y = laid(np.zeros((2, 3)), other, xp)
-        group.scatter(laid(call.wholes[0], "C", xp) if r == 0 else None, y, 0)
+        group.scatter(laid(call.wholes[0], one, xp) if r == 0 else None, y, 0)
         np.testing.assert_array_equal(on_host(y), call.wholes[0][r])
         if n > 1 and r == 0:
             group.send(x, 1)
         elif r == 1:
             group.recv(y, 0)
             np.testing.assert_array_equal(on_host(y), call.parts[0])
+        x, y = laid(call.parts[r], one, xp), laid(np.zeros((2, 3)), other, xp)
+        group.reduce(x, y if r == 0 else None, 0)
+        if r == 0:
+            np.testing.assert_array_equal(on_host(y), sum(call.parts))
     for order in ACCEPTED:
         x, y = laid(call.parts[r], order, xp), laid(np.zeros((2, 3)), order, xp)
         group.reduce(x, y if r == n - 1 else None, n - 1)

@@ -20,7 +20,7 @@ from distarray.comm.base import Signature
 from distarray.comm.mpi.exit import GRAVEYARD
 from distarray.errors import CollectiveMismatchError, PeerLostError, RemoteError
 from distarray.groups.base import ProcessGroup
-from distarray.groups.calls import message
+from distarray.groups.compared import message
 from distarray.groups.join import init_process_group
 from distarray.groups.mpi_calls import PAIR
 

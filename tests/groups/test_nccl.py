@@ -253,3 +253,54 @@ def test_an_unclosed_group_does_not_hold_the_exit() -> None:
     )
     environment = dict(os.environ, DISTARRAY_SECRET="a secret of this test alone")
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env=environment)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "float32"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_several_calls_in_a_block_keep_what_they_read(dtype: str, order: str) -> None:
+    """Calls are made when the block ends, on arrays that nobody else holds by then: given ones, widened ones, copies in C order."""
+    import cupy
+
+    comms, outs = init_all(), []
+    n = len(comms)
+    with nccl_group():
+        for turn in range(4):
+            for comm in comms:
+                with cupy.cuda.Device(comm.device):
+                    out = cupy.zeros((30, 40), dtype, order=order)
+                    comm.all_reduce(cupy.full((30, 40), turn + 1, dtype, order=order), out)
+                    outs.append((comm, n * (turn + 1), out))
+    for comm, want, out in outs:
+        with cupy.cuda.Device(comm.device):
+            assert bool((out == want).all())
+    for comm in comms:
+        comm.destroy()
+
+
+def test_a_block_left_with_an_exception_makes_none_of_its_calls() -> None:
+    import cupy
+
+    comms = init_all()
+    ones, out = [], []
+    for comm in comms:
+        with cupy.cuda.Device(comm.device):
+            ones.append(cupy.ones(3))
+            out.append(cupy.zeros(3))
+
+    def leave() -> None:
+        with nccl_group():
+            for comm, x, y in zip(comms, ones, out):
+                comm.all_reduce(x, y)
+            comms[-1].all_reduce([1.0], out[-1])
+
+    with pytest.raises(TypeError, match="is a list"):
+        leave()
+    for turn in range(2):
+        for comm, y in zip(comms, out):
+            with cupy.cuda.Device(comm.device):
+                assert y.tolist() == [turn * len(comms)] * 3
+        with nccl_group():
+            for comm, x, y in zip(comms, ones, out):
+                comm.all_reduce(x, y)
+    for comm in comms:
+        comm.destroy()

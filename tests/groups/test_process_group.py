@@ -292,11 +292,7 @@ def wrong_arguments_send_nothing(group: ProcessGroup) -> None:
     n, ones = group.size, np.ones(4)
     raises(ValueError, "dtype float64 and out_array has float32", lambda: group.all_reduce(ones, np.ones(4, "f4")))
     raises(ValueError, "4 elements .* has 5", lambda: group.all_reduce(ones, np.ones(5)))
-    raises(
-        ValueError,
-        "C-contiguous and out_array is F",
-        lambda: group.all_reduce(np.ones((2, 3)), np.ones((2, 3), order="F")),
-    )
+    raises(ValueError, "need C-contiguous", lambda: group.all_reduce(np.ones(6), np.ones((2, 3), order="F")))
     raises(ValueError, "neither C- nor F", lambda: group.all_reduce(np.ones(8)[::2], ones))
     raises(ValueError, "share memory", lambda: overlapping(group))
     raises(ValueError, "read-only", lambda: group.all_reduce(ones, frozen(ones)))

@@ -22,7 +22,7 @@ from distarray.fusion.expr import Leaf, Node, filled
 from distarray.fusion.forms import Form
 from distarray.fusion.kernels.element import PLAIN, converted, element_of, flat
 from distarray.fusion.kernels.elementwise import THREADS, prepared
-from distarray.fusion.kernels.graphs import Graphs, Launch, Turn, turns_of
+from distarray.fusion.kernels.graphs import Graphs, KernelLaunch, Turn, turns_of
 from distarray.fusion.meeting import meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap, contiguous_strides
@@ -232,7 +232,7 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
 
 def _launch(context: Context, recipe: _Recipe, addresses: list[list[int]], outs: list[int], numbers: list[Any]) -> None:
     """Launch the kernels of a recipe, those of each GPU in turn."""
-    launches: list[Launch] = []
+    launches: list[KernelLaunch] = []
     for (target, offset, _, kernel, blocks, values), given in zip(recipe.cells, addresses, strict=True):
         launches.append((kernel, blocks, THREADS, (*given, outs[target] + offset, *values, *numbers)))
     for graphs, device_id, first, last in recipe.turns:

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, Library
 from distarray.devices.kernels import Kernels
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import Conversion
 from distarray.fusion.kernels.formulas import HALVES, TYPES, Formula, formula_of, knows, literal_type
+from distarray.fusion.program import Program
 
 __all__ = ["PACKS", "PLAIN", "Bound", "Element", "converted", "element_of", "flat", "headers_of"]
 
@@ -134,7 +136,12 @@ PLAIN = 1 << 53
 
 
 def element_of(
-    lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...] = (), fixed: bool = True
+    lib: Library,
+    program: Program,
+    leaves: tuple[Any, ...],
+    dtype: AnyDType,
+    stored: tuple[int, ...] = (),
+    fixed: bool = True,
 ) -> Bound | None:
     """The function of a program whose operands have the dtypes `leaves` and whose result is stored as `dtype`; it hands out the
     values of the steps `stored` too. None where a step has no formula. Of `fixed` numbers, the 1 of ``1 / x`` is written into it:
@@ -171,7 +178,7 @@ def _is_reciprocal(step: Any) -> bool:
     return kind == "const" and type(value) in (int, float) and value == 1
 
 
-def converted(value: Any, dtype: Any) -> Any:
+def converted(value: object, dtype: AnyDType) -> Any:
     """A scalar as the kernel takes it; the plainest kinds need no conversion but that of packing."""
     kind = dtype.kind
     if type(value) is float and kind == "f" and dtype.itemsize >= 4 and -PLAIN < value < PLAIN:

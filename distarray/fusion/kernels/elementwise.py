@@ -8,8 +8,10 @@ may be one of the operands.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, collapse, extent, steps_of
 from distarray.fusion.kernels.element import Bound, Element
 from distarray.fusion.kernels.formulas import TYPES
@@ -28,7 +30,7 @@ _READY = Kernels(4096)
 """By how arrays lie: the kernel, and what it is passed."""
 
 
-class Form(NamedTuple):
+class ElementForm(NamedTuple):
     """What a kernel is generated for, besides the function of an element.
 
     Attributes
@@ -53,7 +55,7 @@ class Form(NamedTuple):
     wide: bool
 
 
-def source_of(element: Element, form: Form) -> tuple[str, str]:
+def source_of(element: Element, form: ElementForm) -> tuple[str, str]:
     """A kernel's source, and the members of its argument."""
     members, fields = _members(element, form)
     names = _names(element)
@@ -75,7 +77,7 @@ def _names(element: Element) -> list[str]:
     return [*[str(i) for i in range(len(element.leaves))], "o", *[f"w{i}" for i in range(len(element.stored))]]
 
 
-def _members(element: Element, form: Form) -> tuple[list[str], str]:
+def _members(element: Element, form: ElementForm) -> tuple[list[str], str]:
     """The members of a kernel's argument, in C and as the module ``struct`` writes them."""
     names, count = _names(element), len(element.leaves)
     types = [TYPES[t] for t in (*element.leaves, element.result, *element.stored)]
@@ -91,7 +93,7 @@ def _members(element: Element, form: Form) -> tuple[list[str], str]:
     return [*members, *more], fields + kinds
 
 
-def _located(form: Form, names: list[str]) -> list[str]:
+def _located(form: ElementForm, names: list[str]) -> list[str]:
     """Lines that find a thread's row, and its place in it."""
     if not form.lead:
         return ["const Index tile = blockIdx.x, lane = threadIdx.x;"]
@@ -112,7 +114,7 @@ def _place(array: str, kind: str, j: str) -> str:
     return {"v": f"q{array}[{j}]", "s": f"q{array}[0]", "x": f"q{array}[({j}) * (Index)a.x{array}]"}[kind]
 
 
-def _packed(element: Element, form: Form, names: list[str], types: list[str]) -> list[str]:
+def _packed(element: Element, form: ElementForm, names: list[str], types: list[str]) -> list[str]:
     """Lines for a thread that takes `lanes` neighbours at a time."""
     kinds, lanes, count = form.kinds, form.lanes, len(element.leaves)
     each = f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k)'
@@ -143,7 +145,7 @@ def _packed(element: Element, form: Form, names: list[str], types: list[str]) ->
     return [*lines, f"}} else for (; j < n; ++j) {places[count]} = {call};"]
 
 
-def _apart(element: Element, form: Form, names: list[str], types: list[str]) -> list[str]:
+def _apart(element: Element, form: ElementForm, names: list[str], types: list[str]) -> list[str]:
     """Lines for a thread that takes elements which lie apart, so that a warp's are neighbours."""
     count = len(element.leaves)
     scalars = element.scalar_names()
@@ -162,7 +164,7 @@ def _apart(element: Element, form: Form, names: list[str], types: list[str]) -> 
     return [*lines, "} }"]
 
 
-def launch(lib: Any, bound: Bound, operands: Any, out: Any, stores: Any = ()) -> bool:
+def launch(lib: Library, bound: Bound, operands: Sequence[Any], out: DeviceArray, stores: Sequence[Any] = ()) -> bool:
     """Compute `out`, and `stores` of its shape, from arrays that broadcast to it, on the current device; False, and nothing is
     done, where an array's strides are no multiples of its elements."""
     arrays = [*operands, out, *stores]
@@ -178,7 +180,7 @@ def launch(lib: Any, bound: Bound, operands: Any, out: Any, stores: Any = ()) ->
     return True
 
 
-def prepared(lib: Any, element: Element, arrays: list[Any]) -> tuple[Kernel, int, list[int]] | None:
+def prepared(lib: Library, element: Element, arrays: list[Any]) -> tuple[Kernel, int, list[int]] | None:
     """The kernel for arrays that lie so, its blocks, and what it is passed besides addresses and scalars."""
     out = len(element.leaves)
     shape = arrays[out].shape
@@ -225,7 +227,7 @@ def _arranged(
         while across < THREADS and across * taken < n:
             across *= 2
     wide = rows * n >= 1 << 30 or any(extent(sizes, s) >= 1 << 31 for s in steps)
-    form = Form(kinds, lead, lanes, across, wide)
+    form = ElementForm(kinds, lead, lanes, across, wide)
     kernel = _KERNELS.get((element.key, form), lambda: Kernel(lib, *source_of(element, form)))
     tiles = -(-n // (across * taken))
     bands = -(-rows // (THREADS // across)) if lead else 1

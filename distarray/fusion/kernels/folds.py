@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.kernels.formulas import TYPES
 
 __all__ = ["FOLDS", "MOMENTS", "Fold", "fold_of"]
@@ -60,7 +61,7 @@ class Fold(NamedTuple):
     source: str
 
 
-def fold_of(name: str, dtype: Any, result: Any) -> Fold | None:
+def fold_of(name: str, dtype: AnyDType, result: AnyDType) -> Fold | None:
     """The fold of elements of `dtype`, or None where there is none.
 
     Sums and products are computed in the dtype of the result, those of ``float16`` in single precision, as CuPy computes

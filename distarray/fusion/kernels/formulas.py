@@ -8,11 +8,13 @@ the steps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, Library
 from distarray.fusion import gpu_ufuncs
 
 __all__ = ["COMPLEX", "CONTRACTED", "HALVES", "TYPES", "Formula", "formula_of", "knows", "literal_type"]
@@ -82,15 +84,18 @@ class Formula(NamedTuple):
     preamble: str = ""
 
 
-def literal_type(value: Any) -> Any:
-    """What NumPy's promotion takes a scalar for: a Python type, which is weak, or a dtype."""
+def literal_type(value: object) -> Any:
+    """What NumPy's promotion takes a scalar for: a Python type, which is weak, or a dtype; None for what is no number, as a bound
+    that a clip lacks."""
     if type(value) in (int, float, complex):
         return type(value)
-    return np.dtype(bool) if isinstance(value, bool) else value.dtype
+    return np.dtype(bool) if isinstance(value, bool) else getattr(value, "dtype", None)
 
 
 @lru_cache(maxsize=4096)
-def formula_of(lib: Any, ufunc: Any, types: tuple[Any, ...], dtype: Any, given: Any = None) -> Formula | None:
+def formula_of(
+    lib: Library, ufunc: Callable[..., Any], types: tuple[Any, ...], dtype: AnyDType, given: Any = None
+) -> Formula | None:
     """The formula of a step, or None where there is none.
 
     Parameters

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Graphs", "Launch", "Turn", "turns_of"]
+__all__ = ["Graphs", "KernelLaunch", "Turn", "turns_of"]
 
 OFTEN = 4
 """Times that launches come before they are recorded, which takes as long as several of them."""
@@ -21,7 +21,7 @@ MOST = 16
 TRIED = 64
 """So many launches that differ are counted; if none has come often enough by then, none will."""
 
-Launch = tuple[Any, int, int, tuple[Any, ...]]
+KernelLaunch = tuple[Any, int, int, tuple[Any, ...]]
 """A kernel, its blocks and threads, and what it is passed."""
 
 
@@ -49,8 +49,8 @@ class Graphs:
         self._known: dict[Any, Any] | None = {}
         self._made = 0
 
-    def run(self, device: Any, launches: Sequence[Launch]) -> None:
-        """Launch kernels on the null stream of a device's GPU, one after the other."""
+    def run(self, device: Any, launches: Sequence[KernelLaunch]) -> None:
+        """KernelLaunch kernels on the null stream of a device's GPU, one after the other."""
         runtime, ordinal = device.runtime, device.ordinal
         here = runtime.current()
         if here == ordinal:
@@ -63,7 +63,7 @@ class Graphs:
         finally:
             switch(here)
 
-    def _run(self, device: Any, launches: Sequence[Launch]) -> None:
+    def _run(self, device: Any, launches: Sequence[KernelLaunch]) -> None:
         known = self._known
         if known is None:
             _issue(device.ordinal, 0, launches)
@@ -76,7 +76,9 @@ class Graphs:
         else:
             found.launch(device.runtime.streams[device.ordinal])
 
-    def _count(self, known: dict[Any, Any], key: Any, times: int, device: Any, launches: Sequence[Launch]) -> None:
+    def _count(
+        self, known: dict[Any, Any], key: Any, times: int, device: Any, launches: Sequence[KernelLaunch]
+    ) -> None:
         if times >= OFTEN and self._made < MOST:
             graph = _recorded(device, launches)
             if graph is None:
@@ -94,14 +96,14 @@ class Graphs:
         known[key] = times
 
 
-def _issue(ordinal: int, stream: int, launches: Sequence[Launch]) -> None:
-    """Launch kernels on a stream of a GPU, which is the current one."""
+def _issue(ordinal: int, stream: int, launches: Sequence[KernelLaunch]) -> None:
+    """KernelLaunch kernels on a stream of a GPU, which is the current one."""
     for kernel, blocks, threads, values in launches:
         if blocks:
             kernel.launch(ordinal, stream, blocks, threads, *values)
 
 
-def _recorded(device: Any, launches: Sequence[Launch]) -> Any:
+def _recorded(device: Any, launches: Sequence[KernelLaunch]) -> Any:
     """The launches as a graph; None where CUDA makes none of them."""
     stream = device.runtime.lane(device.ordinal, device.ordinal)
     refused = device.runtime.cupy.cuda.runtime.CUDARuntimeError

@@ -7,15 +7,18 @@ used by an expression or asked for by itself; it is stored too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple, cast
 
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, steps_of
 from distarray.fusion.kernels.element import PACKS, Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
 from distarray.fusion.kernels.later import Later, LaterChunk
 from distarray.fusion.kernels.reductions import SHUFFLE, arranged, rows_form, threads_of
+from distarray.fusion.program import Program
 
 __all__ = ["fused_rows", "source_of"]
 
@@ -191,7 +194,7 @@ def _result(element: Element, value: str, form: RowForm) -> list[str]:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-class _Work(NamedTuple):
+class _RowWork(NamedTuple):
     """An expression and the folds that it waits for, each after those that it uses."""
 
     leaves: list[Any]
@@ -200,9 +203,9 @@ class _Work(NamedTuple):
     sources: list[tuple[Place, ...]]
 
 
-def _gathered(lib: Any, program: Any, operands: Any, out: Any) -> _Work | None:
+def _gathered(lib: Any, program: Any, operands: Any, out: Any) -> _RowWork | None:
     """What to compute over the rows of `out`; folds that don't go together with it are computed on the way."""
-    work = _Work([], [], [], [])
+    work = _RowWork([], [], [], [])
     numbers: dict[Any, Place] = {}
 
     def found(item: Any) -> Place:
@@ -238,7 +241,7 @@ def _gathered(lib: Any, program: Any, operands: Any, out: Any) -> _Work | None:
     return work if taken(program, sources, out.dtype) and work.folds else None
 
 
-def fused_rows(lib: Any, program: Any, operands: Any, out: Any) -> bool:
+def fused_rows(lib: Library, program: Program, operands: Sequence[Any], out: DeviceArray) -> bool:
     """Compute an expression, some of whose operands are folds of rows that wait, on the current device.
 
     Returns
@@ -267,7 +270,7 @@ def fused_rows(lib: Any, program: Any, operands: Any, out: Any) -> bool:
     return True
 
 
-def _prepared(lib: Any, work: _Work, out: Any) -> tuple[Kernel, int, int, list[int]] | None:
+def _prepared(lib: Any, work: _RowWork, out: Any) -> tuple[Kernel, int, int, list[int]] | None:
     """The kernel for arrays that lie so, its blocks and their threads, and what it is passed besides addresses and scalars."""
     arrays, shape = [*work.leaves, out], out.shape
     strides = [steps_of(array, shape) for array in arrays]

@@ -12,7 +12,7 @@ from distarray.fusion.expr import Conversion
 from distarray.fusion.native.operations import BOOL, PARTS, Pair, Value, Writer, is_known, operation_of
 from distarray.fusion.program import Instruction
 
-__all__ = ["Element", "Line", "exact", "literal_type"]
+__all__ = ["NativeElement", "Line", "exact", "literal_type"]
 
 
 class Line(NamedTuple):
@@ -27,7 +27,7 @@ class Line(NamedTuple):
     masked: bool
 
 
-class Element(NamedTuple):
+class NativeElement(NamedTuple):
     """A function of an element.
 
     Attributes
@@ -114,7 +114,7 @@ def _dummy(dtype: Any) -> Value:
     return Pair("%0", "%0") if dtype in PARTS else "%0"
 
 
-def literal_type(value: Any) -> Any:
+def literal_type(value: object) -> Any:
     """What NumPy's promotion takes a scalar for: a Python type, which is weak, or a dtype; None of what is no number."""
     if type(value) in (int, float, complex):
         return type(value)

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType
 from distarray.devices.kernels import Kernels
-from distarray.fusion.native.element import Element, Line, exact, literal_type
+from distarray.fusion.native.element import Line, NativeElement, exact, literal_type
 from distarray.fusion.native.operations import PARTS, is_known, may_raise
 from distarray.fusion.program import Program
 
-__all__ = ["Part", "Plan", "plan_of", "scalars_of"]
+__all__ = ["Part", "NativePlan", "plan_of", "scalars_of"]
 
 
 class Part(NamedTuple):
@@ -33,14 +34,14 @@ class Part(NamedTuple):
         Where the kernel's scalars stand.
     """
 
-    element: Element | None
+    element: NativeElement | None
     step: int
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     scalars: tuple[tuple[int, int, Any], ...]
 
 
-class Plan:
+class NativePlan:
     """How a program is computed by kernels.
 
     Attributes
@@ -93,8 +94,8 @@ _PLANS = Kernels(4096)
 
 
 def plan_of(
-    program: Program, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...], single: bool = False
-) -> Plan | None:
+    program: Program, leaves: tuple[Any, ...], dtype: AnyDType, stored: tuple[int, ...], single: bool = False
+) -> NativePlan | None:
     """The plan of a program whose result is stored as `dtype`, and the steps `stored` in arrays of their own; None where kernels
     gain nothing. `single`: none but a plan of one kernel, which may be of one step."""
     if program.result[0] != "step":
@@ -103,13 +104,13 @@ def plan_of(
     for step in program.steps:
         args = tuple([(k, literal_type(v)) if k == "const" else (k, v) for k, v in step.args])
         key.append((step.ufunc, args, step.dtype, step.masked, step.loud, step.kwargs.get("dtype"), len(step.kwargs)))
-    plan: Plan | None = _PLANS.get(tuple(key), lambda: _planned(program, leaves, dtype, stored, single))
+    plan: NativePlan | None = _PLANS.get(tuple(key), lambda: _planned(program, leaves, dtype, stored, single))
     return plan
 
 
 def _planned(
     program: Program, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...], single: bool
-) -> Plan | None:
+) -> NativePlan | None:
     steps, first = program.steps, len(leaves)
     last = len(steps) - 1
     if not is_known(dtype) or any(step.loud for step in steps):
@@ -166,7 +167,7 @@ def _planned(
             if step.masked:
                 raising += [(kind, i) for kind in may_raise("astype", how[1][-1], step.dtype)]
     raising += [(kind, None) for kind in may_raise("astype", steps[last].dtype, dtype)]
-    return Plan(parts, dtypes, raising)
+    return NativePlan(parts, dtypes, raising)
 
 
 def _kernel(
@@ -213,7 +214,7 @@ def _kernel(
         results.append((("line", here[last]), steps[last].dtype, dtype))
         writes.append(first + last + 1)
     arrays = tuple([leaves[v] if v < first else steps[v - first].dtype for v in reads])
-    element = Element(arrays, tuple([t for _, _, t in scalars]), tuple(lines), tuple(results))
+    element = NativeElement(arrays, tuple([t for _, _, t in scalars]), tuple(lines), tuple(results))
     if not element.is_possible():
         return None
     return Part(element, -1, tuple(reads), tuple(writes), tuple(scalars))

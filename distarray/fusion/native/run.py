@@ -7,7 +7,8 @@ computing again reads what stood there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from itertools import product
 from struct import Struct
@@ -18,14 +19,26 @@ import numpy as np
 
 from distarray.devices.kernels import Kernels, collapse, steps_of, tell_compiled
 from distarray.fusion import blocks
-from distarray.fusion.native.element import Element
+from distarray.fusion.native.element import NativeElement
 from distarray.fusion.native.machine import CONDITIONS, is_loaded, is_offered, machine
-from distarray.fusion.native.planning import Part, Plan, plan_of, scalars_of
+from distarray.fusion.native.planning import NativePlan, Part, plan_of, scalars_of
 from distarray.fusion.native.source import elementwise_text
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Program
 
-__all__ = ["COMPILED", "KEPT", "LEAST", "LOADED", "Cell", "function_of", "is_due", "native_cells", "unmet"]
+__all__ = [
+    "COMPILED",
+    "KEPT",
+    "LEAST",
+    "LOADED",
+    "NEAR",
+    "NativeCell",
+    "function_of",
+    "is_due",
+    "is_offered",
+    "native_cells",
+    "unmet",
+]
 
 LEAST = 1 << 14
 """Elements of a cell from which kernels are thought of: less is done before a plan is found."""
@@ -65,7 +78,7 @@ def is_due(spent: int) -> bool:
     return spent >= (KEPT if is_loaded() else LOADED)
 
 
-def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
+def function_of(key: Hashable, text: Callable[[], str], spent: int) -> Any:
     """The function of a kernel, or None while compiling it costs more than has been spent without."""
     entry = _FUNCTIONS.get(key, lambda: _Entry(text()))
     if entry.call is None:
@@ -88,13 +101,13 @@ def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
 _CODES = {"b": "?7x", "f4": "f4x", "f8": "d", "i": "q", "u": "Q", "c8": "f4xf4x", "c16": "dd"}
 
 
-def packing(element: Element, arrays: int) -> Callable[..., bytes]:
+def packing(element: NativeElement, arrays: int) -> Callable[..., bytes]:
     """What packs a kernel's arguments."""
     codes = [_CODES.get(t.kind) or _CODES[f"{t.kind}{t.itemsize}"] for t in element.scalars]
     return Struct(f"@{2 + 3 * arrays}q{''.join(codes)}").pack
 
 
-class Cell:
+class NativeCell:
     """One cell, with the kernels that compute it."""
 
     __slots__ = (
@@ -107,12 +120,19 @@ class Cell:
         "plan",
         "program",
         "sizes",
+        "span",
         "steps",
         "targets",
     )
 
     def __init__(
-        self, program: Program, plan: Plan, arrays: dict[int, Any], leaves: int, targets: list[int], sizes: list[int]
+        self,
+        program: Program,
+        plan: NativePlan,
+        arrays: dict[int, Any],
+        leaves: int,
+        targets: list[int],
+        sizes: list[int],
     ) -> None:
         self.program = program
         self.plan = plan
@@ -125,13 +145,25 @@ class Cell:
         self.aliased: list[int] = []
         self.calls: list[Any] = []
         self.block = BLOCK
+        self.span = (0, sizes[-1])
+
+    def cut(self, parts: int) -> list[NativeCell]:
+        """The cell as so many, which share its rows' elements."""
+        start, stop = self.span
+        step = -(-(stop - start) // parts)
+        found = []
+        for low in range(start, stop, step):
+            part = copy(self)
+            part.span = (low, min(low + step, stop))
+            found.append(part)
+        return found
 
     def run(self, notes: Notes, again: Callable[[Sequence[Any], Any, Sequence[Any]], None], strict: bool) -> None:
         """Compute all blocks; `again` computes one by NumPy."""
         count = 1 + max(self.plan.registers.values(), default=-1)
         registers = blocks.REGISTERS.take(count + len(self.aliased))
         try:
-            work = _Work(self, notes, again, strict, registers)
+            work = _CellRun(self, notes, again, strict, registers)
             done = met = 0
             for block in self._blocks():
                 done += 1
@@ -146,19 +178,20 @@ class Cell:
 
     def _blocks(self) -> Iterator[tuple[tuple[int, ...], int, int, int, int]]:
         """Leading indices, the first row and how many, the first element of rows and how many."""
-        *lead, rows, n = self.sizes
-        wide = min(n, self.block)
+        *lead, rows, _ = self.sizes
+        start, stop = self.span
+        wide = min(stop - start, self.block)
         high = max(1, self.block // wide)
         for index in product(*[range(k) for k in lead]):
             for row in range(0, rows, high):
-                for low in range(0, n, wide):
-                    yield index, row, min(high, rows - row), low, min(wide, n - low)
+                for low in range(start, stop, wide):
+                    yield index, row, min(high, rows - row), low, min(wide, stop - low)
 
 
-class _Work:
+class _CellRun:
     """The run of one cell in one thread."""
 
-    def __init__(self, cell: Cell, notes: Notes, again: Any, strict: bool, registers: Sequence[Any]) -> None:
+    def __init__(self, cell: NativeCell, notes: Notes, again: Any, strict: bool, registers: Sequence[Any]) -> None:
         self.cell = cell
         self.notes = notes
         self.again = again
@@ -243,7 +276,7 @@ class _Work:
         self.again(given, out, stores)
 
 
-def unmet(plan: Plan, program: Program, flags: int, notes: Notes) -> bool:
+def unmet(plan: NativePlan, program: Program, flags: int, notes: Notes) -> bool:
     """Whether there is more to be said of floating-point conditions than has been noted."""
     for kind, i in plan.raising:
         if flags & CONDITIONS[kind]:
@@ -262,7 +295,7 @@ _WORDS = {kind: words for words, kind in Notes.WORDS.items()}
 
 def native_cells(
     program: Program, jobs: Sequence[tuple[Any, Sequence[Any]]], stored: tuple[int, ...]
-) -> list[list[Cell | None]] | None:
+) -> list[list[NativeCell | None]] | None:
     """For each device's cells what computes them by kernels, or None where all are NumPy's."""
     total = 0
     for _, cells in jobs:
@@ -271,12 +304,12 @@ def native_cells(
                 total += out.size
     if not total or not program.steps or total * len(program.steps) < LEAST or not is_offered():
         return None
-    found: list[list[Cell | None]] = []
+    found: list[list[NativeCell | None]] = []
     kind: Any = None
-    plan: Plan | None = None
+    plan: NativePlan | None = None
     scalars: list[list[Any]] = []
     for _, cells in jobs:
-        mine: list[Cell | None] = []
+        mine: list[NativeCell | None] = []
         for out, operands, stores in cells:
             cell = None
             if out.size >= LEAST:
@@ -338,13 +371,13 @@ def _lie(arrays: Sequence[Any], mixed: bool) -> _Lie | None:
 
 def _cell(
     program: Program,
-    plan: Plan,
+    plan: NativePlan,
     operands: Sequence[Any],
     out: Any,
     stored: tuple[int, ...],
     stores: Sequence[Any],
     scalars: Sequence[Sequence[Any]],
-) -> Cell | None:
+) -> NativeCell | None:
     """One cell's arrays as kernels take them; None where they do not."""
     first = len(operands)
     every = [*operands, *stores, out]
@@ -354,7 +387,7 @@ def _cell(
     if lie is None or not all(a.flags.aligned and a.dtype.isnative for a in every):
         return None
     numbers = [*range(first), *[first + i for i in stored], first + len(program.steps)]
-    cell = Cell(program, plan, dict(zip(numbers, every, strict=True)), first, numbers[first:], lie.sizes)
+    cell = NativeCell(program, plan, dict(zip(numbers, every, strict=True)), first, numbers[first:], lie.sizes)
     cell.steps = dict(zip(numbers, lie.steps, strict=True))
     for v, array in enumerate(operands):
         for target, written in zip(cell.targets, every[first:], strict=True):

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from distarray.fusion.native.element import Element
+from distarray.devices.arrays import AnyDType
+from distarray.fusion.native.element import NativeElement
 from distarray.fusion.native.operations import BOOL, PARTS, TYPES, Pair, Value, Writer, memory_type
 
 __all__ = ["FOLDS", "elementwise_text", "fold_text"]
@@ -47,7 +48,7 @@ def _word(name: str, place: int, dtype: str = "i64") -> list[str]:
     ]
 
 
-def _opened(element: Element, arrays: int) -> list[str]:
+def _opened(element: NativeElement, arrays: int) -> list[str]:
     """Lines that read the arguments behind the two sizes: `%b0, %r0, %e0, …` of arrays, `%c0, …` scalars."""
     lines = []
     for k in range(arrays):
@@ -63,7 +64,7 @@ def _opened(element: Element, arrays: int) -> list[str]:
     return lines
 
 
-def _scalars(element: Element) -> list[Value]:
+def _scalars(element: NativeElement) -> list[Value]:
     return [Pair(f"%c{k}r", f"%c{k}i") if t in PARTS else f"%c{k}" for k, t in enumerate(element.scalars)]
 
 
@@ -163,7 +164,7 @@ class _Row:
     """What is the same along a row, computed before its elements are: `lines` say how. `width`: for so many elements at a time
     the values are spread out, once too."""
 
-    def __init__(self, element: Element, kinds: str, bases: Sequence[str]) -> None:
+    def __init__(self, element: NativeElement, kinds: str, bases: Sequence[str]) -> None:
         self.element, self.kinds, self.bases = element, kinds, bases
         self.still = element.still(kinds)
         one = Writer(1, "u")
@@ -200,7 +201,7 @@ class _Row:
         return w, found
 
 
-def elementwise_text(element: Element, kinds: str) -> str:
+def elementwise_text(element: NativeElement, kinds: str) -> str:
     """A kernel that stores the function's results.
 
     `kinds`, for each array and each result, how it runs along rows: ``v`` one behind the other, ``s`` one element for all, ``x``
@@ -248,7 +249,7 @@ FOLDS = {"add": "add", "logical_or": "or", "logical_and": "and", "maximum": "max
 """Folds that have a kernel, by the ufunc; floating-point sums are pairwise, the others go in any order."""
 
 
-def fold_text(element: Element, kinds: str, ufunc: str, dtype: Any) -> str:
+def fold_text(element: NativeElement, kinds: str, ufunc: str, dtype: AnyDType) -> str:
     """A kernel that folds the function's one result over one row, of at least eight elements. Arguments: the row's length, a word
     that is not read, arrays, where the result goes, scalars."""
     if dtype.kind == "f":
@@ -304,7 +305,7 @@ def _identity(how: str, dtype: Any) -> int | str:
     return -(1 << (bits - 1)) if how == "max" else (1 << (bits - 1)) - 1
 
 
-def _pairwise(element: Element, kinds: str, dtype: Any) -> str:
+def _pairwise(element: NativeElement, kinds: str, dtype: Any) -> str:
     """NumPy's pairwise sum, as a function that calls itself on halves."""
     count = len(element.arrays) + 1
     bases = [f"%b{k}" for k in range(count)]

@@ -20,7 +20,7 @@ from conformance.checking import assert_same, on_gpu
 from conformance.contexts import context, examples
 from conformance.ranks import SHARES, on_ranks
 from conformance.strategies import arrays, device_counts, pairs, shapes
-from distarray.fusion import blocks, held
+from distarray.fusion import blocks, kept
 from distarray.fusion.kernels import direct, run
 
 UNARY = ["negative", "exp", "sqrt", "log", "square"]
@@ -33,8 +33,8 @@ def tuned(worth: int, register: int) -> Iterator[None]:
     """In the block values are kept from another price on, and computed in blocks of another size; on GPUs by kernels of more or
     fewer steps, whatever the size."""
     settings: list[tuple[Any, str, Any]] = [
-        (held, "WORTH", dict.fromkeys(held.WORTH, worth)),
-        (held, "LEAST", dict.fromkeys(held.LEAST, 0)),
+        (kept, "WORTH", dict.fromkeys(kept.WORTH, worth)),
+        (kept, "LEAST", dict.fromkeys(kept.LEAST, 0)),
         (blocks, "REGISTER_BYTES", register),
         (blocks, "REGISTERS", blocks._Registers()),
         (run, "LEAST", 0 if register < 1 << 18 else run.LEAST),

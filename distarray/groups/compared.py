@@ -13,7 +13,7 @@ import numpy as np
 
 from distarray.comm.base import Signature
 from distarray.comm.mpi.control import Tags
-from distarray.groups.buffers import Order
+from distarray.groups.buffers import MemoryOrder
 
 __all__ = ["DIFFER", "SPARSE", "What", "collective", "message"]
 
@@ -30,7 +30,7 @@ def collective(
     op: str,
     dtype: np.dtype[Any] | None,
     size: tuple[int, ...] | int = 0,
-    order: Order = "C",
+    order: MemoryOrder = "C",
     root: int = -1,
 ) -> What:
     """A call that all processes must make alike: a shape, or a number of elements.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.comm.base import Communicator, Message, Signature
+from distarray.devices.arrays import AnyDType
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half
 from distarray.storage import Operand
@@ -26,7 +27,7 @@ def quiet() -> dict[str, Any]:
     return {kind: how if how == "raise" else "ignore" for kind, how in np.geterr().items()}
 
 
-def folds_wide(mode: Mode, dtype: Any) -> bool:
+def folds_wide(mode: Mode, dtype: AnyDType) -> bool:
     """Whether several values are folded in a wider dtype, and rounded once: on the way half precisions overflow where the whole
     does not."""
     return mode in (Mode.SUM, Mode.PROD) and is_half(dtype)
