@@ -34,7 +34,7 @@ def test_complex_numbers_are_passed_in_their_parts() -> None:
     steps = (step(np.multiply, [("leaf", 0), ("const", 2 - 0.5j)], SINGLE), step(np.square, [("step", 0)], SINGLE))
     bound = element_of(None, Program(steps, ("step", 1), SINGLE, (), "x"), (SINGLE,), SINGLE)
     assert bound is not None and bound.scalars == (2.0, -0.5)
-    source, fields = elementwise.source_of(bound.element, elementwise.Form("vv", 0, 2, 256, False))
+    source, fields = elementwise.source_of(bound.element, elementwise.ElementForm("vv", 0, 2, 256, False))
     assert fields.endswith("ff") and "complex<float>(a.c0_re, a.c0_im)" in source
     assert source.count("{") == source.count("}") and source.count("(") == source.count(")")
     members = re.findall(r"struct Args \{(.*?)\};", source, re.DOTALL)[0]
