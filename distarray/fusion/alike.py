@@ -31,6 +31,9 @@ __all__ = ["evaluate_alike"]
 FEW = 64
 """Layouts of more chunks are left to what looks for chunks that lie in one piece of memory."""
 
+LIGHT_CALLS = 2
+"""So many light calls on few bytes are made one after the other, without a plan."""
+
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
@@ -150,7 +153,9 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
 
     Communication: none, but where data can make a call fail: then processes agree on that.
     """
-    if root.dtype.itemsize * prod(root.shape) >= context.workers.inline_bytes and not _is_light(context, root):
+    nbytes = root.dtype.itemsize * prod(root.shape)
+    light = nbytes >= context.workers.inline_bytes // 2 and _is_light(context, root)
+    if nbytes >= context.workers.inline_bytes and not light:
         return None
     walk = _RowWalk(context, root)
     if not walk.visit(root) or walk.layout is None:
@@ -160,13 +165,11 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
         return None  # alignment may prefer where the numbers lie
     nbytes = root.dtype.itemsize * layout.index_map.size
     several = len(walk.calls) > 1
-    if several:
-        if nbytes > REGISTER_BYTES or nbytes * (1 + len(walk.leaves)) >= context.workers.inline_bytes or walk.is_held():
-            return None
-    elif nbytes >= context.workers.inline_bytes // 2:
-        walk.large = _is_light(context, root)
-        if not walk.large:
-            return None
+    walk.large = light and nbytes * (len(walk.calls) + len(walk.leaves)) <= LIGHT_BYTES
+    inline = context.workers.inline_bytes
+    small = nbytes <= REGISTER_BYTES and nbytes * (1 + len(walk.leaves)) < inline if several else nbytes < inline // 2
+    if not (small or walk.large) or (several and walk.is_held()):
+        return None
     places, full = _places(context, layout)
     if places is None or (several and not full):
         return None
@@ -177,15 +180,20 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
 
 
 def _is_light(context: Context, root: Node) -> bool:
-    """Whether an expression is one call that ends before other threads have taken up their part."""
-    operands = [arg for arg in root.args if isinstance(arg, (Leaf, Node))]
-    nbytes = root.dtype.itemsize * prod(root.shape) * (1 + len(operands))
-    return (
-        nbytes < LIGHT_BYTES
-        and is_light(root.ufunc, root.dtype)
-        and context.workers.inline_bytes > 0
-        and all(type(arg) is Leaf or arg.version is not None for arg in operands)
-    )
+    """Whether an expression is a few calls that end before other threads have taken up their part."""
+    calls, operands, todo = 0, 0, [root]
+    while todo:
+        node = todo.pop()
+        calls += 1
+        if calls > LIGHT_CALLS or not is_light(node.ufunc, node.dtype):
+            return False
+        for arg in node.args:
+            if type(arg) is Node and arg.version is None:
+                todo.append(arg)
+            elif isinstance(arg, (Leaf, Node)):
+                operands += 1
+    nbytes = root.dtype.itemsize * prod(root.shape) * (calls + operands)
+    return nbytes <= LIGHT_BYTES and context.workers.inline_bytes > 0
 
 
 def _evaluated(context: Context, walk: _RowWalk, places: Any) -> list[Chunk | None]:
