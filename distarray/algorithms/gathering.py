@@ -17,7 +17,7 @@ from distarray.devices import Chunk, Device, in_turn
 from distarray.devices.arrays import DeviceArray, Library
 from distarray.fusion.blocks import REGISTERS
 from distarray.fusion.kernels import selections
-from distarray.fusion.native import sequences
+from distarray.fusion.native import vectors
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -314,7 +314,7 @@ def _taken_here(
     """The same of rows that lie in blocks on the host devices of this process, where a kernel takes them."""
     if not is_uncounted(context) or axes != (0,) or not sum([request.indices[0].size for request in requests]):
         return None
-    blocks = _row_blocks(source.layout, requests, sequences.PIECES)
+    blocks = _row_blocks(source.layout, requests, vectors.PIECES)
     if blocks is None:
         return None
     arrays = [source.arrays[block.number] for block in blocks]
@@ -322,7 +322,7 @@ def _taken_here(
     rest = source.layout.shape[1:]
     calls = []
     for request in requests:
-        call = sequences.rows_taken(arrays, starts, request.indices[0], (request.indices[0].size, *rest))
+        call = vectors.rows_taken(arrays, starts, request.indices[0], (request.indices[0].size, *rest))
         if call is None:
             return None
         calls.append(call)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.fusion.native.sequences import compressed
+from distarray.fusion.native.vectors import compressed
 
 __all__ = ["Pieces", "by_position", "compress", "scatter"]
 

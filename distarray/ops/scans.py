@@ -36,7 +36,7 @@ from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.kernels import scans as kernels
-from distarray.fusion.native.sequences import accumulated
+from distarray.fusion.native.vectors import accumulated
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
