@@ -204,6 +204,8 @@ def _inexact(x: Any) -> DistributedArray:
 
 def _axes(axis: Any, ndim: int) -> Axes:
     try:
+        if isinstance(axis, list):
+            raise TypeError
         return np.lib.array_utils.normalize_axis_tuple(axis, ndim)
     except TypeError:
         raise TypeError(f"'axis' must be None, an integer or a tuple of integers, and is {axis!r}") from None
