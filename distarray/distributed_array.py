@@ -320,7 +320,7 @@ class Methods(DistributedArray):
         return result if device is None else convert.asarray(result, device=device)
 
     @described_as(convert.to_device)
-    def to_device(self, device: DeviceLike | str, /, *, stream: Any = None) -> Any:
+    def to_device(self, device: DeviceLike | str, /, *, stream: object = None) -> Any:
         """The array on other devices of its context; on ``"cpu"`` as a NumPy array."""
         return convert.to_device(self, device, stream=stream)
 
@@ -440,7 +440,7 @@ class Methods(DistributedArray):
         -----
         Communication: none.
         """
-        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+        if len(axes) == 1 and (axes[0] is None or np.iterable(axes[0])):
             return manipulation.transpose(self, axes[0])
         return manipulation.transpose(self, cast("Sequence[int] | None", axes or None))
 

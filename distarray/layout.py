@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from hashlib import blake2b
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from distarray.geometry import IndexMap, Pull, Region, ViewMap, contiguous_strides, reshape_region, reshape_strides
@@ -113,7 +114,7 @@ Path = tuple[tuple[tuple[int, ...] | None, Pull], ...]
 its own) and what is pulled of it."""
 
 
-def follow(path: Path, array: Any, xp: Any) -> Any:
+def follow(path: Path, array: Any, xp: ModuleType) -> Any:
     """What a view shows of the stored chunk `array`, by its path: a view of it."""
     for shape, pull in path:
         if shape is not None:
@@ -147,7 +148,7 @@ class Visible(NamedTuple):
     paths: tuple[Path, ...]
     twins: tuple[tuple[int, int, Path], ...]
 
-    def show(self, i: int, array: Any, xp: Any) -> Any:
+    def show(self, i: int, array: Any, xp: ModuleType) -> Any:
         """Chunk `i` of the view, as a view of the stored chunk's `array`."""
         return follow(self.paths[i], array, xp)
 
@@ -238,7 +239,7 @@ class LayoutTable:
         """A value cached under `key`, or None."""
         return self._derived.get(key)
 
-    def remember(self, key: Hashable, value: Any) -> Any:
+    def remember(self, key: Hashable, value: object) -> Any:
         """Cache a pure function's value; a full table is emptied, since it can be computed again."""
         if len(self._derived) >= self.LIMIT:
             self._derived.clear()

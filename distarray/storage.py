@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 import numpy as np
 
 from distarray.devices import Alias, Chunk
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import ViewMap
 from distarray.layout import Layout
 
@@ -239,7 +240,7 @@ class PartStorage(Storage):
             self._last = _PartVersion(origin, self._layout, self.show, self._dtype)
         return self._last
 
-    def show(self, array: Any) -> Any:
+    def show(self, array: DeviceArray | None) -> Any:
         """The part of a chunk's array."""
         for step in self.steps:
             array = step(array)

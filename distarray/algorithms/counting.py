@@ -20,6 +20,7 @@ from distarray.algorithms.local import everywhere, told
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import AnyDType
 from distarray.geometry import blocks
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -35,15 +36,15 @@ SPARSE = 4
 FEW = 1 << 16
 """…where they are more than these."""
 
-BLOCK = 1 << 16
-"""Elements that the host counts while they are in its cache…"""
+BLOCK = 1 << 18
+"""Elements that the host counts while they are in its cache; of fewer, threads would wait for the interpreter lock…"""
 
 QUICK = 1 << 12
 """…where there are fewer bins than these: then their number need not be known beforehand."""
 
 
 def counted_integers(
-    context: Context, layout: Layout, sources: Sequence[list[Any]], least: int, dtype: Any
+    context: Context, layout: Layout, sources: Sequence[list[Any]], least: int, dtype: AnyDType
 ) -> DistributedArray:
     """How often each integer from 0 on stands in an array of `layout`, or the sum of its weights; `least` bins or more.
 
@@ -157,7 +158,7 @@ def counted_sparsely(
     layout: Layout,
     sources: Sequence[list[Any]],
     shape: tuple[int, ...],
-    dtype: Any,
+    dtype: AnyDType,
     number: Number,
     operation: str,
 ) -> DistributedArray:

@@ -16,6 +16,7 @@ import numpy as np
 from distarray.algorithms.short_rows import sum_short_rows
 from distarray.array.functions import NOTHING
 from distarray.devices import Chunk, Device, in_turn
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.folded import PendingFold
@@ -94,8 +95,8 @@ def local_reduce(
     out: Any,
     axes: tuple[int, ...],
     given: Any,
-    initial: Any,
-    mask: Any,
+    initial: object,
+    mask: DeviceArray | None,
 ) -> None:
     """``ufunc.reduce(array, axes, dtype=given, out=out, initial=initial, where=mask)`` with the axes kept or dropped as
     `out` has them. `array` is not empty along the axes. `initial` None starts from the first element."""
@@ -315,7 +316,14 @@ def carry(
 
 
 def fold_on(
-    device: Device, ufunc: np.ufunc, before: Any, array: Any, after: Any, axis: int, given: Any, mask: Any
+    device: Device,
+    ufunc: np.ufunc,
+    before: DeviceArray,
+    array: DeviceArray,
+    after: DeviceArray,
+    axis: int,
+    given: Any,
+    mask: DeviceArray | None,
 ) -> None:
     """``after = fold(before, array[0], array[1], …)`` along an axis, from the left; `before` and `after` keep the axis."""
     lib, call = device.lib, ufunc_of(device, ufunc)

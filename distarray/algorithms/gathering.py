@@ -14,6 +14,7 @@ import numpy as np
 
 from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.fusion.blocks import REGISTERS
 from distarray.fusion.kernels import selections
 from distarray.geometry import IndexMap, Region
@@ -157,7 +158,7 @@ def rest_axes(ndim: int, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple([a for a in range(ndim) if a not in axes])
 
 
-def local_index(index: Index, region: Region, places: Any = None) -> Index:
+def local_index(index: Index, region: Region, places: DeviceArray | None = None) -> Index:
     """Indices along a whole axis as indices into a chunk that holds `region` of it."""
     chosen = index if places is None else tuple([i[places] for i in index])
     return tuple(
@@ -172,7 +173,7 @@ def upload(device: Device, index: Index) -> Index:
     return tuple([device.from_host(i, label="indices").array for i in index])
 
 
-def take(lib: Any, array: Any, index: Index) -> Any:
+def take(lib: Library, array: DeviceArray, index: Index) -> Any:
     """``array[index]`` for integer arrays of one shape along the leading axes."""
     if len(index) == 1:
         if lib is not np:

@@ -23,13 +23,13 @@ DENSE = 1 << 17
 """Elements that are written by a mask of mostly True at a time."""
 
 
-def by_position(mask: Any, count: int) -> bool:
+def by_position(mask: np.ndarray[Any, Any], count: int) -> bool:
     """Whether indexing by the positions of a mask's True elements is faster than by the mask itself, whose loop is good at
     long runs alone."""
     return bool(mask.ndim == 1 and 5 * count < 4 * mask.size)
 
 
-def compress(array: Any, mask: Any, out: Any) -> None:
+def compress(array: np.ndarray[Any, Any], mask: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> None:
     """``out[...] = array[mask]``, the mask over leading axes."""
     if mask.ndim != 1:
         if not (mask.flags.c_contiguous and array.flags.c_contiguous):
@@ -70,7 +70,7 @@ class Pieces:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
 
-def scatter(target: Any, mask: Any, count: int, values: Pieces, at: int = 0) -> None:
+def scatter(target: np.ndarray[Any, Any], mask: np.ndarray[Any, Any], count: int, values: Pieces, at: int = 0) -> None:
     """``target[mask] = values`` for one value each of `count` True, in C order; the first stands at `at`."""
     if mask.ndim != 1:
         target[mask] = values.part(at, count)

@@ -1,15 +1,17 @@
-"""Sums and counts of what is not NaN, in one pass over each chunk on host devices.
+"""Sums and counts of what is not NaN, and their spread, in one pass over each chunk on host devices.
 
 A block that fits the core's cache is looked through, copied with zeros in the place of NaN, counted and added, before the next one
-is read: NumPy's own way takes the whole array through memory once for each of these.
+is read: NumPy's own way takes the whole array through memory once for each of these. Over all axes the squared distances are taken
+in the same pass, from the block's own mean, and joined when the mean of all is known, after Chan, Golub & LeVeque, "Algorithms for
+computing the sample variance" (The American Statistician 37, 1983).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import product
-from math import prod
+from math import isfinite, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,15 +23,17 @@ from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.devices import Device, in_turn
+from distarray.fusion.blocks import REGISTERS
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.transfer.execute import allocate
 
-__all__ = ["counts_and_sums", "squares_apart"]
+__all__ = ["Sums", "counts_and_sums", "squares_apart"]
 
-BLOCK = 1 << 14
-"""Elements of a block."""
+BLOCK = 1 << 16
+"""Elements of a block, which a register holds: of smaller ones the calls cost too much, and the interpreter lock where two threads
+work."""
 
 LEAST = 1 << 15
 """Smaller arrays take the general way."""
@@ -80,12 +84,27 @@ def _serves(context: Context, a: DistributedArray) -> bool:
     return context.kind == "host" and a.dtype in (np.float32, np.float64) and a.dtype.isnative and a.size >= LEAST
 
 
+class Sums(NamedTuple):
+    """How many elements are not NaN, and their sum in the array's dtype; and where squares were taken in the same pass, for each
+    chunk of both the count, mean and sum of squared distances of its blocks."""
+
+    counts: DistributedArray
+    totals: DistributedArray
+    blocks: Mapping[int, list[tuple[int, float, float]]]
+
+
 def counts_and_sums(
-    context: Context, a: DistributedArray, axes: tuple[int, ...], keepdims: bool
-) -> tuple[DistributedArray, DistributedArray] | None:
-    """How many elements are not NaN along axes, and their sum in the dtype of `a`; None where this is not the way."""
+    context: Context, a: DistributedArray, axes: tuple[int, ...], keepdims: bool, squares: bool = False
+) -> Sums | None:
+    """Counts and sums of what is not NaN along axes; None where this is not the way.
+
+    `squares`: those that `squares_apart` adds are wanted next.
+    """
     if not _serves(context, a):
         return None
+    # where a caller wants to hear of small numbers, squares are taken from the mean that NumPy takes them from
+    squares = squares and len(axes) == a.ndim and np.geterr()["under"] == "ignore"
+    blocks: dict[int, list[tuple[int, float, float]]] = {}
     with context.lock:
         context.check()
         found = a._operand("nansum")
@@ -99,20 +118,25 @@ def counts_and_sums(
             assert total is not None and count is not None
             total.array[...] = 0
             count.array[...] = 0
+            own: list[tuple[int, float, float]] | None = [] if squares else None
             for chunk, key, _ in course.sources[number]:
-                _add(found.arrays[chunk][key], axes, total.array, count.array)
+                _add(found.arrays[chunk][key], axes, total.array, count.array, blocks=own)
+            if own is not None and all(isfinite(square) for _, _, square in own):
+                blocks[number] = own
 
         _run(context, course, sums, 2 * a.nbytes, fold, "reduce")
-        return from_chunks(context, course.layout, counts, np.dtype(np.intp)), from_chunks(
-            context, course.layout, sums, a.dtype
+        return Sums(
+            from_chunks(context, course.layout, counts, np.dtype(np.intp)),
+            from_chunks(context, course.layout, sums, a.dtype),
+            blocks,
         )
 
 
 def squares_apart(
-    context: Context, a: DistributedArray, mean: DistributedArray, axes: tuple[int, ...], keepdims: bool
+    context: Context, a: DistributedArray, mean: DistributedArray, axes: tuple[int, ...], keepdims: bool, sums: Sums
 ) -> DistributedArray | None:
     """Sums of the squared distances from `mean`, which has the axes kept and the dtype of `a`, of what is not NaN; None where this
-    is not the way."""
+    is not the way. `sums` are those of the same array and axes."""
     if not _serves(context, a) or mean.dtype != a.dtype:
         return None
     with context.lock:
@@ -121,17 +145,25 @@ def squares_apart(
         course = _planned(context, found.layout, axes, keepdims, a.dtype)
         means = arrays_in(context, mean._operand("nanvar"), course.means, "nanvar")
         with context.reporting():
-            sums = allocate(context, course.layout, a.dtype, label="nanvar")
+            squares = allocate(context, course.layout, a.dtype, label="nanvar")
 
         def fold(number: int) -> None:
-            total = sums[number]
+            total = squares[number]
             assert total is not None
+            if number in sums.blocks:
+                middle = [float(means[place].item()) for _, _, place in course.sources[number][:1]]
+                apart = [(n, m - middle[0], square) for n, m, square in sums.blocks[number]]
+                joined = a.dtype.type(sum([square + n * (m * m) for n, m, square in apart]))
+                if isfinite(joined):  # else NumPy warns, of what it meets
+                    total.array[...] = joined
+                    return
             total.array[...] = 0
             for chunk, key, place in course.sources[number]:
                 _add(found.arrays[chunk][key], axes, total.array, None, means[place])
 
-        _run(context, course, sums, 2 * a.nbytes, fold, "subtract")
-        return from_chunks(context, course.layout, sums, a.dtype)
+        quick = len(sums.blocks) == len([chunk for chunk in squares if chunk is not None])
+        _run(context, course, squares, 0 if quick else 2 * a.nbytes, fold, "subtract")
+        return from_chunks(context, course.layout, squares, a.dtype)
 
 
 def _run(context: Context, course: _NanPlan, chunks: Any, nbytes: int, fold: Any, name: str) -> None:
@@ -159,17 +191,24 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
             yield (*[slice(i, i + 1) for i in before], slice(first, min(first + step, shape[axis])))
 
 
-def _add(array: Any, axes: tuple[int, ...], total: Any, count: Any, mean: Any = None) -> None:
+def _add(
+    array: Any,
+    axes: tuple[int, ...],
+    total: Any,
+    count: Any,
+    mean: Any = None,
+    blocks: list[tuple[int, float, float]] | None = None,
+) -> None:
     """Add the sums of an array's elements that are not NaN along axes to `total`, and their number to `count`; with a `mean`,
-    of the squares of their distances from it."""
+    of the squares of their distances from it. `blocks`, over all axes, takes each block's count, mean and squares."""
     whole = len(axes) == array.ndim
     shape = tuple([1 if axis in axes else n for axis, n in enumerate(array.shape)])
     if whole and array.flags.c_contiguous:
         array, shape, axes = array.reshape(-1), (1,), (0,)
         mean = None if mean is None else mean.reshape(1)
     total, count = total.reshape(shape), None if count is None else count.reshape(shape)
-    size = min(array.size, BLOCK)
-    flags, room = np.empty(size, bool), np.empty(size, array.dtype)
+    registers = REGISTERS.take(2)
+    room, flags = registers[0].view(array.dtype), registers[1].view(bool)
     parts: list[Any] = []  # of a whole array: added at the end, pairwise
     for key in _blocks(array.shape):
         block = array[key]
@@ -192,6 +231,8 @@ def _add(array: Any, axes: tuple[int, ...], total: Any, count: Any, mean: Any = 
             parts.append(np.add.reduce(values, axis=None))
             if count is not None:
                 count += values.size - blank
+            if blocks is not None and blank < values.size:
+                blocks.append(_block(values, missing if blank else None, room, values.size - blank, parts[-1]))
             continue
         total[into] += np.add.reduce(values, axis=axes, keepdims=True)
         if count is not None:
@@ -199,5 +240,18 @@ def _add(array: Any, axes: tuple[int, ...], total: Any, count: Any, mean: Any = 
             count[into] += each
             if blank:
                 count[into] -= np.add.reduce(missing, axis=axes, keepdims=True, dtype=np.intp)
+    REGISTERS.give(registers)
     if whole:
         total += np.add.reduce(np.array(parts, array.dtype))
+
+
+def _block(values: Any, missing: Any, room: Any, kept: int, total: Any) -> tuple[int, float, float]:
+    """The count of a block's elements, their mean, and the sum of the squares of their distances from it. `values` has zeros where
+    elements are `missing`; `room` is overwritten. The squares are no number where the mean is none: then nobody was warned."""
+    middle = float(total) / kept
+    with np.errstate(all="ignore"):
+        apart = np.subtract(values, values.dtype.type(middle), out=room[: values.size].reshape(values.shape))
+        if missing is not None:
+            np.copyto(apart, 0, where=missing)
+        np.multiply(apart, apart, out=apart)
+        return kept, float(values.dtype.type(middle)), float(np.add.reduce(apart, axis=None))

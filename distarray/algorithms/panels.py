@@ -20,6 +20,7 @@ import numpy as np
 
 from distarray.context import Context
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region, ViewMap
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -189,7 +190,7 @@ def transposed(context: Context, operand: Operand) -> Operand:
 
 def send(
     context: Context,
-    array: Any,
+    array: DeviceArray | None,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
     source: int,
@@ -224,14 +225,14 @@ def _active(device: Device, task: Callable[[], None]) -> None:
         task()
 
 
-def solve_triangular(device: Device, a: Any, b: Any, *, lower: bool, unit: bool = False) -> None:
+def solve_triangular(device: Device, a: DeviceArray, b: DeviceArray, *, lower: bool, unit: bool = False) -> None:
     """Replace `b` by ``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read."""
     found = device.lapack.solve_triangular(a, b, lower=lower, unit=unit)
     if found is not b:
         b[...] = found
 
 
-def subtract(device: Device, into: Any, left: Any, right: Any) -> None:
+def subtract(device: Device, into: DeviceArray, left: DeviceArray, right: DeviceArray) -> None:
     """``into -= left @ right``: in place on a host, else a tile at a time, which is never more than a quarter of a wide product."""
     rows, columns = into.shape
     if not into.size or device.lapack.subtract(into, left, right):

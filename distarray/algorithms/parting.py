@@ -15,6 +15,7 @@ import numpy as np
 from distarray.algorithms.sample_sort import agreed, held_once, intervals, on_devices
 from distarray.algorithms.selection import candidates, selected
 from distarray.devices import Chunk, Device, ordering
+from distarray.devices.arrays import AnyDType
 from distarray.geometry import Range
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -31,7 +32,7 @@ MANY = 32
 INDEX = np.dtype(np.int64)
 
 
-def can_part(dtype: Any, kth: Sequence[int]) -> bool:
+def can_part(dtype: AnyDType, kth: Sequence[int]) -> bool:
     """Whether a line of this dtype is parted at these places, rather than sorted."""
     return dtype.kind in "biuf" and 0 < len(kth) <= MANY
 

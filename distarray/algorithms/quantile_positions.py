@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import Library
+
 __all__ = ["POSITIONS", "between", "places"]
 
 
@@ -49,7 +51,7 @@ Middle = tuple[Any, Any, Any]
 """The elements before and after each quantile, and how far it lies between them; None where it is an element."""
 
 
-def places(method: str, n: Any, q: Any, lib: Any = np) -> Middle:
+def places(method: str, n: Any, q: Any, lib: Library = np) -> Middle:
     """Where the quantiles `q` lie among `n` sorted elements, of which a host or device array may say another number each."""
     index = lib.asarray(POSITIONS[method](n, q, lib))
     if method in _DISCRETE or (method == "linear" and index.dtype.kind in "iu"):

@@ -127,7 +127,7 @@ class Piece(NamedTuple):
     region: Region
 
 
-def place_operand(context: Context, obj: Any) -> DistributedArray:
+def place_operand(context: Context, obj: object) -> DistributedArray:
     """A host or device array as an array of `context`."""
     source = obj if hasattr(obj, "dtype") and hasattr(obj, "shape") else np.asarray(obj)
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))

@@ -259,7 +259,9 @@ class Exchange:
         For each target one chunk for each array that moved: in the order of the parts, and of each part as it was.
     """
 
-    def __init__(self, context: Context, parts: Sequence[Contribution], targets: Sequence[int], counts: Any) -> None:
+    def __init__(
+        self, context: Context, parts: Sequence[Contribution], targets: Sequence[int], counts: np.ndarray[Any, Any]
+    ) -> None:
         self.context = context
         self._parts = [(part.device, part.size) for part in parts]
         self.targets = list(targets)

@@ -85,7 +85,7 @@ class Candidates:
             self._ordered = np.sort(self.sample(SAMPLE))
         return self._ordered
 
-    def cut(self, low: Any, high: Any) -> tuple[int, Candidates]:
+    def cut(self, low: object, high: object) -> tuple[int, Candidates]:
         """How many are below `low`, and the candidates from `low` to `high`."""
         below: dict[int, Any] = {}
         inside: Parts = {}
@@ -94,7 +94,7 @@ class Candidates:
         counted = {device: np.array([below[device]], np.int64) for device in self.parts}
         return int(told(self.context, counted, dict.fromkeys(self.devices, 1), np.dtype(np.int64)).sum()), kept
 
-    def beyond(self, bound: Any, above: bool) -> Candidates:
+    def beyond(self, bound: object, above: bool) -> Candidates:
         """The candidates above or below a bound."""
         kept: Parts = {}
         self._each(partial(_outside, bound=bound, above=above, kept=kept))

@@ -24,7 +24,7 @@ LEAST = 1024
 """Fewer rows are NumPy's."""
 
 
-def sum_short_rows(array: Any, out: Any) -> bool:
+def sum_short_rows(array: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> bool:
     """``np.add.reduce(array, axis=-1, out=out)``; False where that does not serve."""
     dtype = array.dtype
     if array.ndim < 2 or not 2 <= array.shape[-1] <= LONGEST or array.size < LEAST * array.shape[-1]:

@@ -24,7 +24,7 @@ LEAST, MOST = 32, 512
 """Lengths of kernels: shorter and longer ones are faster by scalar products."""
 
 
-def convolved(part: Any, kernel: Any, start: int, out: Any) -> bool:
+def convolved(part: np.ndarray[Any, Any], kernel: np.ndarray[Any, Any], start: int, out: np.ndarray[Any, Any]) -> bool:
     """Fill `out` with the elements from `start` on of the full convolution of two host arrays; False where that is not the way."""
     m, step, dtype, stop = kernel.size, ROWS * WIDTH, out.dtype, start + out.size
     if dtype not in (np.float32, np.float64) or not LEAST <= m <= MOST or out.size < step:

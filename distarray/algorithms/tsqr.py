@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from distarray.algorithms.panels import run, taking_part
 from distarray.context import Context
 from distarray.devices import Chunk
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -138,7 +139,7 @@ class TSQR:
         leaf = {device: i for i, device in enumerate(self.devices)}
         return {leaf[device]: c.array for (device, _), c in zip(wanted.chunks, chunks) if c is not None}
 
-    def q(self, right: Any = None) -> list[Chunk | None]:
+    def q(self, right: DeviceArray | None = None) -> list[Chunk | None]:
         """The chunks of Q, or of ``Q @ right``, an array of the root with n rows and columns; in `layout`."""
         context = self.context
         parts: dict[int, Any] = {}

@@ -15,7 +15,7 @@ from distarray.context import Context
 from distarray.errors import CollectiveMismatchError, CommunicationError, RemoteError, RemoteFileError
 
 
-def gathered(context: Context, value: Any, operation: str) -> list[Any]:
+def gathered(context: Context, value: object, operation: str) -> list[Any]:
     """A small JSON value of every process, in rank order."""
     if context.communicator is None:
         return [value]

@@ -189,7 +189,7 @@ def _masked(
     return record(context, ASTYPE, (value,), {"dtype": target.dtype}, shape, (where, old))
 
 
-def recordable(item: Any) -> Any:
+def recordable(item: object) -> Any:
     """What stands for an operand in a recorded call."""
     return item._arg() if isinstance(item, DistributedArray) else item
 

@@ -62,7 +62,7 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
     return register
 
 
-def given(value: Any, default: Any) -> Any:
+def given(value: object, default: Any) -> Any:
     """An argument, or its default where it was not given."""
     return default if value is NOTHING else value
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from distarray.array.aliases import Key
 from distarray.errors import PerformanceHint
 from distarray.sites import call_site, warn_at
 
@@ -16,7 +17,7 @@ MANY = 1000
 """So many elements, one by one, are a loop over an array."""
 
 
-def touched(x: DistributedArray, key: Any, verb: str) -> None:
+def touched(x: DistributedArray, key: Key, verb: str) -> None:
     """Count an index that names one element, by the line that names it; the thousandth time, say what would do as well."""
     counts = x._context.hints
     index = key if type(key) is tuple else (key,)

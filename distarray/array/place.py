@@ -48,7 +48,7 @@ def _nested(obj: Any) -> Any:
     return obj.get() if isinstance(obj, DistributedArray) else obj
 
 
-def is_cupy(obj: Any) -> bool:
+def is_cupy(obj: object) -> bool:
     """Whether an object is a CuPy array, without importing CuPy."""
     return type(obj).__module__.partition(".")[0] == "cupy" and hasattr(obj, "data") and hasattr(obj, "shape")
 
@@ -96,7 +96,7 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
     return from_chunks(context, layout, chunks, dtype)
 
 
-def as_operand(context: Context, obj: Any) -> Any:
+def as_operand(context: Context, obj: object) -> Any:
     """An operand of an operation: our arrays and NumPy's scalars as they are, 0-d host arrays as such scalars, others placed.
 
     Raises
@@ -123,7 +123,7 @@ def arrays(*items: Any) -> tuple[Context, list[Any]]:
     return context, found
 
 
-def as_array(context: Context, obj: Any) -> DistributedArray:
+def as_array(context: Context, obj: object) -> DistributedArray:
     """An object as an array, 0-d ones too: ours as they are, others placed."""
     return obj if isinstance(obj, DistributedArray) else _placed(context, host_or_device_array(obj, None))
 
@@ -132,13 +132,13 @@ def _placed(context: Context, source: Any) -> DistributedArray:
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
 
 
-def is_masked(obj: Any) -> bool:
+def is_masked(obj: object) -> bool:
     """Whether an object is a masked array with masked elements."""
     plain = type(obj) is np.ndarray or not isinstance(obj, np.ndarray)
     return not plain and isinstance(obj, np.ma.MaskedArray) and bool(np.ma.is_masked(obj))
 
 
-def is_foreign_array(obj: Any) -> bool:
+def is_foreign_array(obj: object) -> bool:
     """Whether an object is an array that operators take and copy: CuPy's."""
     return is_cupy(obj)
 
@@ -148,23 +148,23 @@ def host_values(array: DistributedArray) -> Any:
     return gather_to_host(array._context, array._operand("an index array"))
 
 
-def fetched(value: Any) -> Any:
+def fetched(value: object) -> Any:
     """The values of a distributed array on the host; anything else as it is."""
     return host_values(value) if isinstance(value, DistributedArray) else value
 
 
-def number_of(value: Any) -> Any:
+def number_of(value: object) -> Any:
     """The NumPy scalar of an array without axes; anything else as it is."""
     return value.get()[()] if isinstance(value, DistributedArray) else value
 
 
-def host_nested(item: Any) -> Any:
+def host_nested(item: object) -> Any:
     if isinstance(item, (list, tuple)):
         return [host_nested(i) for i in item]
     return fetched(item)
 
 
-def nested(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+def nested(value: object, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Nested lists that are assigned to elements of `dtype`: each number is converted as NumPy does, or refused."""
     if dtype.names is not None:  # a tuple is one element
         return np.asarray(value, dtype)

@@ -41,7 +41,7 @@ class Scalars(DistributedArray):
             raise TypeError("unhashable type: 'DistributedArray'")
         return hash(self._number("__hash__"))
 
-    def __round__(self, ndigits: Any = None) -> Any:
+    def __round__(self, ndigits: int | None = None) -> Any:
         value = self._number("__round__")
         if ndigits is None:
             return round(value)

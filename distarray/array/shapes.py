@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike
+from distarray.array.aliases import ArrayLike, Out
 
 PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -44,7 +44,7 @@ def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return False
 
 
-def check_host(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def check_host(out: Out, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     """Refuse an ``out=`` that can't take the value of an array."""
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out= must be a numpy.ndarray, and is a {type(out).__name__}: pass np.empty(x.shape, x.dtype)")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from distarray.devices import Chunk
+from distarray.devices.arrays import DeviceArray
 from distarray.layout import follow
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _found(x: State) -> Layout | None:
     return layout
 
 
-def chunk_of(layout: Layout, array: Any) -> Chunk:
+def chunk_of(layout: Layout, array: DeviceArray) -> Chunk:
     """The chunk of this process for a whole array."""
     device = layout.keeper
     if device.memory_limit is None:

@@ -393,7 +393,7 @@ class DistributedArray(Declarations):
                     chunks[device].append(array)
             return {d: own for d, own in chunks.items() if self._context.by_id[d].process == self._context.process}
 
-    def get(self, stream: Any = None, order: str = "C", out: Out = None, blocking: bool = True) -> Any:
+    def get(self, stream: object = None, order: str = "C", out: Out = None, blocking: bool = True) -> Any:
         """The global value as a new ``numpy.ndarray`` on the host. Each element is copied from one holder.
 
         Parameters

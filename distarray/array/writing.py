@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import Out, Shape
+from distarray.array.aliases import AnyArray, Out, Shape
 from distarray.array.place import as_array, host_nested, is_cupy, nested
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
 from distarray.array.state import DistributedArray, astype_node, same_context
@@ -24,7 +24,7 @@ from distarray.storage import Apart
 NO_ARRAY = "output must be an array, not {}: pass a DistributedArray or a NumPy array"
 
 
-def check_out(out: Any, refusal: str = NO_ARRAY) -> None:
+def check_out(out: Out, refusal: str = NO_ARRAY) -> None:
     """Refuse an ``out=`` that is no array, in the words of the function that takes it, or that can't be written to."""
     if not isinstance(out, (DistributedArray, np.ndarray)):
         raise TypeError(refusal.format(type(out).__name__))
@@ -64,7 +64,7 @@ def check_outputs(out: tuple[Any, ...], shape: Shape) -> None:
         check_writable(target)
 
 
-def single(out: Any) -> Any:
+def single(out: Out | tuple[Out, ...]) -> Any:
     """The one ``out=`` of a ufunc's method, which NumPy hands over as a tuple."""
     return out[0] if isinstance(out, tuple) and len(out) == 1 else out
 
@@ -102,7 +102,7 @@ def store(value: DistributedArray | Node, target: Any, operands: Sequence[Any] =
     return target
 
 
-def overwrite(out: Any, value: DistributedArray) -> Any:
+def overwrite(out: AnyArray, value: DistributedArray) -> Any:
     """``out[...] = value`` for an array of either kind; returns `out`."""
     if isinstance(out, DistributedArray):
         assign(out, out._view_map(), value)
@@ -142,7 +142,7 @@ def element_of(x: DistributedArray, value: Any) -> Any:
     return element[0]
 
 
-def assign(x: DistributedArray, view: ViewMap, value: Any) -> None:
+def assign(x: DistributedArray, view: ViewMap, value: object) -> None:
     """Write `value`, broadcast to the view's shape, into a view of the array's storage."""
     check_writable(x, *ASSIGNED)
     storage = x._own()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import abc
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from typing import Any
@@ -25,9 +25,14 @@ from weakref import WeakSet, ref
 import numpy as np
 import numpy.typing as npt
 
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.errors import DeviceError, DeviceMemoryError
 
 __all__ = ["Alias", "Chunk", "Device", "as_int", "bytes_text"]
+
+
+def _nothing() -> None:
+    pass
 
 
 def bytes_text(nbytes: int) -> str:
@@ -87,7 +92,7 @@ class Chunk:
     shared: bool
     address: int
 
-    def __init__(self, device: Device, array: Any, place: int = 0) -> None:
+    def __init__(self, device: Device, array: DeviceArray, place: int = 0) -> None:
         self.device = device
         self.place = place
         self.address = 0
@@ -127,7 +132,7 @@ class Alias(Chunk):
 
     __slots__ = ("origin",)
 
-    def __init__(self, origin: Chunk, array: Any) -> None:
+    def __init__(self, origin: Chunk, array: DeviceArray) -> None:
         self.device, self.origin, self.array = origin.device, origin, array
         self.place, self.nbytes, self.shared, self.address = -1, 0, False, 0
 
@@ -220,13 +225,13 @@ class Device(abc.ABC):
                 return held
         return self.count
 
-    def dispose(self, nbytes: int, array: Any, address: int) -> None:  # noqa: B027 - nothing to do where arrays free themselves
+    def dispose(self, nbytes: int, array: DeviceArray, address: int) -> None:  # noqa: B027 - nothing to do where arrays free themselves
         """Disposes of the array of a chunk that ends."""
 
     def reset_peak(self) -> None:
         self.peak = self.allocated
 
-    def check(self, nbytes: int, label: str, shape: Sequence[int], dtype: Any) -> None:
+    def check(self, nbytes: int, label: str, shape: Sequence[int], dtype: AnyDType) -> None:
         """Refuses `nbytes` more where they would pass the limit.
 
         Raises
@@ -249,7 +254,7 @@ class Device(abc.ABC):
             spare.clear()
         self.spares.clear()
 
-    def memory_error(self, nbytes: int, label: str, shape: Sequence[int], dtype: Any) -> DeviceMemoryError:
+    def memory_error(self, nbytes: int, label: str, shape: Sequence[int], dtype: AnyDType) -> DeviceMemoryError:
         """The error of an allocation that does not fit, to be raised."""
         what = f"{label} " if label else ""
         limit = "none" if self.memory_limit is None else bytes_text(self.memory_limit)
@@ -292,17 +297,17 @@ class Device(abc.ABC):
         a copy; None where they do not lie so."""
         return None
 
-    def full(self, shape: Sequence[int], dtype: npt.DTypeLike, value: Any, label: str = "") -> Chunk:
+    def full(self, shape: Sequence[int], dtype: npt.DTypeLike, value: object, label: str = "") -> Chunk:
         """A chunk whose every element is `value`, cast to `dtype` as ``numpy.full`` casts it."""
         chunk = self.empty(shape, dtype, label)
         self.fill(chunk.array, value)
         return chunk
 
     @abc.abstractmethod
-    def fill(self, array: Any, value: Any) -> None:
+    def fill(self, array: DeviceArray, value: object) -> None:
         """Sets every element of `array`, which may be strided, to the scalar `value`."""
 
-    def adopt(self, array: Any, label: str = "") -> Chunk:
+    def adopt(self, array: DeviceArray, label: str = "") -> Chunk:
         """A chunk around an array that a function of the array library returned. Nothing is copied.
 
         The limit is checked after the fact: the array exists already, and is dropped where it is refused.
@@ -320,14 +325,14 @@ class Device(abc.ABC):
         """A chunk in C order with a copy of host data, cast to `dtype`. The source may change after the call."""
 
     @abc.abstractmethod
-    def from_foreign(self, array: Any, label: str = "") -> Chunk:
+    def from_foreign(self, array: DeviceArray, label: str = "") -> Chunk:
         """A chunk in C order with a copy of an array of this device's library that a user holds.
 
         The user may write to it after the call: on a GPU the copy is ordered with the user's current stream.
         """
 
     @abc.abstractmethod
-    def to_host(self, array: Any) -> npt.NDArray[Any]:
+    def to_host(self, array: DeviceArray) -> npt.NDArray[Any]:
         """A fresh NumPy array in C order with this device's `array`. Waits for the work that the array depends on."""
 
     def to_hosts(self, arrays: Sequence[Any], devices: Sequence[Device]) -> list[npt.NDArray[Any]]:
@@ -335,12 +340,16 @@ class Device(abc.ABC):
         return [device.to_host(array) for array, device in zip(arrays, devices, strict=True)]
 
     @abc.abstractmethod
-    def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:
+    def copy(self, dst_array: DeviceArray, src_array: DeviceArray, src_device: Device) -> None:
         """Copies `src_array`, on `src_device` of the same process, to `dst_array`, on this device.
 
         Both may be strided views; their shapes and dtypes are equal. Work queued before on either device comes first,
         and work queued later on either device comes after; the host does not wait between GPUs.
         """
+
+    def multiply(self, left: Any, right: Any, into: Any) -> None:
+        """``into = left @ right``, of matrices or stacks of them, of one dtype, while the device is active."""
+        self.lib.matmul(left, right, out=into)
 
     # -- running
 
@@ -352,6 +361,11 @@ class Device(abc.ABC):
         """A block of copies, on all devices of the context, of which none needs what another brings."""
         return nullcontext()
 
+    def ahead(self) -> AbstractContextManager[Callable[[], None]]:
+        """As `independent`, but the copies need to be there only once what the block gives has been called, as it has to be: work
+        that is queued until then runs beside them."""
+        return nullcontext(_nothing)
+
     @abc.abstractmethod
     def synchronize(self) -> None:
         """Waits until all work queued on the device is done."""
@@ -362,7 +376,7 @@ class Device(abc.ABC):
         return same and getattr(other, "ordinal", None) == getattr(self, "ordinal", None)
 
     @abc.abstractmethod
-    def owns(self, array: Any) -> bool:
+    def owns(self, array: DeviceArray) -> bool:
         """Whether `array` is of this device's library and lies in its physical memory."""
 
     def _match(self, dst_array: Any, src_array: Any, src_device: Device) -> None:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray
+
 __all__ = ["solve_triangular", "subtract"]
 
 PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
@@ -75,7 +77,7 @@ def _called(name: str, *arguments: Any) -> None:
     function.call(*pointers)
 
 
-def subtract(into: Any, left: Any, right: Any) -> bool:
+def subtract(into: DeviceArray, left: DeviceArray, right: DeviceArray) -> bool:
     """``into -= left @ right`` in one pass; False, and nothing is done, where BLAS can't write it.
 
     All are of one type, and `into` shares no memory with the others.
@@ -95,7 +97,7 @@ def subtract(into: Any, left: Any, right: Any) -> bool:
     return True
 
 
-def solve_triangular(a: Any, b: Any, *, lower: bool, unit: bool) -> Any:
+def solve_triangular(a: DeviceArray, b: DeviceArray, *, lower: bool, unit: bool) -> Any:
     """``inv(a) @ b`` for a triangular matrix of the type of `b`, in the memory of `b` where BLAS can write that.
 
     What lies beyond the triangle is not read, nor is its diagonal where it counts as ones.

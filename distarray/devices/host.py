@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from distarray.devices.arrays import DeviceArray
 from distarray.devices.base import Chunk, Device
 from distarray.devices.lapack import HostLapack
 from distarray.devices.pool import LEAST, Buffer, HostPool
@@ -71,7 +72,7 @@ class HostDevice(Device):
     def dispose(
         self,
         nbytes: int,
-        array: Any,
+        array: DeviceArray,
         address: int = 0,
         # bound here, since module globals may be gone when the interpreter shuts down
         _refs: Callable[[object], int] = getrefcount,
@@ -184,7 +185,7 @@ class HostDevice(Device):
     def synchronize(self) -> None:
         pass
 
-    def owns(self, array: Any) -> bool:
+    def owns(self, array: DeviceArray) -> bool:
         return isinstance(array, np.ndarray)
 
 

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from sys import getrefcount
 from typing import Any
 
+from distarray.devices.arrays import AnyDType
 from distarray.devices.base import Chunk
 
 __all__ = ["IdleArrays", "LARGEST"]
@@ -61,7 +62,7 @@ def _alone() -> tuple[int, int, int]:
     probe = _CountingDevice()
     device: Any = probe
     for _ in range(32):  # enough for the interpreter to specialise the call sites
-        array = _StandIn()
+        array: Any = _StandIn()
         array.data = _StandIn()
         array.data.mem = _StandIn()
         chunk = Chunk(device, array)
@@ -88,7 +89,7 @@ class IdleArrays:
         self._idle: OrderedDict[Any, list[Any]] = OrderedDict()
         self.nbytes = 0
 
-    def take(self, shape: tuple[int, ...], dtype: Any) -> tuple[Any, int] | None:
+    def take(self, shape: tuple[int, ...], dtype: AnyDType) -> tuple[Any, int] | None:
         """An array of this kind with any content, in C order, and where it lies; or None."""
         stack = self._idle.get((shape, dtype))
         if not stack:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from math import prod
 from struct import Struct
 from time import perf_counter
@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.errors import PerformanceHint
 from distarray.sites import call_site, warn_at
 
@@ -48,7 +49,7 @@ class Kernel:
 
     __slots__ = ("_current", "_function", "_handles", "_idle", "_launch", "_pack", "_refused", "_size", "_stream")
 
-    def __init__(self, lib: Any, source: str, fields: str) -> None:
+    def __init__(self, lib: Library, source: str, fields: str) -> None:
         start = perf_counter()
         self._function = lib.RawModule(code=source, options=OPTIONS).get_function("kernel")
         tell_compiled(perf_counter() - start)
@@ -103,7 +104,7 @@ class Kernels:
         self._held: OrderedDict[Any, Any] = OrderedDict()
         self._most = most
 
-    def get(self, key: Any, make: Callable[[], Any]) -> Any:
+    def get(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """The kernel under a key. The first call makes it."""
         try:
             found = self._held[key]
@@ -139,7 +140,7 @@ def collapse(
     return sizes, steps
 
 
-def steps_of(array: Any, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+def steps_of(array: DeviceArray, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """An array's strides in elements as it broadcasts to a shape; None where they are no multiples of an element."""
     item = array.dtype.itemsize
     if any(s % item for s in array.strides):

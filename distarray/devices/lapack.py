@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray
+
 from . import blas
 
 __all__ = ["CudaLapack", "HostLapack"]
@@ -27,11 +29,11 @@ class HostLapack:
         """A block in which ``lib.linalg`` raises LinAlgError, as NumPy always does."""
         return nullcontext()
 
-    def cholesky(self, a: Any) -> Any:
+    def cholesky(self, a: DeviceArray) -> Any:
         """The lower factor of a Hermitian matrix; LinAlgError where it is not positive definite."""
         return np.linalg.cholesky(a)
 
-    def lu(self, a: Any) -> tuple[Any, Any]:
+    def lu(self, a: DeviceArray) -> tuple[Any, Any]:
         """L and U of a matrix in one, in Fortran order, and LAPACK's row exchanges on the host."""
         from scipy.linalg import get_lapack_funcs
 
@@ -39,11 +41,11 @@ class HostLapack:
         factors, swaps, _ = getrf(a)
         return factors, swaps
 
-    def solve_triangular(self, a: Any, b: Any, *, lower: bool, unit: bool = False) -> Any:
+    def solve_triangular(self, a: DeviceArray, b: DeviceArray, *, lower: bool, unit: bool = False) -> Any:
         """``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read. The memory of `b` is used."""
         return blas.solve_triangular(a, b, lower=lower, unit=unit)
 
-    def subtract(self, into: Any, left: Any, right: Any) -> bool:
+    def subtract(self, into: DeviceArray, left: DeviceArray, right: DeviceArray) -> bool:
         """``into -= left @ right`` without memory for the product, and True; False, and nothing done, where that can't be."""
         return blas.subtract(into, left, right)
 
@@ -60,14 +62,14 @@ class CudaLapack:
 
         return cupyx.errstate(linalg="raise")  # type: ignore[no-any-return]
 
-    def cholesky(self, a: Any) -> Any:
+    def cholesky(self, a: DeviceArray) -> Any:
         """The lower factor of a Hermitian matrix; LinAlgError where it is not positive definite."""
         import cupy
 
         with self.raising():
             return cupy.linalg.cholesky(a)
 
-    def lu(self, a: Any) -> tuple[Any, Any]:
+    def lu(self, a: DeviceArray) -> tuple[Any, Any]:
         """L and U of a matrix in one, in Fortran order, and LAPACK's row exchanges on the host."""
         import warnings
 
@@ -78,12 +80,12 @@ class CudaLapack:
             factors, swaps = lu_factor(a, check_finite=False)
         return factors, swaps.get()
 
-    def solve_triangular(self, a: Any, b: Any, *, lower: bool, unit: bool = False) -> Any:
+    def solve_triangular(self, a: DeviceArray, b: DeviceArray, *, lower: bool, unit: bool = False) -> Any:
         """``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read. The memory of `b` may be used."""
         from cupyx.scipy.linalg import solve_triangular
 
         return solve_triangular(a, b, lower=lower, unit_diagonal=unit, check_finite=False)
 
-    def subtract(self, into: Any, left: Any, right: Any) -> bool:
+    def subtract(self, into: DeviceArray, left: DeviceArray, right: DeviceArray) -> bool:
         """False: CuPy has no call that adds to a part of a matrix."""
         return False

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
+
 __all__ = [
     "argsort", "begins", "bisect", "columns", "cut_at", "first", "is_member", "merge", "parts", "search", "sort_lines",
     "take",
@@ -23,7 +25,7 @@ _CACHED = 1 << 18
 """Bytes in which a search jumps about without missing the cache."""
 
 
-def columns(lib: Any, array: Any) -> list[Any]:
+def columns(lib: Library, array: DeviceArray) -> list[Any]:
     """The key columns of an array: NumPy's order of its elements is the lexicographic order of these."""
     if array.dtype.kind == "c":
         # NumPy's order: [R + Rj, R + nanj, nan + Rj, nan + nanj], each by the parts that are numbers
@@ -37,7 +39,7 @@ def columns(lib: Any, array: Any) -> list[Any]:
     return [array]
 
 
-def take(lib: Any, array: Any, order: Any) -> Any:
+def take(lib: Library, array: DeviceArray, order: DeviceArray) -> Any:
     """`array` in an order along its last axis."""
     return array[order] if array.ndim == 1 else lib.take_along_axis(array, order, axis=-1)
 
@@ -45,7 +47,7 @@ def take(lib: Any, array: Any, order: Any) -> Any:
 # --- sorts --------------------------------------------------------------------------------------------------------------
 
 
-def argsort(lib: Any, keys: Sequence[Any]) -> Any:
+def argsort(lib: Library, keys: Sequence[Any]) -> Any:
     """The stable order of key columns along their last axis, as int64 positions."""
     order = _argsort(lib, keys[-1])
     for key in keys[-2::-1]:
@@ -53,7 +55,7 @@ def argsort(lib: Any, keys: Sequence[Any]) -> Any:
     return order
 
 
-def merge(lib: Any, keys: Sequence[Any]) -> Any:
+def merge(lib: Library, keys: Sequence[Any]) -> Any:
     """As :func:`argsort`, of 1-d columns that are a few sorted runs one after the other."""
     if lib is np and len(keys) == 1 and keys[0].dtype.itemsize > 2:
         return np.argsort(keys[0], kind="stable")  # Timsort finds the runs
@@ -128,7 +130,7 @@ def _ordinals(key: Any) -> Any:
     return whole.astype(np.int64, copy=False)
 
 
-def sort_lines(lib: Any, out: Any, array: Any) -> None:
+def sort_lines(lib: Library, out: DeviceArray, array: DeviceArray) -> None:
     """``out[...] = array``, sorted along the last axis, stably. `out` is contiguous, and may be `array` itself."""
     if array.dtype.kind not in "biufc" or (array.dtype.kind == "c" and lib is not np):
         out[...] = take(lib, array, argsort(lib, columns(lib, array)))
@@ -162,12 +164,12 @@ def _restore(out: Any, special: Any) -> None:
             out[mask] = values
 
 
-def parts(lib: Any, dtype: Any) -> bool:
+def parts(lib: Library, dtype: AnyDType) -> bool:
     """Whether the library puts single elements of a sort in place without the whole of it: CuPy's partition sorts."""
     return lib is np and dtype.kind in "biufc"
 
 
-def first(lib: Any, array: Any, count: int, largest: bool) -> Any:
+def first(lib: Library, array: DeviceArray, count: int, largest: bool) -> Any:
     """The positions of the `count` smallest (largest) elements of lines along the last axis, in order; of equal elements the
     first come first."""
     length = array.shape[-1]
@@ -195,7 +197,7 @@ def _ends(lib: Any, array: Any, count: int, largest: bool) -> Any:
 # --- sorted columns -----------------------------------------------------------------------------------------------------
 
 
-def begins(lib: Any, rows: Any, equal_nan: bool) -> Any:
+def begins(lib: Library, rows: DeviceArray, equal_nan: bool) -> Any:
     """Which of sorted elements, or rows, differ from the one before; with `equal_nan` all NaNs are equal."""
     same = rows[1:] == rows[:-1]
     if equal_nan and rows.dtype.kind not in "biu":
@@ -206,7 +208,7 @@ def begins(lib: Any, rows: Any, equal_nan: bool) -> Any:
     return lib.concatenate([lib.ones(min(rows.shape[0], 1), bool), ~same])
 
 
-def search(lib: Any, within: Any, values: Any, side: str) -> Any:
+def search(lib: Library, within: DeviceArray, values: DeviceArray, side: str) -> Any:
     """``searchsorted`` as int64, of many values in their own order, which a cache likes."""
     if within.dtype.name == "bfloat16":
         within, values = within.astype(np.float32), values.astype(np.float32)
@@ -218,13 +220,13 @@ def search(lib: Any, within: Any, values: Any, side: str) -> Any:
     return lib.searchsorted(within, values, side=side).astype(np.int64, copy=False)
 
 
-def is_member(lib: Any, within: Any, values: Any) -> Any:
+def is_member(lib: Library, within: DeviceArray, values: DeviceArray) -> Any:
     """Whether values are among sorted elements, of which there is at least one."""
     place = lib.minimum(search(lib, within, values, "left"), within.shape[0] - 1)
     return within[place] == values
 
 
-def bisect(lib: Any, keys: Sequence[Any], value: Sequence[Any], side: str) -> int:
+def bisect(lib: Library, keys: Sequence[Any], value: Sequence[Any], side: str) -> int:
     """Where a key of host numbers belongs in sorted 1-d columns: before its equals, or behind them (``"right"``)."""
     low, high = 0, int(keys[0].shape[0])
     for key, part in zip(keys, value, strict=True):
@@ -238,7 +240,7 @@ def bisect(lib: Any, keys: Sequence[Any], value: Sequence[Any], side: str) -> in
 # --- cuts of what is not sorted -----------------------------------------------------------------------------------------
 
 
-def cut_at(lib: Any, array: Any, cuts: Sequence[tuple[Any, int | None]]) -> list[int]:
+def cut_at(lib: Library, array: DeviceArray, cuts: Sequence[tuple[Any, int | None]]) -> list[int]:
     """Rearrange a 1-d array so that ascending keys cut it in parts, and return where the parts begin.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Context as Variables
 from functools import partial
 from typing import Any
@@ -31,7 +31,9 @@ class Quiet:
         except IndexError:
             return self._runner()
 
-    def __call__(self, function: Any, *args: Any, **kwargs: Any) -> tuple[Any, Sequence[tuple[str, int]]]:
+    def __call__(
+        self, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> tuple[Any, Sequence[tuple[str, int]]]:
         """What the function returns, and the conditions that were met, in NumPy's order."""
         runner = self.take()
         run, notes = runner

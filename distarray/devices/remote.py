@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy.typing as npt
 
+from distarray.devices.arrays import DeviceArray
 from distarray.devices.base import Chunk, Device
 
 __all__ = ["RemoteDevice"]
@@ -39,19 +40,19 @@ class RemoteDevice(Device):
     def empty(self, shape: Sequence[int], dtype: npt.DTypeLike, label: str = "") -> Chunk:
         self._absent()
 
-    def fill(self, array: Any, value: Any) -> None:
+    def fill(self, array: DeviceArray, value: object) -> None:
         self._absent()
 
     def from_host(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None, label: str = "") -> Chunk:
         self._absent()
 
-    def from_foreign(self, array: Any, label: str = "") -> Chunk:
+    def from_foreign(self, array: DeviceArray, label: str = "") -> Chunk:
         self._absent()
 
-    def to_host(self, array: Any) -> npt.NDArray[Any]:
+    def to_host(self, array: DeviceArray) -> npt.NDArray[Any]:
         self._absent()
 
-    def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:
+    def copy(self, dst_array: DeviceArray, src_array: DeviceArray, src_device: Device) -> None:
         self._absent()
 
     def active(self) -> AbstractContextManager[Any]:
@@ -60,5 +61,5 @@ class RemoteDevice(Device):
     def synchronize(self) -> None:
         """There is nothing to wait for: no work of this process runs there."""
 
-    def owns(self, array: Any) -> bool:
+    def owns(self, array: DeviceArray) -> bool:
         return False

@@ -5,8 +5,7 @@ A plain copy kernel reads or writes one element a line there, and moves eight ti
 
 from __future__ import annotations
 
-from typing import Any
-
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, collapse
 
 __all__ = ["source_of", "transposed_copy"]
@@ -65,7 +64,7 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     return source, "PP" + "q" * 12
 
 
-def transposed_copy(lib: Any, dst: Any, src: Any) -> bool:
+def transposed_copy(lib: Library, dst: DeviceArray, src: DeviceArray) -> bool:
     """``dst[...] = src`` for arrays of one shape, dtype and GPU, where the axis along which neighbours of one lie together
     is another for the other. False, and nothing is done, for all else."""
     itemsize = dst.dtype.itemsize

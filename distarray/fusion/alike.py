@@ -9,6 +9,7 @@ left to that.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from math import prod
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -148,6 +149,8 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
 
     Communication: none, but where data can make a call fail: then processes agree on that.
     """
+    if root.dtype.itemsize * prod(root.shape) >= context.workers.inline_bytes:
+        return None
     walk = _RowWalk(context, root)
     if not walk.visit(root) or walk.layout is None:
         return None

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.devices.pool import ALIGNMENT
 from distarray.fusion.expr import ASTYPE, real_part
 from distarray.fusion.notes import Notes, call_numpy, is_same
@@ -105,7 +106,7 @@ class Schedule(NamedTuple):
     stored: tuple[int, ...] = ()
 
 
-def schedule(program: Program, leaves: int, dtype: Any, stored: tuple[int, ...] = ()) -> Schedule:
+def schedule(program: Program, leaves: int, dtype: AnyDType, stored: tuple[int, ...] = ()) -> Schedule:
     """Give every step a register that is free while its value lives. `dtype`: of the array that is written."""
     steps = program.steps
     direct = steps[-1].dtype == dtype
@@ -148,7 +149,7 @@ def schedule(program: Program, leaves: int, dtype: Any, stored: tuple[int, ...] 
     return Schedule(program, leaves, tuple(picks), tuple(constants), tuple(registers), count, itemsize, stored)
 
 
-def worth_blocks(program: Program, out: Any) -> bool:
+def worth_blocks(program: Program, out: DeviceArray) -> bool:
     """Whether blocks gain anything: there are temporaries, and they are large."""
     steps = program.steps
     if program.result[0] != "step" or not out.ndim or out.nbytes <= REGISTER_BYTES:
@@ -249,7 +250,7 @@ def _selected(args: Sequence[Any], into: Any) -> bool:
 
 
 def run_blocks(
-    plan: Schedule, operands: Sequence[Any], out: Any, strict: bool, notes: Notes, stores: Sequence[Any] = ()
+    plan: Schedule, operands: Sequence[Any], out: DeviceArray, strict: bool, notes: Notes, stores: Sequence[Any] = ()
 ) -> None:
     """Compute a program into `out`, and the steps that are kept into `stores`."""
     taken = REGISTERS.take(plan.needed)
@@ -260,7 +261,7 @@ def run_blocks(
 
 
 def fold_blocks(
-    plan: Schedule, operands: Sequence[Any], sizes: Sequence[int], dtype: Any, notes: Notes
+    plan: Schedule, operands: Sequence[Any], sizes: Sequence[int], dtype: AnyDType, notes: Notes
 ) -> Iterator[Any]:
     """The values of a program over operands in one axis, in blocks of these sizes, each in memory that the next overwrites.
     What the steps meet is noted; the caller, between blocks, has its own floating-point state."""

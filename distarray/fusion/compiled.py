@@ -67,7 +67,7 @@ class _Compiler:
         return place
 
 
-def compile_expression(root: Any) -> tuple[Program, list[Leaf]]:
+def compile_expression(root: Node | Leaf) -> tuple[Program, list[Leaf]]:
     """The steps of an expression in order, each shared node once, and its distinct leaves."""
     if type(root) is Leaf:
         return Program((), ("leaf", 0), root.dtype, root.shape, "assignment"), [root]

@@ -4,6 +4,7 @@ once, from the caller's line, as NumPy warns of an operation on one array. Recor
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,9 @@ class WarningOnce:
     def __enter__(self) -> None:
         self.state.__enter__()
 
-    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.state.__exit__(kind, value, trace)
         if kind is None and self.context.kind == "host" and (self.seen or self.context.communicator is not None):
             with self.context.guarding(self.name):  # a filter may make an exception of it

@@ -16,13 +16,14 @@ from distarray.fusion.align import Alignment, Tile
 from distarray.fusion.alike import evaluate_alike
 from distarray.fusion.assembled import evaluate_assembled
 from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
-from distarray.fusion.evaluate import CellArrays, evaluate_cells, evaluate_plain
+from distarray.fusion.evaluate import CellArrays, evaluate_cells, evaluate_lines, evaluate_plain
 from distarray.fusion.expr import Leaf, Node, fallible
 from distarray.fusion.fetch import fetch_operands
 from distarray.fusion.kept import keep, shortened, stored, value_of
 from distarray.fusion.kernels.direct import direct
 from distarray.fusion.kernels.later import lazily
 from distarray.fusion.meeting import brought
+from distarray.fusion.native.lines import line_cells
 from distarray.fusion.program import Program
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
@@ -164,6 +165,17 @@ def evaluate_into(
     program, picks, kept = shortened(program, len(leaves), al.layout)
     values = stored(context, program, al.layout, lent or (), root=lent is not None)
     more = [*kept, *[each.chunks for each in values]]
+    strict = not al.layout.index_map.is_disjoint
+    places = tuple([each.step for each in values])
+    if al.plain and whole is not None and lent is None and context.kind == "host" and not context.eager:
+        columns = [*[leaves[k].version.chunks for k in picks], *kept]
+        lines = line_cells(context, program, al.layout, columns, places, [*more[len(kept) :], whole])
+        if lines is not None:
+            nbytes = sum([cell.sizes[-1] for cell in lines]) * program.dtype.itemsize
+            with guard:
+                evaluate_lines(context, program, lines, nbytes * (1 + len(picks) + len(more)), strict, places)
+            keep(context, program, al.layout, values)
+            return
     joined = _joined(context, [leaves[k] for k in picks], al, whole, more) if al.plain and whole is not None else {}
     for device_id, arrays in joined.items():
         split = len(picks) + len(kept)
@@ -186,9 +198,7 @@ def evaluate_into(
             arrays = [out, *beside] if cell.key is None else [array[cell.key] for array in (out, *beside)]
             work.append((arrays[0], [*operands, *arrays[1 : 1 + len(kept)]], arrays[1 + len(kept) :]))
         jobs.append((device, work))
-    strict = not al.layout.index_map.is_disjoint
     with guard:
-        places = tuple([each.step for each in values])
         evaluate_cells(context, program, jobs, nbytes * (1 + len(picks) + len(more)), strict, places)
     keep(context, program, al.layout, values)
 

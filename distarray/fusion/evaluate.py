@@ -17,23 +17,26 @@ import numpy as np
 
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.blocks import CUT_FREE, Schedule, run_blocks, schedule, worth_blocks
-from distarray.fusion.expr import real_part
+from distarray.fusion.expr import Node, real_part
 from distarray.fusion.kernels.later import LaterChunk, settled
 from distarray.fusion.kernels.rows import fused_rows
 from distarray.fusion.kernels.run import fused
 from distarray.fusion.native.run import NativeCell, native_cells
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Instruction, Program
+from distarray.layout import Layout
 
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["CellArrays", "Instruction", "Program", "evaluate_cells", "evaluate_plain"]
+__all__ = ["CellArrays", "Instruction", "Program", "evaluate_cells", "evaluate_lines", "evaluate_plain"]
 
 _NOTHING: Mapping[int, Any] = MappingProxyType({})
 
 CellArrays = tuple[Any, Sequence[Any], Sequence[Any]]
 """`(out, operands, arrays for the steps whose values are kept)` of a part of a chunk."""
+
+_NO_ARRAYS: CellArrays = (None, (), ())
 
 Jobs = Sequence[tuple[Any, Sequence[CellArrays]]]
 """For each device, its cells."""
@@ -57,10 +60,10 @@ def evaluate_cells(
                         _run(device.lib, program, operands, out, False, None, dict(zip(stored, stores, strict=True)))
         return
     notes = Notes()
-    plan = _planned(program, jobs, stored)
     native = None if context.eager else native_cells(program, jobs, stored)
     if native is None:
         native = [[None] * len(cells) for _, cells in jobs]
+    plan = _planned(program, jobs, stored) if any(None in kernels for kernels in native) else None
     if context.workers.threads_for(len(jobs), nbytes) <= 1:
         with notes.listening(program):
             for (_, cells), kernels in zip(jobs, native, strict=True):
@@ -74,7 +77,26 @@ def evaluate_cells(
     notes.finish()
 
 
-def evaluate_plain(context: Context, node: Any, layout: Any) -> list[Any]:
+def evaluate_lines(
+    context: Context, program: Program, cells: Sequence[NativeCell], nbytes: int, strict: bool, stored: tuple[int, ...]
+) -> None:
+    """Compute cells that kernels take, on the host."""
+    notes = Notes()
+    threads = context.workers.threads_for(max(len(cells), context.workers.cores), nbytes)
+    if threads <= 1:
+        with notes.listening(program):
+            _run_host(program, None, [_NO_ARRAYS] * len(cells), cells, strict, notes, stored)
+    else:
+        if len(cells) % threads:  # one thread would be left with a chunk more than others
+            cells = [part for cell in cells for part in cell.cut(threads)]
+        context.workers.run(
+            [partial(_run_listening, program, None, (_NO_ARRAYS,), (cell,), strict, notes, stored) for cell in cells],
+            nbytes,
+        )
+    notes.finish()
+
+
+def evaluate_plain(context: Context, node: Node, layout: Layout) -> list[Any]:
     """New chunks for one ufunc call on whole arrays of `layout` on GPUs: the shortest way."""
     operands = [a.version.chunks if hasattr(a, "version") else a for a in node.args]
     fresh: list[Any] = []

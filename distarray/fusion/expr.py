@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.errors import UnsupportedError
 from distarray.fusion.forms import Form, base_form, grown, kind_of_number
 from distarray.geometry import ViewMap
@@ -48,7 +49,7 @@ _OBJECT = np.dtype(object)
 _EMPTY: dict[Any, Any] = {}
 
 
-def empty_of(dtype: Any) -> Any:
+def empty_of(dtype: AnyDType) -> Any:
     """A zero-size array of a dtype, to ask NumPy what a ufunc would do with it."""
     found = _EMPTY.get(dtype)
     if found is None:
@@ -62,14 +63,16 @@ def warn_complex() -> None:
     warn_at(call_site(), text, np.exceptions.ComplexWarning)
 
 
-def real_part(array: Any, dtype: Any) -> Any:
+def real_part(array: DeviceArray, dtype: AnyDType) -> Any:
     """`array`, or its real part where `dtype` has no room for more: the warning was given at the call."""
     if dtype.kind not in "cb" and getattr(array, "dtype", dtype).kind == "c":
         return array.real
     return array
 
 
-def converted_into(out: Any, source: Any, where: Any = True) -> None:
+def converted_into(
+    out: np.ndarray[Any, Any], source: np.ndarray[Any, Any], where: np.ndarray[Any, Any] | bool = True
+) -> None:
     """Write converted values to their end, also where a floating-point condition raises: NumPy looks at a 0-d source before it
     writes, and `out` may be memory that nothing stands in."""
     try:
@@ -85,7 +88,14 @@ class Conversion:
 
     __name__ = "astype"
 
-    def __call__(self, array: Any, *, dtype: Any, out: Any = None, where: Any = True) -> Any:
+    def __call__(
+        self,
+        array: np.ndarray[Any, Any],
+        *,
+        dtype: AnyDType,
+        out: np.ndarray[Any, Any] | None = None,
+        where: np.ndarray[Any, Any] | bool = True,
+    ) -> Any:
         array = real_part(array, dtype)
         if out is None:
             return np.asarray(array).astype(dtype)
@@ -161,7 +171,7 @@ class Node:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         shape: tuple[int, ...],
-        dtype: Any,
+        dtype: AnyDType,
         size: int,
         errors: dict[str, Any],
         masked: bool,
@@ -207,7 +217,7 @@ _KINDS: dict[tuple[Any, ...], Any] = {}
 _MOST = 4096
 
 
-def result_dtype(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], out: Any = None) -> Any:
+def result_dtype(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], out: DeviceArray | None = None) -> Any:
     """The dtype that NumPy gives a call's result, or its own error; with `out`, into an array of that dtype."""
     kinds: list[Any] = [ufunc, out]
     inexact, numbers = True, False

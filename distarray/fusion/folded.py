@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion import blocks
 from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
 from distarray.fusion.demand import operands_of
@@ -51,7 +52,7 @@ class PendingFold:
         program: Program,
         operands: Sequence[Any],
         shape: tuple[int, ...],
-        dtype: Any,
+        dtype: AnyDType,
         notes: Notes,
         kernel: folding.NativeFold | None,
     ) -> None:
@@ -75,7 +76,7 @@ class PendingFold:
         """The bytes that a pass reads."""
         return sum([array.nbytes for array in self.operands])
 
-    def fold(self, ufunc: np.ufunc, dtype: Any, out: Any) -> None:
+    def fold(self, ufunc: np.ufunc, dtype: AnyDType, out: DeviceArray) -> None:
         """``out[...] = ufunc.reduce(value, axis=None, dtype=dtype)``. Conditions of the steps are noted; those of the fold come
         as the caller asked for."""
         mine = Notes()
@@ -157,7 +158,7 @@ def _folds(ufunc: np.ufunc, held: Any, dtype: Any) -> bool:
     return held.kind in _EXACT.get(ufunc, "") and (dtype == held or (ufunc is np.add and dtype.kind in "iu"))
 
 
-def unfolded(context: Context, node: Node, ufunc: np.ufunc, dtype: Any) -> Operand | None:
+def unfolded(context: Context, node: Node, ufunc: np.ufunc, dtype: AnyDType) -> Operand | None:
     """The chunks of a recorded expression as ones to be folded whole, or None where it has to be evaluated."""
     if context.kind != "host" or context.communicator is not None or context.eager or watching.get() is not None:
         return None

@@ -9,10 +9,12 @@ there twice, up to a bound.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType
 from distarray.geometry import ViewMap
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Form:
     dtype : dtype
         Of the value.
     inexact : bool
-        Whether that is a real floating dtype.
+        Whether that is a floating or complex dtype.
     grown : dict
         Forms of the calls that take a value of this form: by ufunc, position and the other arguments.
     recipes : dict
@@ -72,17 +74,17 @@ class Form:
 
     __slots__ = ("bases", "dtype", "grown", "inexact", "numbers", "recipes", "steps")
 
-    def __init__(self, bases: tuple[Base, ...], numbers: int, steps: tuple[FormStep, ...], dtype: Any) -> None:
+    def __init__(self, bases: tuple[Base, ...], numbers: int, steps: tuple[FormStep, ...], dtype: AnyDType) -> None:
         self.bases = bases
         self.numbers = numbers
         self.steps = steps
         self.dtype = dtype
-        self.inexact = dtype.kind == "f"
+        self.inexact = dtype.kind in "fc"
         self.grown: dict[Any, Form | None] = {}
         self.recipes: dict[Any, Any] = {}
 
 
-def base_form(context: Context, layout: Layout, view: ViewMap | None, dtype: Any) -> Form | None:
+def base_form(context: Context, layout: Layout, view: ViewMap | None, dtype: AnyDType) -> Form | None:
     """The form of an operand by itself; None where there is none."""
     key = (id(layout), id(view), dtype)
     found: Form | None = context.forms.get(key)
@@ -101,10 +103,10 @@ def _make_room(context: Context) -> None:
         context.formed = 1
 
 
-def kind_of_number(value: Any) -> Any:
-    """What a scalar is to promotion: int or float, or its dtype. None for what is no number."""
+def kind_of_number(value: object) -> Any:
+    """What a scalar is to promotion: int, float or complex, or its dtype. None for what is no number."""
     kind = type(value)
-    if kind is int or kind is float:
+    if kind is int or kind is float or kind is complex:
         return kind
     if kind is bool:
         return np.dtype(bool)
@@ -112,7 +114,7 @@ def kind_of_number(value: Any) -> Any:
 
 
 def grown(
-    context: Context, ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: Any, masked: bool
+    context: Context, ufunc: Callable[..., Any], kinds: list[Any], kwargs: dict[str, Any], dtype: AnyDType, masked: bool
 ) -> Form | None:
     """The form of a call. `kinds` are its arguments' forms, and the kinds of numbers among them."""
     place = next((i for i, kind in enumerate(kinds) if type(kind) is Form), None)
@@ -151,7 +153,7 @@ def _joined(ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: Any, ma
     return Form(bases, numbers, (*steps, FormStep(ufunc, tuple(args), kwargs, dtype, masked)), dtype)
 
 
-def view_of(context: Context, outer: ViewMap | None, shape: tuple[int, ...], key: Any) -> ViewMap:
+def view_of(context: Context, outer: ViewMap | None, shape: tuple[int, ...], key: Hashable) -> ViewMap:
     """What a key of Python's own integers and slices shows of a view, or of an array of a shape: the same object for the same of
     both.
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.errors import UnsupportedError
 from distarray.fusion.expr import real_part
 
@@ -79,6 +80,10 @@ KERNELS = {
             b /= n;
         }
         z = T(a, b);"""),
+    "multiply": ("T x, T y", "T z", """
+        z = T(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());"""),
+    "square": ("T x", "T z", """
+        z = T(x.real() * x.real() - x.imag() * x.imag(), x.real() * x.imag() + x.imag() * x.real());"""),
     "divide": ("T x, T y", "T z", """
         auto a = y.real();
         auto b = y.imag();
@@ -119,6 +124,9 @@ KERNELS = {
 """C code: parameters, results, and what is done for each element. Of functions of one argument that have two parameters here,
 the second is CuPy's own result."""
 
+UNCONTRACTED = ("--fmad=false",)
+"""Each product and sum of them rounds, as in the kernels of whole expressions, which then have the same bits."""
+
 Correction = Callable[[Any, np.ufunc, Sequence[Any], Any], Any]
 """``(lib, ufunc, inputs, dtype=)`` → the result, or None where the library's own answers as NumPy does."""
 
@@ -126,7 +134,7 @@ Correction = Callable[[Any, np.ufunc, Sequence[Any], Any], Any]
 # --- what callers use -------------------------------------------------------------------------------------------------
 
 
-def function_of(lib: Any, ufunc: Any) -> Callable[..., Any]:
+def function_of(lib: Library, ufunc: Callable[..., Any]) -> Callable[..., Any]:
     """The function of `lib` for a ufunc (or ``clip``, ``around``), corrected: it takes inputs, ``out=`` and ``dtype=``.
 
     Raises
@@ -147,7 +155,7 @@ def function_of(lib: Any, ufunc: Any) -> Callable[..., Any]:
     return own  # type: ignore[no-any-return]
 
 
-def evaluate(lib: Any, step: Any, args: Sequence[Any], into: Any) -> Any:
+def evaluate(lib: Library, step: Any, args: Sequence[Any], into: DeviceArray | None) -> Any:
     """One step of a program on `lib`'s arrays; the result lies in `into`, where that is given.
 
     Of a masked step, the last two arguments are the mask and what stands where it is False.
@@ -168,7 +176,7 @@ def evaluate(lib: Any, step: Any, args: Sequence[Any], into: Any) -> Any:
     return into
 
 
-def fill(lib: Any, array: Any, value: Any) -> None:
+def fill(lib: Library, array: DeviceArray, value: Any) -> None:
     """Write a scalar into an array, with NumPy's casting. CuPy's own ``fill`` makes -0.0 a zero without a sign."""
     scalar = np.asarray(value).astype(array.dtype)[()]
     if scalar == 0 and any(scalar.tobytes()):
@@ -177,7 +185,7 @@ def fill(lib: Any, array: Any, value: Any) -> None:
         array[...] = scalar
 
 
-def constant(lib: Any, value: Any, dtype: Any) -> Any:
+def constant(lib: Library, value: Any, dtype: AnyDType) -> Any:
     """A scalar as an operand of `dtype`: a NumPy scalar, which CuPy passes on bit for bit; a 0-d array stays one."""
     if hasattr(value, "strides") and not isinstance(value, (np.ndarray, np.generic)):
         return value.astype(dtype, copy=False)
@@ -235,7 +243,7 @@ def _type_of(value: Any) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def loop_of(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+def loop_of(ufunc: np.ufunc, types: tuple[Any, ...], dtype: AnyDType) -> tuple[Any, ...]:
     kwargs: Any = {} if dtype is None else {"signature": (*[None] * len(types), *[np.dtype(dtype)] * ufunc.nout)}
     return ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), casting="unsafe", **kwargs)
 
@@ -261,7 +269,7 @@ def _has(kinds: str, inputs: Sequence[Any], dtype: Any = None) -> bool:
 
 @cache
 def _kernel(lib: Any, name: str) -> Any:
-    return lib.ElementwiseKernel(*KERNELS[name], f"distarray_{name}")
+    return lib.ElementwiseKernel(*KERNELS[name], f"distarray_{name}", options=UNCONTRACTED)
 
 
 def _compiled(name: str, kinds: str, wide: bool = False) -> Correction:
@@ -449,12 +457,10 @@ def _frexp(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
     return mantissa, lib.where(lib.isfinite(inputs[0]), exponent, np.int32(0))
 
 
-_smith = _compiled("divide", "c")
-
-
-def _complex_divide(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
-    """Complex quotients by Smith's method, as NumPy divides: CuPy's has NaN where the divisor is infinite."""
-    return _smith(lib, ufunc, inputs, dtype) if _has("c", inputs, dtype) else None
+def _of_complex(name: str) -> Correction:
+    """The C code of a ufunc for complex loops, with a quick look at the others."""
+    compiled = _compiled(name, "c")
+    return lambda lib, ufunc, inputs, dtype: compiled(lib, ufunc, inputs, dtype) if _has("c", inputs, dtype) else None
 
 
 _complex_sign = _compiled("sign", "c")
@@ -504,7 +510,9 @@ CORRECTIONS: dict[str, Correction] = {
     "floor_divide": _compiled("floor_divide", "fV"),
     "remainder": _compiled("remainder", "fV"),
     "divmod": _divmod,
-    "divide": _complex_divide,
+    "divide": _of_complex("divide"),  # Smith's method, as NumPy divides: CuPy's has NaN where the divisor is infinite
+    "multiply": _of_complex("multiply"),
+    "square": _of_complex("square"),
     "fmod": _compiled("fmod", "iu"),
     "left_shift": _compiled("left_shift", "iu"),
     "right_shift": _compiled("right_shift", "iu"),

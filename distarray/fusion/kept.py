@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from distarray.devices import Chunk
 from distarray.errors import DeviceMemoryError
 from distarray.fusion.blocks import CUT_FREE
+from distarray.fusion.expr import Node
 from distarray.fusion.program import Instruction, Program
 from distarray.layout import Layout
 
@@ -70,7 +71,7 @@ class Shortened(NamedTuple):
     kept: list[list[Chunk | None]]
 
 
-def value_of(node: Any, layout: Layout) -> list[Chunk | None] | None:
+def value_of(node: Node, layout: Layout) -> list[Chunk | None] | None:
     """The kept chunks of a recorded call, where they lie in a layout."""
     kept: Kept | None = node.kept
     if kept is None or kept.layout.index_map is not layout.index_map:

@@ -14,7 +14,7 @@ from distarray.sites import call_site, warn_at
 __all__ = ["Notes", "call_numpy", "is_same"]
 
 
-def call_numpy(step: Instruction, args: Sequence[Any], into: Any) -> Any:
+def call_numpy(step: Instruction, args: Sequence[Any], into: np.ndarray[Any, Any] | None) -> Any:
     """One step on the host, into an array where there is one; only where its mask holds, if it has one."""
     if not step.masked:
         if into is None:
@@ -41,7 +41,7 @@ def _meet(array: Any, into: Any) -> bool:
     return isinstance(array, np.ndarray) and np.may_share_memory(into, array)
 
 
-def is_same(array: Any, into: Any) -> bool:
+def is_same(array: object, into: np.ndarray[Any, Any]) -> bool:
     """Whether two arrays are the same elements of the same memory."""
     return isinstance(array, np.ndarray) and (
         array is into
@@ -83,7 +83,7 @@ class Notes:
         """A context in which NumPy does about conditions what the user asked for."""
         return np.errstate(call=self.handler, **step.errors)
 
-    def loudly(self, step: Instruction, args: Sequence[Any], into: Any) -> Any:
+    def loudly(self, step: Instruction, args: Sequence[Any], into: np.ndarray[Any, Any] | None) -> Any:
         """Call a step as the user's error state says, and keep its error for `finish`: NumPy too writes an array to its end
         before it raises."""
         if into is None:
@@ -95,7 +95,7 @@ class Notes:
             self.failed = self.failed or error
             return into
 
-    def cast(self, out: Any, source: Any) -> None:
+    def cast(self, out: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
         """Convert a result into the array that is written, in the error state of the write; its error is kept as well."""
         self.step = None
         if is_loud(self.now):

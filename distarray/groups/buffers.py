@@ -9,9 +9,11 @@ overwritten.
 from __future__ import annotations
 
 import operator
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
+
+from distarray.devices.arrays import DeviceArray
 
 __all__ = [
     "DTYPES",
@@ -116,7 +118,7 @@ class View(NamedTuple):
 # ---- foreign arrays
 
 
-def host_array(value: Any, name: str, *, write: bool) -> np.ndarray[Any, Any]:
+def host_array(value: object, name: str, *, write: bool) -> np.ndarray[Any, Any]:
     """A NumPy array over the memory of `value`, without a copy.
 
     Raises
@@ -188,7 +190,7 @@ def _refuse_distributed(value: Any, name: str) -> None:
         )
 
 
-def device_array(value: Any, name: str, device: int, *, write: bool) -> Any:
+def device_array(value: object, name: str, device: int, *, write: bool) -> Any:
     """A CuPy array over the memory of `value`, on GPU `device`, without a copy. The GPU and stream must be current.
 
     Raises
@@ -294,7 +296,7 @@ def _bfloat16() -> np.dtype[Any]:
 # ---- checks
 
 
-def as_view(array: Any, name: str) -> View:
+def as_view(array: DeviceArray, name: str) -> View:
     """The view of a NumPy or CuPy array, once its data type and contiguity are known to be good.
 
     Raises
@@ -321,7 +323,7 @@ def as_view(array: Any, name: str) -> View:
     return View(array, name, dtype, int(array.size), tuple(array.shape), order)
 
 
-def check_operation(op: Any, dtype: np.dtype[Any]) -> None:
+def check_operation(op: object, dtype: np.dtype[Any]) -> None:
     """Refuses a reduction that does not exist, or has no meaning for the data type."""
     if op not in OPERATIONS:
         raise ValueError(f"Unknown op {op!r}; the reductions are {', '.join(map(repr, OPERATIONS))}")
@@ -367,7 +369,7 @@ def check_leading(view: View, n: int, operation: str) -> View:
     return view
 
 
-def check_count(count: Any, **needed: tuple[View, int]) -> int:
+def check_count(count: SupportsIndex, **needed: tuple[View, int]) -> int:
     """`count` as an int, once each array holds that many elements times its factor (``in_array=(view, n)``)."""
     try:
         value = operator.index(count)
@@ -385,7 +387,7 @@ def check_count(count: Any, **needed: tuple[View, int]) -> int:
     return value
 
 
-def check_peer(value: Any, name: str, size: int) -> int:
+def check_peer(value: SupportsIndex, name: str, size: int) -> int:
     """A root's or peer's rank as an int, once it is one."""
     try:
         rank = operator.index(value)

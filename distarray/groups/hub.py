@@ -13,6 +13,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import TracebackType
 from typing import Any, NamedTuple
 
 from distarray.comm.base import Signature
@@ -140,7 +141,9 @@ class ThreadWire:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is not None:
             self.hub.fail(
                 PeerLostError, f"rank {self.rank} failed in {self._here()} with {type(error).__name__}: {error}"
@@ -193,7 +196,7 @@ class ThreadWire:
                 self._signature = parcel.signature
                 self._until(parcel.is_taken, due, peer)
 
-    def gather(self, value: Any, signature: Signature) -> dict[int, Any]:
+    def gather(self, value: object, signature: Signature) -> dict[int, Any]:
         """Every rank's value, by reference."""
         hub, due = self.hub, time.monotonic() + self.deadline
         with hub.lock:

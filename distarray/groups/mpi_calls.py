@@ -14,7 +14,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from distarray.errors import (
     UnsupportedError,
 )
 from distarray.groups.compared import DIFFER, SPARSE, What, message
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 __all__ = ["MpiWire", "connect_mpi"]
 
@@ -140,7 +143,7 @@ class MpiWire(Channel):
     REMEDY = "restart the processes"
     TURNS = 12  # nobody runs ahead by 2048 calls without a message to the one that lags
 
-    def __init__(self, comm: Any, deadline: float) -> None:
+    def __init__(self, comm: MPI.Intracomm, deadline: float) -> None:
         size = int(comm.Get_size())
         self._sent, self._got = [0] * size, [0] * size  # messages counted to and from each process
         self._number = 0  # of the collective that was counted last

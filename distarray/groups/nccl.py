@@ -57,7 +57,7 @@ def plan_of(dtype: np.dtype[Any], op: str) -> Folding:
     return Folding(TYPE[name], 1, OP[op], "")
 
 
-def stream_address(stream: Any) -> int:
+def stream_address(stream: object) -> int:
     """A stream's address: CuPy's and cuda.core's streams, PyTorch's, or the number itself."""
     if isinstance(stream, int):
         return stream

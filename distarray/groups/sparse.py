@@ -26,7 +26,7 @@ __all__ = [
 FIELDS = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "coo": ("data", "row", "col")}
 
 
-def involved(value: Any) -> bool:
+def involved(value: object) -> bool:
     """Whether an argument is a sparse matrix, or a list or tuple with one in it. Imports no library."""
     if type(value).__module__.split(".")[0] in ("numpy", "cupy", "torch"):
         return False
@@ -224,7 +224,7 @@ def _everyone(group: Engine) -> range:
 # ---- the collectives
 
 
-def send(group: Engine, matrix: Any, peer: int, stream: buffers.Stream) -> None:
+def send(group: Engine, matrix: object, peer: int, stream: buffers.Stream) -> None:
     _move(group, "send", [(peer, _check(group, matrix, "array"))], [], stream)
 
 
@@ -234,13 +234,13 @@ def recv(group: Engine, out: Any, peer: int, stream: buffers.Stream) -> None:
     _assign(out, came, "out_array")
 
 
-def send_recv(group: Engine, matrix: Any, out: Any, peer: int, stream: buffers.Stream) -> None:
+def send_recv(group: Engine, matrix: object, out: Any, peer: int, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array"), _check(group, out, "out_array")
     [came] = _receive(group, "send_recv", [(peer, matrix)], [peer], out, stream)
     _assign(out, came, "out_array")
 
 
-def broadcast(group: Engine, matrix: Any, root: int, stream: buffers.Stream) -> None:
+def broadcast(group: Engine, matrix: object, root: int, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_out_array")
     if group.rank == root:
         _move(group, "broadcast", [(peer, matrix) for peer in _everyone(group) if peer != root], [], stream, root=root)
@@ -256,7 +256,7 @@ def scatter(group: Engine, matrices: Any, out: Any, root: int, stream: buffers.S
     _assign(out, came, "out_array")
 
 
-def gather(group: Engine, matrix: Any, out: Any, root: int, stream: buffers.Stream) -> None:
+def gather(group: Engine, matrix: object, out: Any, root: int, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array")
     if group.rank == root:
         filled, sends = _check_empty(out, "out_array"), [(root, matrix)]
@@ -265,7 +265,7 @@ def gather(group: Engine, matrix: Any, out: Any, root: int, stream: buffers.Stre
         _move(group, "gather", [(root, matrix)], [], stream, root=root)
 
 
-def all_gather(group: Engine, matrix: Any, out: Any, stream: buffers.Stream) -> None:
+def all_gather(group: Engine, matrix: object, out: Any, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array")
     sends = [(peer, matrix) for peer in _everyone(group)]
     _check_empty(out, "out_array").extend(_receive(group, "all_gather", sends, _everyone(group), matrix, stream))
@@ -278,7 +278,7 @@ def all_to_all(group: Engine, matrices: Any, out: Any, stream: buffers.Stream) -
     filled.extend(_receive(group, "all_to_all", sends, _everyone(group), like, stream))
 
 
-def reduce(group: Engine, matrix: Any, out: Any, root: int, op: str, stream: buffers.Stream) -> None:
+def reduce(group: Engine, matrix: object, out: Any, root: int, op: str, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array")
     _check_reduction(op, [matrix])
     if group.rank != root:
@@ -289,7 +289,7 @@ def reduce(group: Engine, matrix: Any, out: Any, root: int, op: str, stream: buf
     _assign(out, _fold(came, op), "out_array")
 
 
-def all_reduce(group: Engine, matrix: Any, out: Any, op: str, stream: buffers.Stream) -> None:
+def all_reduce(group: Engine, matrix: object, out: Any, op: str, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array"), _check(group, out, "out_array")
     _check_reduction(op, [matrix])
     sends = [(peer, matrix) for peer in _everyone(group)]

@@ -16,6 +16,8 @@ from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
+from distarray.devices import Device
+from distarray.devices.arrays import DeviceArray
 from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, identity, is_spread, real, square
 
 __all__ = ["det", "inv", "matrix_power", "slogdet", "solve", "tensorinv", "tensorsolve"]
@@ -166,7 +168,7 @@ def inv(a: ArrayLike) -> DistributedArray:
     return each("inv", [x], inv_here, [(x.shape[-2:], x.dtype)], [2], fallible=True)[0]
 
 
-def inv_here(device: Any, a: Any) -> Any:
+def inv_here(device: Device, a: DeviceArray) -> Any:
     with device.lapack.raising():
         return device.lib.linalg.inv(a)
 

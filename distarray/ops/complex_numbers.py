@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array import parts
-from distarray.array.aliases import ArrayLike
+from distarray.array.aliases import ArrayLike, Out
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.ops.convert import asarray
@@ -26,7 +26,7 @@ def _part(x: DistributedArray, name: str) -> DistributedArray:
     return parts.same_shape(x, attrgetter(name), np.empty(0, x.dtype).real.dtype, name)
 
 
-def set_part(x: DistributedArray, name: str, value: Any) -> None:
+def set_part(x: DistributedArray, name: str, value: ArrayLike) -> None:
     """``x.real = value`` and ``x.imag = value``: one part is replaced, the other stays to the bit."""
     part = _part(x, name) if x.dtype.kind == "c" else x
     if isinstance(value, DistributedArray):
@@ -115,7 +115,7 @@ def imag(val: ArrayLike) -> DistributedArray:
     return zeros
 
 
-def conj(x: DistributedArray, out: Any = None) -> Any:
+def conj(x: DistributedArray, out: Out = None) -> Any:
     """The complex conjugate; recorded for complex arrays, the array itself for others.
 
     Parameters

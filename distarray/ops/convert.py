@@ -369,7 +369,7 @@ def _unpickled(value: Any, index_map: Mapping[int, Any], mode: str, detached: bo
     return result
 
 
-def to_device(x: DistributedArray, device: DeviceLike | str, /, *, stream: Any = None) -> Any:
+def to_device(x: DistributedArray, device: DeviceLike | str, /, *, stream: object = None) -> Any:
     """The array on other devices of its context; on ``"cpu"``, the device of NumPy's arrays, as a NumPy array.
 
     Parameters
@@ -410,7 +410,7 @@ def dlpack_device(x: DistributedArray) -> tuple[int, int]:
 def dlpack(
     x: DistributedArray,
     *,
-    stream: Any = None,
+    stream: object = None,
     max_version: tuple[int, int] | None = None,
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,

@@ -130,6 +130,7 @@ def _legs(context: Context, source: Layout, target: Layout, itemsize: int) -> li
 
 
 def _expression(context: Context, x: DistributedArray) -> Explanation:
+    assert x._node is not None
     program, leaves = compile_expression(x._node)
     messages: list[dict[tuple[int, int], int]] = []
     described = []

@@ -10,12 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.array.aliases import DeviceLike, DTypeLike, LayoutLike, ShapeLike
+from distarray.array.aliases import DeviceLike, LayoutLike, ShapeLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.current import current
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import AnyDType, Library
 from distarray.geometry import Range, Region
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -42,13 +43,13 @@ def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     return lengths
 
 
-def indices_of(lib: Any, r: Range) -> Any:
+def indices_of(lib: Library, r: Range) -> Any:
     """The global indices of a range, as int64."""
     return lib.arange(r.start, r.start + r.size * r.step, r.step, dtype=np.int64)
 
 
 def generate(
-    context: Context, layout: Layout, dtype: DTypeLike, make: Maker, label: str, *, by_cell: bool = False
+    context: Context, layout: Layout, dtype: AnyDType, make: Maker, label: str, *, by_cell: bool = False
 ) -> DistributedArray:
     """The array whose elements `make` computes region by region; in SUM and PROD each element in its first chunk only.
 

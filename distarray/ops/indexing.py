@@ -34,7 +34,7 @@ from distarray.algorithms.masks import (
     mismatch,
     nothing,
 )
-from distarray.array.aliases import AnyArray, ArrayLike
+from distarray.array.aliases import AnyArray, ArrayLike, Key
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_nested, host_values, is_cupy, nested, place
 from distarray.array.state import DistributedArray, copy_array, from_chunks, same_context
@@ -53,7 +53,7 @@ __all__ = ["getitem", "read", "setitem", "store", "ufunc_at"]
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def getitem(x: DistributedArray, key: Any) -> DistributedArray:
+def getitem(x: DistributedArray, key: Key) -> DistributedArray:
     """``x[key]`` for keys with masks or index arrays: a copy, as in NumPy.
 
     Parameters
@@ -162,7 +162,7 @@ def _real_for(x: DistributedArray, value: Any) -> Any:
     return value.real
 
 
-def setitem(x: DistributedArray, key: Any, value: Any) -> None:
+def setitem(x: DistributedArray, key: Key, value: ArrayLike) -> None:
     """``x[key] = value`` for keys with masks or index arrays; where an element is named twice, the last value stays.
 
     Notes
@@ -198,7 +198,7 @@ def setitem(x: DistributedArray, key: Any, value: Any) -> None:
     store(x, split_key(x, items, partial(_check_fit, given)), given, "assignment")
 
 
-def store(x: DistributedArray, fancy: Fancy, value: Any, operation: str) -> None:
+def store(x: DistributedArray, fancy: Fancy, value: ArrayLike, operation: str) -> None:
     """Write a value (see :func:`value_of`) to what a split key selects."""
     value = _fitted(fancy, value)
     keep = np.arange(fancy.indices[0].size) if isinstance(value, np.generic) else _last(fancy)

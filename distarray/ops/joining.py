@@ -22,6 +22,7 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_writable
 from distarray.context import Context
 from distarray.current import current
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.expr import Leaf, warn_complex
 from distarray.fusion.write import write
 from distarray.geometry import IndexMap, Range, Region, blocks
@@ -42,7 +43,7 @@ PlacedPiece = tuple[tuple[slice, ...], DistributedArray]
 
 
 def target_layout(
-    context: Context, shape: tuple[int, ...], sources: Sequence[DistributedArray], dtype: Any, axis: int
+    context: Context, shape: tuple[int, ...], sources: Sequence[DistributedArray], dtype: AnyDType, axis: int
 ) -> Layout:
     """The result's layout: that of the first source that is split, stretched along `axis`; where it is split along that
     axis, even blocks; the default layout where no source is split."""
@@ -115,7 +116,7 @@ def assemble(target: DistributedArray, pieces: Iterable[PlacedPiece], *, fresh: 
     return target
 
 
-def unfilled(context: Context, layout: Layout, dtype: Any) -> DistributedArray:
+def unfilled(context: Context, layout: Layout, dtype: AnyDType) -> DistributedArray:
     return from_chunks(context, layout, allocate(context, layout, dtype, label="a joined array"), dtype)
 
 

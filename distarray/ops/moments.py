@@ -57,7 +57,7 @@ def _cast(a: Any, dtype: Any) -> Any:
     return a if a.dtype == dtype else DistributedArray._of_node(astype_node(a, dtype))
 
 
-def total_of(a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, where: Any) -> Any:
+def total_of(a: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, keepdims: bool, where: ArrayLike) -> Any:
     """The sum that an average is made of, in the dtype that it would have as it lands in ``out=``."""
     if dtype is not None:
         check_dtype(dtype)

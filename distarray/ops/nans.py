@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.nan_sums import counts_and_sums, squares_apart
+from distarray.algorithms.nan_sums import Sums, counts_and_sums, squares_apart
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements, keeps_axes
@@ -41,7 +41,7 @@ def can_miss(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "mM" or holds_nan(dtype)
 
 
-def without_nan(x: DistributedArray, value: Any) -> DistributedArray:
+def without_nan(x: DistributedArray, value: object) -> DistributedArray:
     """The array with its NaN replaced, recorded."""
     return where(np.isnan(x), x.dtype.type(value), x)  # type: ignore[no-any-return]
 
@@ -318,12 +318,12 @@ def _over(total: Any, count: Any) -> Any:
     return value if value.dtype == total.dtype else DistributedArray._of_node(astype_node(value, total.dtype))
 
 
-def _at_once(x: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, where: Any) -> Any:
+def _at_once(x: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, where: Any, squares: bool = False) -> Sums | None:
     """Counts and sums of what is not NaN in one pass, or None where that can't be."""
     if out is not None or where is not NOTHING or (dtype is not None and np.dtype(dtype) != x.dtype):
         return None
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
-    return counts_and_sums(x._context, x, tuple(sorted(axes)), keepdims) if axes else None
+    return counts_and_sums(x._context, x, tuple(sorted(axes)), keepdims, squares) if axes else None
 
 
 @implements(np.nanmean)
@@ -369,7 +369,7 @@ def nanmean(
     keepdims = keeps_axes(keepdims)
     made = _at_once(x, axis, dtype, out, keepdims, where)
     if made is not None:
-        count, total = made
+        count, total = made.counts, made.totals
     else:
         count = reductions.sum(~np.isnan(x), axis, np.intp, None, keepdims, where=where)
         total = moments.total_of(without_nan(x, 0), axis, dtype, out, keepdims, given(where, True))
@@ -390,9 +390,9 @@ def _nanvar(
         ddof = correction
     _check_inexact(dtype, out)
     keepdims = keeps_axes(keepdims)
-    made = _at_once(x, axis, dtype, out, True, where) if mean is NOTHING or mean is None else None
+    made = _at_once(x, axis, dtype, out, True, where, squares=True) if mean is NOTHING or mean is None else None
     if made is not None:
-        return _spread(x, axis, ddof, keepdims, *made)
+        return _spread(x, axis, ddof, keepdims, made)
     left_out = np.isnan(x)
     kept = ~left_out
     if mean is NOTHING or mean is None:
@@ -409,10 +409,11 @@ def _nanvar(
     return _freed(total, count - ddof)
 
 
-def _spread(x: Any, axis: Any, ddof: Any, keepdims: bool, count: Any, total: Any) -> Any:
+def _spread(x: Any, axis: Any, ddof: Any, keepdims: bool, sums: Sums) -> Any:
     """The variance, from counts and sums with the axes kept."""
+    count = sums.counts
     axes = tuple(range(x.ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, x.ndim)))
-    squares = squares_apart(x._context, x, asarray(_over(total, count)), axes, keepdims)
+    squares = squares_apart(x._context, x, asarray(_over(sums.totals, count)), axes, keepdims, sums)
     return _freed(squares, (count if keepdims else squeeze(count, axes)) - ddof)
 
 

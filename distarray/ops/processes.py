@@ -56,7 +56,7 @@ def _holds_distributed(obj: Any) -> bool:
 
 
 def scattered(
-    obj: Any, root: int, dtype: DTypeLike, layout: LayoutLike, device: DeviceLike, copy: bool | None
+    obj: object, root: int, dtype: DTypeLike, layout: LayoutLike, device: DeviceLike, copy: bool | None
 ) -> DistributedArray:
     """``asarray(obj, root=…)``: the array of process `root`, each process receiving its chunks."""
     context = current()

@@ -292,7 +292,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: Out = None, keepdims: bool = NOTHI
     return deliver(np.subtract(top, bottom), None)
 
 
-def where_mask(where: Any) -> Any:
+def where_mask(where: ArrayLike) -> Any:
     return True if where is NOTHING or where is True else as_mask(where)
 
 
@@ -301,7 +301,7 @@ def reduce(
     array: ArrayLike,
     axis: Axis = 0,
     dtype: DTypeLike = None,
-    out: Any = None,
+    out: Out = None,
     keepdims: bool = False,
     initial: ArrayLike | None = NOTHING,
     where: ArrayLike = True,

@@ -109,7 +109,7 @@ def _fits(name: str, out: Any, shape: tuple[int, ...]) -> None:
 # --- accumulate ---------------------------------------------------------------------------------------------------------
 
 
-def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: Axis = 0, dtype: DTypeLike = None, out: Any = None) -> Any:
+def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: Axis = 0, dtype: DTypeLike = None, out: Out = None) -> Any:
     """``ufunc.accumulate(array, axis, dtype, out)`` for any binary ufunc, element after element as NumPy does.
 
     Notes
@@ -500,7 +500,7 @@ def reduceat(
     /,
     axis: int = 0,
     dtype: DTypeLike = None,
-    out: Any = None,
+    out: Out = None,
     indices: ArrayLike | None = None,
 ) -> Any:
     """``ufunc.reduceat(array, indices, axis, dtype, out)`` for any binary ufunc. NumPy passes ``indices=`` twice.

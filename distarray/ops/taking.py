@@ -66,7 +66,7 @@ def moded(indices: Any, size: int, axis: int, mode: str) -> Any:
     raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
 
 
-def flat_key(x: DistributedArray, flat: Any) -> Fancy:
+def flat_key(x: DistributedArray, flat: np.ndarray[Any, Any]) -> Fancy:
     """Flat C-order indices, of any shape, as indices of every axis."""
     view = x._view_map()
     if not x.ndim:
@@ -231,7 +231,7 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
     return compress(np.ravel(condition), x)
 
 
-def mask_of(x: DistributedArray, condition: Any) -> Any:
+def mask_of(x: DistributedArray, condition: ArrayLike) -> Any:
     """A condition as booleans, distributed or on the host."""
     if isinstance(condition, DistributedArray):
         same_context([x, condition])

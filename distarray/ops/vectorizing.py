@@ -73,7 +73,9 @@ def _over_chunks(function: Callable[..., Any], args: tuple[Any, ...], dtypes: li
         current_context.reset(token)
 
 
-def call_python(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, where: ArrayLike, kwargs: dict[str, Any]) -> Any:
+def call_python(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], out: tuple[Any, ...] | None, where: ArrayLike, kwargs: dict[str, Any]
+) -> Any:
     """A call of what ``numpy.frompyfunc`` made. The results have the dtype of the numbers that the function returns."""
     if out is not None or where is not True or kwargs:
         raise UnsupportedError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -331,7 +332,7 @@ def polyvander(x: ArrayLike, deg: int) -> DistributedArray:
 
 
 @described_as(polyvander)
-def polyvander2d(x: ArrayLike, y: ArrayLike, deg: Any) -> DistributedArray:
+def polyvander2d(x: ArrayLike, y: ArrayLike, deg: int | Sequence[int]) -> DistributedArray:
     """The products of the powers of two coordinates along a new last axis.
 
     Parameters
@@ -357,7 +358,7 @@ def polyvander2d(x: ArrayLike, y: ArrayLike, deg: Any) -> DistributedArray:
 
 
 @described_as(polyvander)
-def polyvander3d(x: ArrayLike, y: ArrayLike, z: ArrayLike, deg: Any) -> DistributedArray:
+def polyvander3d(x: ArrayLike, y: ArrayLike, z: ArrayLike, deg: int | Sequence[int]) -> DistributedArray:
     """The products of the powers of three coordinates along a new last axis.
 
     Parameters
@@ -398,7 +399,14 @@ def _products_of_powers(points: tuple[Any, ...], degrees: Any) -> DistributedArr
     return product.reshape((*product.shape[:-n], -1))  # type: ignore[no-any-return]
 
 
-def polyfit(x: ArrayLike, y: ArrayLike, deg: Any, rcond: float | None = None, full: bool = False, w: Any = None) -> Any:
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int | Sequence[int],
+    rcond: float | None = None,
+    full: bool = False,
+    w: ArrayLike | None = None,
+) -> Any:
     """The power series that fits points best, by least squares.
 
     Parameters
@@ -503,12 +511,12 @@ class Polynomial(Called, numpys.Polynomial):
     def fit(  # type: ignore[override]  # NumPy's overloads, in one
         cls,
         x: Any,
-        y: Any,
-        deg: Any,
+        y: ArrayLike,
+        deg: int | Sequence[int],
         domain: Any = None,
         rcond: float | None = None,
         full: bool = False,
-        w: Any = None,
+        w: ArrayLike | None = None,
         window: Any = None,
         symbol: str = "x",
     ) -> Any:
@@ -542,7 +550,7 @@ class Polynomial(Called, numpys.Polynomial):
         Communication: as for :func:`distarray.polynomial.polynomial.polyfit`, and the extremes of `x`.
         """
         if not isinstance(x, DistributedArray) or x.ndim != 1 or x.size == 0:
-            return super().fit(x, y, deg, domain, rcond, full, w, window, symbol)  # type: ignore[call-overload]
+            return super().fit(x, y, deg, domain, rcond, full, w, window, symbol)  # type: ignore[call-overload, misc]
         if domain is None:
             low, high = x.min().item(), x.max().item()
             domain = [low - 1, high + 1] if low == high else [low, high]

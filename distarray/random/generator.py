@@ -10,7 +10,7 @@ import inspect
 import math
 import operator
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -78,6 +78,17 @@ _DRAWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "weibull": ("a Weibull distribution", ()),
     "zipf": ("a Zipf distribution", ()),
 }
+_FILLED: dict[str, tuple[str, Callable[..., tuple[Any, Any]]]] = {
+    "random": ("random", lambda: (0, 1)),
+    "standard_normal": ("standard_normal", lambda: (0, 1)),
+    "standard_exponential": ("standard_exponential", lambda: (0, 1)),
+    "normal": ("standard_normal", lambda loc, scale: (loc, scale)),
+    "uniform": ("random", lambda low, high: (low, high - low)),
+    "exponential": ("standard_exponential", lambda scale: (0, scale)),
+}
+"""The method that fills an array with the standard form of a distribution, and from numbers as parameters what is added to its
+values after they were multiplied: NumPy's own formulas, which give its bits."""
+
 _SETTINGS = ("size", "dtype", "out", "method", "endpoint", "check_valid", "tol")
 
 
@@ -201,7 +212,16 @@ class Generator:
             places = [range(r[0].start, r[0].start + r[0].size) if r.size else range(0) for _, r in layout.chunks]
         lines = {key: _PerItem(a, shape, layout) for key, a in arrays.items()}
 
-        def draw(generator: np.random.Generator, start: int, stop: int) -> Any:
+        filled, place = _FILLED.get(name, (None, None)) if not arrays else (None, None)
+        add, times = (0.0, 1.0) if place is None else map(float, place(**params))
+
+        def draw(generator: np.random.Generator, start: int, stop: int, out: Any) -> Any:
+            if filled is not None and out is not None:
+                getattr(generator, filled)(**settings, out=out)
+                if (add, times) != (0, 1):
+                    with np.errstate(all="ignore"):
+                        np.add(np.multiply(out, times, out=out), add, out=out)
+                return out
             own = dict(params)
             for key, line in lines.items():
                 own[key] = line.part(start, stop)

@@ -32,8 +32,9 @@ BLOCK = 2**14
 Seed: TypeAlias = int | Sequence[int] | np.random.SeedSequence | np.random.BitGenerator | np.random.Generator | None
 """What a sequence of values begins with; None for a fresh seed."""
 
-Draw = Callable[[np.random.Generator, int, int], Any]
-"""``draw(generator, start, stop)``: the values at the flat places [start, stop), of which `start` begins a block."""
+Draw = Callable[[np.random.Generator, int, int, Any], Any]
+"""``draw(generator, start, stop, out)``: the values at the flat places [start, stop), of which `start` begins a block; they may be
+drawn into `out`, which is for all of them, or None."""
 
 
 class RandomStream(NamedTuple):
@@ -181,7 +182,9 @@ def _fill(
         first = number * BLOCK
         stop = min(first + BLOCK, place.stop)
         generator = stream.block(number, generator)
-        drawn = draw(generator, first, stop)  # what comes later in the block does not change what comes before
         start = max(first, place.start)
-        values[start - place.start : stop - place.start] = drawn[start - first :]
+        part = values[start - place.start : stop - place.start]
+        drawn = draw(generator, first, stop, part if start == first else None)
+        if drawn is not part:  # what comes later in the block does not change what comes before
+            part[...] = drawn[start - first :]
     chunks[i] = device.from_host(values.reshape(region.shape)) if chunk is None else chunk

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.devices import Chunk, Device, in_turn
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.geometry import Region
 from distarray.geometry._spatial import remainder
 from distarray.layout import Layout
 from distarray.modes import Mode, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
+from distarray.transfer.everywhere import folded_everywhere
 from distarray.transfer.ledger import note, note_to_host, watching
 from distarray.transfer.partial_numbers import folded_number, folded_whole, folds_wide, quiet
 from distarray.transfer.plan import Plan, Step, plan, waypoint
@@ -69,7 +71,7 @@ def halfway(
 
 
 def allocate(
-    context: Context, layout: Layout, dtype: Any, fill: Mode | None = None, label: str = ""
+    context: Context, layout: Layout, dtype: AnyDType, fill: Mode | None = None, label: str = ""
 ) -> list[Chunk | None]:
     """A chunk for each region of a layout that this process owns (None for the others), uninitialised or filled with a
     mode's identity."""
@@ -93,7 +95,7 @@ def allocate(
     return chunks
 
 
-def fill_all(device: Device, chunks: Sequence[Chunk], value: Any) -> None:
+def fill_all(device: Device, chunks: Sequence[Chunk], value: object) -> None:
     """Set every element of chunks of one device to a scalar."""
     joined = device.joined(chunks) if chunks else None
     for array in [chunk.array for chunk in chunks] if joined is None else [joined]:
@@ -122,6 +124,8 @@ def redistribute(
         marks what is shared.
     """
     first = source.layout
+    if first.is_partial and (everywhere := folded_everywhere(context, source, target, operation)) is not None:
+        return everywhere
     if chunks is None and (pieces := _together(context, first, target)) is not None:
         return _dealt(context, source, target, pieces, operation)
     if first.is_partial and target.is_partial and first is not target and _values_first(first, target, source.dtype):
@@ -386,7 +390,9 @@ def _shape(key: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(len(range(k.start, k.stop, k.step)) for k in key if k is not ...)
 
 
-def fold_into(device: Device, view: Any, parts: Sequence[tuple[Device, Any]], mode: Mode, accumulate: bool) -> None:
+def fold_into(
+    device: Device, view: DeviceArray, parts: Sequence[tuple[Device, Any]], mode: Mode, accumulate: bool
+) -> None:
     """`view = fold(parts)` on its device, in the order of the parts; with `accumulate`, folded into what is there."""
     into, rest = view, parts
     wide = folds_wide(mode, view.dtype) and len(parts) + accumulate > 2
@@ -416,7 +422,7 @@ def _near(device: Device, origin: Device, part: Any) -> Any:
     return near.array
 
 
-def combine(lib: Any, mode: Mode, into: Any, part: Any) -> None:
+def combine(lib: Library, mode: Mode, into: DeviceArray, part: Any) -> None:
     """`into = fold(into, part)`, in place; `lib` is the library that both arrays belong to.
 
     A complex product with 1 is not exact in floating point (``1 * inf`` has a NaN part), so that identities, which stand

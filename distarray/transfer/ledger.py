@@ -80,7 +80,7 @@ class Watch:
     outer: Watch | None = None
     recorded: dict[int, Any] = field(default_factory=dict)
 
-    def drop(self, item: Any) -> None:
+    def drop(self, item: object) -> None:
         watch: Watch | None = self
         while watch is not None:
             watch.recorded.pop(id(item), None)

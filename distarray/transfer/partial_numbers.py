@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.comm.base import Communicator, Message, Signature
+from distarray.devices.arrays import AnyDType
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half
 from distarray.storage import Operand
@@ -26,10 +27,14 @@ def quiet() -> dict[str, Any]:
     return {kind: how if how == "raise" else "ignore" for kind, how in np.geterr().items()}
 
 
-def folds_wide(mode: Mode, dtype: Any) -> bool:
+def folds_wide(mode: Mode, dtype: AnyDType) -> bool:
     """Whether several values are folded in a wider dtype, and rounded once: on the way half precisions overflow where the whole
     does not."""
     return mode in (Mode.SUM, Mode.PROD) and is_half(dtype)
+
+
+FEW = 1 << 12
+"""Bytes of numbers that come from GPUs in one way."""
 
 
 def folded_number(context: Context, source: Operand) -> Any:
@@ -42,8 +47,12 @@ def folded_number(context: Context, source: Operand) -> Any:
         return None
     parts = source.arrays
     if context.kind != "host":
-        devices = [context.by_id[device_id] for device_id, _ in layout.chunks]
-        parts = devices[0].to_hosts(parts, devices)
+        devices: list[Any] = [context.by_id[device_id] for device_id, _ in layout.chunks]
+        if dtype.kind not in "biufc" or len(parts) * dtype.itemsize > FEW:
+            parts = devices[0].to_hosts(parts, devices)
+        else:
+            places = [(device.ordinal, part.data.ptr) for device, part in zip(devices, parts, strict=True)]
+            parts = devices[0].runtime.numbers(places, dtype)
     elif context.communicator is not None:
         order = _turns(context, layout)
         if order is None:

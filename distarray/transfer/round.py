@@ -14,6 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from distarray.comm.base import Message, Signature
+from distarray.devices.arrays import AnyDType, DeviceArray
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -46,7 +47,13 @@ class Round:
         self._marked = crc32(" ".join(map(str, what)).encode(), self._marked)
 
     def carry(
-        self, sender: int, receiver: int, array: Any, shape: tuple[int, ...], dtype: Any, into: Any = None
+        self,
+        sender: int,
+        receiver: int,
+        array: DeviceArray | None,
+        shape: tuple[int, ...],
+        dtype: AnyDType,
+        into: DeviceArray | None = None,
     ) -> int:
         """One piece from process `sender` to process `receiver`; `array` is the data, in the sender.
 

@@ -63,7 +63,9 @@ def session(size: int, *arguments: str, examples: int, limit: float, **env: str)
 @pytest.mark.parametrize("size", [2, 3, 4] if DEEP else [2, 3])
 def test_the_suite_passes(size: int) -> None:
     whole = DEEP or size == 2
-    chosen = ["conformance"] if whole else ON_MORE
+    chosen = (
+        ["conformance", "--ignore=conformance/test_mode_table.py"] if whole else ON_MORE
+    )  # the table has no processes
     code, output = session(size, *chosen, examples=6 if DEEP else 1, limit=1200 if DEEP else 800)
     assert code == 0, output
     said = re.search(r"(\d+) passed(?:, (\d+) skipped)?", output)

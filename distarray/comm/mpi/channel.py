@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from distarray.comm.base import Signature
 from distarray.comm.mpi import verdict
@@ -18,6 +19,9 @@ from distarray.comm.mpi.control import TEXT, ControlMessages, Status, Tags, aliv
 from distarray.comm.mpi.exit import GRAVEYARD
 from distarray.comm.record import Bytes, Call, Recorder, debug_mode
 from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 __all__ = ["Channel", "Pending"]
 
@@ -58,7 +62,7 @@ class Channel:
     TURNS = 14  # bits of a tag for the sequence number
     REMEDY = "go on with shrink(survivors)"
 
-    def __init__(self, mpi: Any, comm: Any, deadline: float) -> None:
+    def __init__(self, mpi: ModuleType, comm: MPI.Intracomm, deadline: float) -> None:
         comm.Set_errhandler(mpi.ERRORS_RETURN)
         self._mpi = mpi
         self._comm = comm
@@ -338,7 +342,7 @@ class Channel:
 
     # How it fails
 
-    def translate(self, call: Call, error: Any, peer: int | None, item: Pending | None = None) -> NoReturn:
+    def translate(self, call: Call, error: MPI.Exception, peer: int | None, item: Pending | None = None) -> NoReturn:
         """Fail with what an error of the MPI library means."""
         mpi, kind = self._mpi, error.Get_error_class()
         if kind == mpi.ERR_TRUNCATE and item is not None:

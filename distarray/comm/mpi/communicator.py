@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from distarray.comm.mpi.forming import duplicated
 from distarray.comm.mpi.telling import all_gather, barrier, introduce, start
 from distarray.comm.record import Bytes, Call, byte_views, collective_deadline
 from distarray.errors import CollectiveMismatchError, PeerLostError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 __all__ = ["MpiCommunicator"]
 
@@ -54,11 +57,14 @@ class MpiCommunicator(Channel, Communicator):
         A process did not come to form the communicator.
     """
 
-    def __init__(self, comm: Any = None, deadline: float | None = None, *, duplicate: bool = True) -> None:
+    def __init__(
+        self, comm: MPI.Intracomm | None = None, deadline: float | None = None, *, duplicate: bool = True
+    ) -> None:
         mpi = load_mpi()
         limit = collective_deadline() if deadline is None else seconds(deadline)
         if duplicate:
             comm = duplicated(mpi.COMM_WORLD if comm is None else comm, limit)
+        assert comm is not None
         super().__init__(mpi, comm, limit)
         self._shrinks: dict[tuple[int, ...], int] = {}
         introduce(self)

@@ -10,11 +10,15 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from distarray.comm.base import Signature
 from distarray.comm.mpi.exit import GRAVEYARD
 from distarray.comm.record import Call
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 __all__ = ["ControlMessages", "Status", "Tags", "alive"]
 
@@ -105,7 +109,7 @@ class ControlMessages:
 
     TAG = 0
 
-    def __init__(self, mpi: Any, comm: Any) -> None:
+    def __init__(self, mpi: ModuleType, comm: MPI.Intracomm) -> None:
         self._mpi = mpi
         self._comm = comm
         self._status = mpi.Status()

@@ -10,11 +10,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distarray.comm.deadlines import COLLECTIVE
 from distarray.comm.mpi.exit import GRAVEYARD, forget_all, load_mpi, register
 from distarray.errors import PeerLostError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 __all__ = ["Forming", "duplicated", "watch"]
 
@@ -46,7 +49,7 @@ class Forming:
         Whether an end without an exception is none of the others' business.
     """
 
-    def __init__(self, comm: Any, only_failing: bool = False) -> None:
+    def __init__(self, comm: MPI.Intracomm, only_failing: bool = False) -> None:
         self._mpi = load_mpi()
         self._comm = comm
         self._only_failing = only_failing
@@ -89,7 +92,7 @@ class Forming:
         return ""
 
 
-def duplicated(source: Any, deadline: float, variable: str = COLLECTIVE[0]) -> Any:
+def duplicated(source: MPI.Intracomm, deadline: float, variable: str = COLLECTIVE[0]) -> Any:
     """A duplicate of a communicator, whose messages never meet the caller's. It waits for the other processes until the deadline.
 
     Raises

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from distarray.comm.mpi.control import Status
 from distarray.comm.record import Call
 from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 __all__ = ["failed_ranks", "failure_classes", "late", "left", "mismatch", "silent", "told"]
 
@@ -63,13 +67,13 @@ def silent(waiting: Sequence[int], known: Mapping[int, Status], rank: int) -> li
     return sorted(peer for peer in reached if peer not in known)
 
 
-def failure_classes(mpi: Any) -> set[int]:
+def failure_classes(mpi: ModuleType) -> set[int]:
     """The error classes of a lost process, in a library that has them (ULFM)."""
     names = ("ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING", "ERR_REVOKED")
     return {getattr(mpi, name, mpi.ERR_UNKNOWN) for name in names} - {mpi.ERR_UNKNOWN, mpi.ERR_OTHER}
 
 
-def failed_ranks(mpi: Any, comm: Any) -> list[int]:
+def failed_ranks(mpi: ModuleType, comm: MPI.Intracomm) -> list[int]:
     """The ranks that the library knows to have failed."""
     try:
         failed = comm.Get_failed()

@@ -16,7 +16,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from distarray.comm.base import Communicator, Control, Message, Signature
@@ -202,7 +202,7 @@ class NcclCommunicator(Communicator):
         key = (frozenset(peer for peer, _, _ in sends), frozenset(peer for peer, _, _ in receives))
         self.call(issue, key, stream, operation)
 
-    def call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
+    def call(self, issue: Callable[[], Any], key: Hashable, stream: int, operation: str) -> None:
         """Make an NCCL call on this GPU: in a thread with a deadline where it may connect, directly once it has been made."""
         try:
             if key in self.met or self.size == 1 or stream == PER_THREAD_STREAM:

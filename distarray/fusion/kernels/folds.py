@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.kernels.formulas import TYPES
 
 __all__ = ["FOLDS", "MOMENTS", "Fold", "fold_of"]
@@ -60,7 +61,7 @@ class Fold(NamedTuple):
     source: str
 
 
-def fold_of(name: str, dtype: Any, result: Any) -> Fold | None:
+def fold_of(name: str, dtype: AnyDType, result: AnyDType) -> Fold | None:
     """The fold of elements of `dtype`, or None where there is none.
 
     Sums and products are computed in the dtype of the result, those of ``float16`` in single precision, as CuPy computes
@@ -68,7 +69,9 @@ def fold_of(name: str, dtype: Any, result: Any) -> Fold | None:
     """
     if name in MOMENTS:
         return _moments(name, result)
-    if name not in FOLDS or dtype not in TYPES or result not in TYPES:
+    if name not in FOLDS or dtype not in TYPES or result not in TYPES or {dtype.kind, result.kind} & {"V"}:
+        return None
+    if "c" in (dtype.kind, result.kind) and name != "add":
         return None
     if name in ("maximum", "minimum") and dtype != result:
         return None

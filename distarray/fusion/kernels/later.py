@@ -16,6 +16,7 @@ from typing import Any
 from weakref import ref
 
 from distarray.devices import Chunk
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion.program import Program
 
 __all__ = ["Later", "LaterChunk", "Readers", "lazily", "settled"]
@@ -42,7 +43,7 @@ class Later:
     __slots__ = ("__weakref__", "_task", "dtype", "name", "operands", "out", "program", "shape")
 
     def __init__(
-        self, name: str, program: Program, operands: Sequence[Any], shape: tuple[int, ...], dtype: Any, out: Any,
+        self, name: str, program: Program, operands: Sequence[Any], shape: tuple[int, ...], dtype: AnyDType, out: DeviceArray,
         task: Callable[[], None],
     ) -> None:  # fmt: skip
         self.name = name
@@ -89,7 +90,7 @@ class LaterChunk(Chunk):
         return _held.__get__(self)
 
     @array.setter
-    def array(self, value: Any) -> None:
+    def array(self, value: object) -> None:
         _held.__set__(self, value)
 
     @array.deleter

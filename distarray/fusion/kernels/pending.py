@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from distarray.devices.arrays import AnyDType, Library
 from distarray.fusion.kernels import elementwise
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.later import LaterChunk, settled
@@ -31,7 +32,9 @@ class PendingProgram:
 
     __slots__ = ("_lib", "dtype", "program", "shape", "sources", "versions")
 
-    def __init__(self, lib: Any, program: Program, operands: Sequence[Any], shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(
+        self, lib: Library, program: Program, operands: Sequence[Any], shape: tuple[int, ...], dtype: AnyDType
+    ) -> None:
         self._lib = lib
         self.program = program
         self.sources = tuple(operands)
@@ -83,7 +86,7 @@ class PendingProgram:
         return out
 
 
-def in_order(lib: Any, item: Any) -> Any:
+def in_order(lib: Library, item: Any) -> Any:
     """An array in C order, or an expression of such: equal values then lie alike, and reduce to the same bits."""
     if isinstance(item, PendingProgram):
         return item if item.plain else item.array()

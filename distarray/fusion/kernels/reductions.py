@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, steps_of
 from distarray.fusion.kernels.element import Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import FOLDS, MOMENTS, Fold, fold_of
@@ -69,10 +70,8 @@ def _members(element: Element) -> tuple[list[str], str]:
     for i in range(len(element.leaves)):
         members.append(f"long long o{i}, r{i}, i{i};")
         fields += "qqq"
-    for i, (_, _, t) in enumerate(element.scalars):
-        members.append(f"{TYPES[t]} c{i};")
-        fields += t.char
-    return members, fields
+    more, kinds = element.scalar_members()
+    return [*members, *more], fields + kinds
 
 
 def _load(element: Element, form: FoldForm, at: str, base: str, stride: str) -> tuple[list[str], list[str]]:
@@ -92,7 +91,7 @@ def _load(element: Element, form: FoldForm, at: str, base: str, stride: str) -> 
                 f'{t} v{i}[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) v{i}[k] = {base}{i}[{where}];'
             )
             names.append(f"v{i}[k]")
-    names += [f"a.c{i}" for i in range(len(element.scalars))]
+    names += element.scalar_names()
     return lines, names
 
 
@@ -102,7 +101,7 @@ def _single(element: Element, form: FoldForm, at: str, base: str, stride: str) -
     for i, kind in enumerate(form.kinds):
         where = {"s": "0", "x": f"({at}) * a.{stride}{i}"}.get(kind, at)
         names.append(f"{base}{i}[{where}]")
-    return ", ".join(names + [f"a.c{i}" for i in range(len(element.scalars))])
+    return ", ".join(names + element.scalar_names())
 
 
 def source_of(element: Element, fold: Fold, form: FoldForm) -> tuple[str, str]:
@@ -369,7 +368,12 @@ alone, since the order of additions differs."""
 
 
 def reduce(
-    lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...], given: tuple[float, float] = (1.0, 1.0)
+    lib: Library,
+    name: str,
+    array: DeviceArray | PendingProgram,
+    out: DeviceArray,
+    axes: tuple[int, ...],
+    given: tuple[float, float] = (1.0, 1.0),
 ) -> bool:
     """``out = ufunc.reduce(array, axes)`` of an array or a pending expression, on the current device.
 
@@ -407,7 +411,9 @@ def _folded_in(name: str, dtype: Any, result: Any) -> Any:
     return np.dtype(np.float64) if name in MOMENTS else dtype
 
 
-def launch_of(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) -> Any:
+def launch_of(
+    lib: Library, name: str, array: DeviceArray | PendingProgram, out: DeviceArray, axes: tuple[int, ...]
+) -> Any:
     """The kernel that `reduce` launches for an array by itself, its blocks and threads, and what it is passed behind the
     addresses of the array and of `out`; None where it launches none, or two."""
     if name not in FOLDS or array.size < LEAST or not axes or not out.flags.c_contiguous:
@@ -419,7 +425,14 @@ def launch_of(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...]) 
     return ready.kernel, ready.blocks, ready.threads, (*ready.values, 1.0, 1.0, *ready.steps)
 
 
-def spread(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...], given: tuple[float, float]) -> None:
+def spread(
+    lib: Library,
+    name: str,
+    array: DeviceArray | PendingProgram,
+    out: DeviceArray,
+    axes: tuple[int, ...],
+    given: tuple[float, float],
+) -> None:
     """The variance or deviation along axes of double-precision numbers near zero; `given` as for `reduce`."""
     if reduce(lib, name, array, out, axes, given):
         return
@@ -429,7 +442,7 @@ def spread(lib: Any, name: str, array: Any, out: Any, axes: tuple[int, ...], giv
     out[...] = (lib.sqrt(found.astype(out.dtype)) if name == "deviation" else found).reshape(out.shape)
 
 
-def sum_squares(lib: Any, array: Any, out: Any, axes: tuple[int, ...]) -> None:
+def sum_squares(lib: Library, array: DeviceArray | PendingProgram, out: DeviceArray, axes: tuple[int, ...]) -> None:
     """Sums of double-precision numbers, and of their squares, into ``out[0]`` and ``out[1]``."""
     if reduce(lib, "moments", array, out, axes):
         return

@@ -6,12 +6,15 @@ compiled first: there, a program is compiled when it comes again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.kernels import Kernels
 from distarray.devices.transposes import transposed_copy
 from distarray.fusion.kernels import elementwise
 from distarray.fusion.kernels.element import element_of
+from distarray.fusion.program import Program
 
 __all__ = ["fused"]
 
@@ -24,7 +27,14 @@ OFTEN = 3
 _ASKED = Kernels(4096)
 
 
-def fused(lib: Any, program: Any, operands: Any, out: Any, stored: tuple[int, ...] = (), stores: Any = ()) -> bool:
+def fused(
+    lib: Library,
+    program: Program,
+    operands: Sequence[Any],
+    out: DeviceArray,
+    stored: tuple[int, ...] = (),
+    stores: Sequence[Any] = (),
+) -> bool:
     """Compute `out` in one kernel on the current device, and the values of the steps `stored` into `stores`; False, and nothing is
     done, where the steps have to."""
     if program.result[0] == "const":

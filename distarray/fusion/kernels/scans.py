@@ -7,10 +7,9 @@ to keep a GPU busy.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels
 from distarray.fusion.kernels.element import headers_of
 from distarray.fusion.kernels.formulas import TYPES
@@ -34,7 +33,7 @@ template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T v[N]; };
 """
 
 
-def source_of(name: str, source: Any, result: Any, lanes: int, columns: bool, begun: bool) -> tuple[str, str]:
+def source_of(name: str, source: AnyDType, result: AnyDType, lanes: int, columns: bool, begun: bool) -> tuple[str, str]:
     """The kernel of a scan from dtype `source` to `result`. `begun`: it goes on from a running slice."""
     sign, start = _SIGNS[name]
     work = np.dtype("float32") if result == np.float16 else result
@@ -224,7 +223,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) kernel(const __grid_consta
 """
 
 
-def scan(lib: Any, name: str, array: Any, out: Any, axis: int, before: Any = None) -> bool:
+def scan(
+    lib: Library, name: str, array: DeviceArray, out: DeviceArray, axis: int, before: DeviceArray | None = None
+) -> bool:
     """``out = ufunc.accumulate(array, axis)`` for ``add`` and ``multiply``, on the current device.
 
     Parameters
@@ -238,7 +239,13 @@ def scan(lib: Any, name: str, array: Any, out: Any, axis: int, before: Any = Non
         False, and nothing is done, where this kernel does not serve.
     """
     source, result = array.dtype, out.dtype
-    if name not in _SIGNS or array.size < LEAST or source not in TYPES or result not in TYPES or result.kind == "b":
+    if (
+        name not in _SIGNS
+        or array.size < LEAST
+        or source not in TYPES
+        or result not in TYPES
+        or result.kind not in "iuf"
+    ):
         return False
     if not out.flags.c_contiguous or (before is not None and not before.flags.c_contiguous):
         return False

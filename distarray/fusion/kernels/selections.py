@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels
 
 __all__ = ["PIECES", "compress", "sources", "take_rows", "take_rows_of", "takes_rows"]
@@ -138,7 +139,7 @@ def _kernel(lib: Any, name: str, itemsize: int) -> Kernel:
     return found
 
 
-def compress(lib: Any, array: Any, mask: Any, count: int) -> Any:
+def compress(lib: Library, array: DeviceArray, mask: DeviceArray, count: int) -> Any:
     """``array[mask]`` for a mask of the array's shape with `count` true elements, or None where this does not serve."""
     itemsize = array.dtype.itemsize
     if array.size < LEAST or array.shape != mask.shape or itemsize not in _WORDS or mask.dtype != np.dtype(bool):
@@ -154,7 +155,7 @@ def compress(lib: Any, array: Any, mask: Any, count: int) -> Any:
     return out
 
 
-def takes_rows(array: Any, out: Any) -> bool:
+def takes_rows(array: DeviceArray, out: DeviceArray) -> bool:
     """Whether rows of an array, of `out` too, are long enough and lie in one piece: what `take_rows` serves."""
     width = array.dtype.itemsize
     for n in array.shape[1:]:
@@ -162,7 +163,7 @@ def takes_rows(array: Any, out: Any) -> bool:
     return bool(width >= 512 and out.size and array.size and out.flags.c_contiguous and array[0].flags.c_contiguous)
 
 
-def take_rows_of(lib: Any, arrays: list[Any], index: Any, out: Any) -> bool:
+def take_rows_of(lib: Library, arrays: list[Any], index: DeviceArray, out: DeviceArray) -> bool:
     """``out = concatenate(arrays)[index]`` along the first axis, for numbers in range (int64) at most `PIECES` arrays of one GPU.
 
     Returns
@@ -189,7 +190,9 @@ def take_rows_of(lib: Any, arrays: list[Any], index: Any, out: Any) -> bool:
     return True
 
 
-def take_rows(lib: Any, array: Any, index: Any, out: Any, places: Any = None) -> bool:
+def take_rows(
+    lib: Library, array: DeviceArray, index: DeviceArray | None, out: DeviceArray, places: DeviceArray | None = None
+) -> bool:
     """``out[places] = array[index]`` along the first axis for numbers in range (int64), each None for all rows in order.
 
     Returns

@@ -114,7 +114,7 @@ def _dummy(dtype: Any) -> Value:
     return Pair("%0", "%0") if dtype in PARTS else "%0"
 
 
-def literal_type(value: Any) -> Any:
+def literal_type(value: object) -> Any:
     """What NumPy's promotion takes a scalar for: a Python type, which is weak, or a dtype; None of what is no number."""
     if type(value) in (int, float, complex):
         return type(value)

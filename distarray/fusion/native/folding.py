@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion.native.machine import CONDITIONS, is_offered
 from distarray.fusion.native.planning import NativePlan, plan_of, scalars_of
 from distarray.fusion.native.run import LEAST, function_of, is_due, packing
@@ -31,7 +32,7 @@ class NativeFold:
         self._call, self._pack, self._scalars = call, pack, scalars
 
     def parts(
-        self, operands: Sequence[Any], sizes: Sequence[int], ufunc: np.ufunc, out: Any, errors: dict[str, Any],
+        self, operands: Sequence[Any], sizes: Sequence[int], ufunc: np.ufunc, out: DeviceArray, errors: dict[str, Any],
         program: Program, again: Callable[[int, int], Any],
     ) -> Iterator[Any]:  # fmt: skip
         """The folds of blocks of these sizes. `again` folds a block, from an element on, by NumPy's calls: where a condition was
@@ -66,7 +67,7 @@ class NativeFold:
 
 
 def fold_of(
-    program: Program, operands: Sequence[Any], size: int, held: Any, ufunc: np.ufunc, result: Any
+    program: Program, operands: Sequence[Any], size: int, held: Any, ufunc: np.ufunc, result: AnyDType
 ) -> NativeFold | None:
     """The kernel for one chunk, whose operands lie in C order or have one element; None where NumPy folds it."""
     if size < LEAST or ufunc.__name__ not in FOLDS or not is_offered():

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType
+
 __all__ = [
     "OPERATIONS",
     "PARTS",
@@ -57,11 +59,11 @@ Value = str | Pair
 """A name in LLVM's language, or two."""
 
 
-def is_known(dtype: Any) -> bool:
+def is_known(dtype: AnyDType) -> bool:
     return dtype in TYPES or dtype in PARTS
 
 
-def memory_type(dtype: Any) -> str:
+def memory_type(dtype: AnyDType) -> str:
     """An element as it lies in memory, or a part of a complex one."""
     return "i8" if dtype == BOOL else TYPES[PARTS.get(dtype, dtype)]
 
@@ -84,7 +86,7 @@ class Writer:
         """The type of a row of elements of an LLVM type."""
         return scalar if self.lanes == 1 else f"<{self.lanes} x {scalar}>"
 
-    def of(self, dtype: Any) -> str:
+    def of(self, dtype: AnyDType) -> str:
         return self.wide(TYPES[dtype])
 
     def put(self, text: str) -> str:
@@ -99,19 +101,21 @@ class Writer:
             return str(value)
         return f"<{', '.join([f'{scalar} {value}'] * self.lanes)}>"
 
-    def zero(self, dtype: Any) -> str:
+    def zero(self, dtype: AnyDType) -> str:
         if self.lanes > 1:
             return "zeroinitializer"
         return "0.0" if dtype.kind == "f" else "0"
 
-    def call(self, function: str, dtype: Any, *values: str) -> str:
+    def call(self, function: str, dtype: AnyDType, *values: str) -> str:
         """A call of an LLVM function that is defined for the rows of a dtype."""
         own = self.of(dtype)
         full = f"@llvm.{function}.{self._suffix(dtype)}"
         self.declared.add(f"declare {own} {full}({', '.join([own] * len(values))})")
         return self.put(f"call {own} {full}({', '.join([f'{own} {v}' for v in values])})")
 
-    def exactly(self, operation: str, dtype: Any, *values: str, source: Any = None, test: str = "") -> str:
+    def exactly(
+        self, operation: str, dtype: AnyDType, *values: str, source: AnyDType | None = None, test: str = ""
+    ) -> str:
         """An operation on floating-point numbers that is neither left out nor moved, whatever becomes of its result: what it meets
         is reported. `source`: of a conversion, or of a comparison, which takes quiet notice of NaN."""
         given = self.of(dtype if source is None else source)
@@ -131,34 +135,34 @@ class Writer:
         suffix = {"float": "f32", "double": "f64"}.get(TYPES[dtype], TYPES[dtype])
         return suffix if self.lanes == 1 else f"v{self.lanes}{suffix}"
 
-    def select(self, flag: str, dtype: Any, yes: Any, no: Any) -> Any:
+    def select(self, flag: str, dtype: AnyDType, yes: Any, no: Any) -> Any:
         if dtype in PARTS:
             part = PARTS[dtype]
             return Pair(self.select(flag, part, yes.real, no.real), self.select(flag, part, yes.imag, no.imag))
         own = self.of(dtype)
         return self.put(f"select {self.wide('i1')} {flag}, {own} {yes}, {own} {no}")
 
-    def compare(self, test: str, dtype: Any, a: str, b: str) -> str:
+    def compare(self, test: str, dtype: AnyDType, a: str, b: str) -> str:
         if dtype.kind == "f":
             return self.exactly("fcmp", dtype, a, b, test=test)
         return self.put(f"icmp {test} {self.of(dtype)} {a}, {b}")
 
-    def truth(self, value: Any, dtype: Any) -> str:
+    def truth(self, value: Value, dtype: AnyDType) -> str:
         """Whether elements are not zero."""
         if dtype in PARTS:
             parts = [self.truth(v, PARTS[dtype]) for v in value]
             return self.put(f"or {self.wide('i1')} {parts[0]}, {parts[1]}")
-        name: str = value
+        name = str(value)
         if dtype == BOOL:
             return name
         return self.compare("une" if dtype.kind == "f" else "ne", dtype, name, self.zero(dtype))
 
-    def bits(self, value: str, dtype: Any) -> tuple[str, str]:
+    def bits(self, value: str, dtype: AnyDType) -> tuple[str, str]:
         """Floating-point numbers as integers, and their LLVM type."""
         word = f"i{8 * dtype.itemsize}"
         return self.put(f"bitcast {self.of(dtype)} {value} to {self.wide(word)}"), word
 
-    def cast(self, value: Any, source: Any, target: Any) -> Any:
+    def cast(self, value: Value, source: AnyDType, target: AnyDType) -> Any:
         """The value as NumPy converts it; None where that is not to be had here."""
         if source == target:
             return value
@@ -175,7 +179,7 @@ class Writer:
         if target.kind == "f":
             if source.kind == "f":
                 how = "fpext" if target.itemsize > source.itemsize else "fptrunc"
-                return self.exactly(how, target, value, source=source)
+                return self.exactly(how, target, str(value), source=source)
             how = "sitofp" if source.kind == "i" else "uitofp"
         elif source.kind == "f":
             return None
@@ -424,7 +428,7 @@ _COMPLEX: dict[str, Operation] = {
 }
 
 
-def operation_of(name: str, dtype: Any) -> Operation | None:
+def operation_of(name: str, dtype: AnyDType) -> Operation | None:
     """The operation of a ufunc on operands of a dtype; it is called with the dtype of parts where they are complex."""
     return (_COMPLEX if dtype in PARTS else OPERATIONS).get(name)
 
@@ -444,7 +448,7 @@ for _name, _like in {
     _RAISING[_name] = _RAISING[_like]
 
 
-def may_raise(name: str, source: Any, target: Any) -> tuple[str, ...]:
+def may_raise(name: str, source: AnyDType, target: AnyDType) -> tuple[str, ...]:
     """The floating-point conditions that NumPy may report of an operation on operands of dtype `source`."""
     if source.kind not in "fc":
         return ()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType
 from distarray.devices.kernels import Kernels
 from distarray.fusion.native.element import Line, NativeElement, exact, literal_type
 from distarray.fusion.native.operations import PARTS, is_known, may_raise
@@ -93,7 +94,7 @@ _PLANS = Kernels(4096)
 
 
 def plan_of(
-    program: Program, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...], single: bool = False
+    program: Program, leaves: tuple[Any, ...], dtype: AnyDType, stored: tuple[int, ...], single: bool = False
 ) -> NativePlan | None:
     """The plan of a program whose result is stored as `dtype`, and the steps `stored` in arrays of their own; None where kernels
     gain nothing. `single`: none but a plan of one kernel, which may be of one step."""

@@ -7,7 +7,8 @@ computing again reads what stood there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from itertools import product
 from struct import Struct
@@ -25,7 +26,19 @@ from distarray.fusion.native.source import elementwise_text
 from distarray.fusion.notes import Notes, call_numpy
 from distarray.fusion.program import Program
 
-__all__ = ["COMPILED", "KEPT", "LEAST", "LOADED", "NativeCell", "function_of", "is_due", "native_cells", "unmet"]
+__all__ = [
+    "COMPILED",
+    "KEPT",
+    "LEAST",
+    "LOADED",
+    "NEAR",
+    "NativeCell",
+    "function_of",
+    "is_due",
+    "is_offered",
+    "native_cells",
+    "unmet",
+]
 
 LEAST = 1 << 14
 """Elements of a cell from which kernels are thought of: less is done before a plan is found."""
@@ -65,7 +78,7 @@ def is_due(spent: int) -> bool:
     return spent >= (KEPT if is_loaded() else LOADED)
 
 
-def function_of(key: Any, text: Callable[[], str], spent: int) -> Any:
+def function_of(key: Hashable, text: Callable[[], str], spent: int) -> Any:
     """The function of a kernel, or None while compiling it costs more than has been spent without."""
     entry = _FUNCTIONS.get(key, lambda: _Entry(text()))
     if entry.call is None:
@@ -107,6 +120,7 @@ class NativeCell:
         "plan",
         "program",
         "sizes",
+        "span",
         "steps",
         "targets",
     )
@@ -131,6 +145,18 @@ class NativeCell:
         self.aliased: list[int] = []
         self.calls: list[Any] = []
         self.block = BLOCK
+        self.span = (0, sizes[-1])
+
+    def cut(self, parts: int) -> list[NativeCell]:
+        """The cell as so many, which share its rows' elements."""
+        start, stop = self.span
+        step = -(-(stop - start) // parts)
+        found = []
+        for low in range(start, stop, step):
+            part = copy(self)
+            part.span = (low, min(low + step, stop))
+            found.append(part)
+        return found
 
     def run(self, notes: Notes, again: Callable[[Sequence[Any], Any, Sequence[Any]], None], strict: bool) -> None:
         """Compute all blocks; `again` computes one by NumPy."""
@@ -152,13 +178,14 @@ class NativeCell:
 
     def _blocks(self) -> Iterator[tuple[tuple[int, ...], int, int, int, int]]:
         """Leading indices, the first row and how many, the first element of rows and how many."""
-        *lead, rows, n = self.sizes
-        wide = min(n, self.block)
+        *lead, rows, _ = self.sizes
+        start, stop = self.span
+        wide = min(stop - start, self.block)
         high = max(1, self.block // wide)
         for index in product(*[range(k) for k in lead]):
             for row in range(0, rows, high):
-                for low in range(0, n, wide):
-                    yield index, row, min(high, rows - row), low, min(wide, n - low)
+                for low in range(start, stop, wide):
+                    yield index, row, min(high, rows - row), low, min(wide, stop - low)
 
 
 class _CellRun:

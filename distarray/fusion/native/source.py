@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.native.element import NativeElement
 from distarray.fusion.native.operations import BOOL, PARTS, TYPES, Pair, Value, Writer, memory_type
 
@@ -248,7 +249,7 @@ FOLDS = {"add": "add", "logical_or": "or", "logical_and": "and", "maximum": "max
 """Folds that have a kernel, by the ufunc; floating-point sums are pairwise, the others go in any order."""
 
 
-def fold_text(element: NativeElement, kinds: str, ufunc: str, dtype: Any) -> str:
+def fold_text(element: NativeElement, kinds: str, ufunc: str, dtype: AnyDType) -> str:
     """A kernel that folds the function's one result over one row, of at least eight elements. Arguments: the row's length, a word
     that is not read, arrays, where the result goes, scalars."""
     if dtype.kind == "f":
