@@ -36,7 +36,7 @@ def common(*found: DistributedArray) -> list[Any]:
     Raises
     ------
     TypeError
-        float16, which LAPACK does not know.
+        float16 and longdouble, which LAPACK does not know, or what are no numbers.
     """
     single, is_complex = True, False
     for x in found:
@@ -47,6 +47,8 @@ def common(*found: DistributedArray) -> list[Any]:
             single = single and name in ("float32", "complex64")
             is_complex = is_complex or kind == "c"
         else:
+            if kind not in "biu" and name != "bfloat16":
+                raise TypeError(f"array type {name} is unsupported in linalg: its elements are no numbers")
             single = False
     dtype = np.dtype(("complex64" if single else "complex128") if is_complex else ("float32" if single else "float64"))
     return [x if x.dtype == dtype else x.astype(dtype) for x in found]
