@@ -135,7 +135,7 @@ def each(
         Whether it may raise LinAlgError, which all processes then raise.
     """
     context = operands[0]._context
-    ready = None if shared else _at_once(context, operands, function, outputs)
+    ready = _at_once(context, (*operands, *shared), function, outputs)
     if ready is not None:
         return ready
     batch = operands[0].shape[: operands[0].ndim - cores[0]]
@@ -159,12 +159,12 @@ def _at_once(
     function: Callable[..., Any],
     outputs: Sequence[tuple[tuple[int, ...], Any]],
 ) -> list[DistributedArray] | None:
-    """Little work on whole arrays, done by the calling thread; None for other work, and where there is something to raise or warn of."""
+    """Work on whole arrays, done by the calling thread; None for others, and where there is something to raise or warn of."""
     first = operands[0]
-    if context.kind != "host" or context.communicator is not None or first.size * max(first.shape) > stacks.LIGHT:
+    if context.kind != "host" or context.communicator is not None:
         return None
     values = [seen(x) for x in operands]
-    if any(value is None or not value.size for value in values):
+    if any(value is None or not 0 < value.size <= context.small for value in values):
         return None
     layout: Layout = first._kin  # type: ignore[assignment]
     if not all(meet(x, context, layout) for x in operands[1:]):
