@@ -440,7 +440,7 @@ class Methods(DistributedArray):
         -----
         Communication: none.
         """
-        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+        if len(axes) == 1 and (axes[0] is None or np.iterable(axes[0])):
             return manipulation.transpose(self, axes[0])
         return manipulation.transpose(self, cast("Sequence[int] | None", axes or None))
 

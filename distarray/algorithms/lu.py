@@ -275,7 +275,9 @@ class LU:
             size = np.abs(self.diagonal)
             if (size == 0).any():
                 return self.diagonal.dtype.type(0), real.type(-np.inf)
-            sign = np.prod(self.diagonal / size, dtype=self.diagonal.dtype)
+            # of real numbers NaN and infinities have a sign too
+            signs = self.diagonal / size if self.diagonal.dtype.kind == "c" else np.where(self.diagonal < 0, -1, 1)
+            sign = np.prod(signs, dtype=self.diagonal.dtype)
             return sign * (-1 if self._is_odd else 1), np.sum(np.log(size), dtype=real)
 
 

@@ -18,6 +18,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, is_spread, matrix, real, square
+from distarray.sites import call_site, warn_at
 from distarray.transfer.execute import redistribute
 
 __all__ = ["cholesky", "qr", "svd", "svdvals"]
@@ -101,6 +102,8 @@ def _cholesky(device: Any, a: Any, *, upper: bool) -> Any:
 
 
 _MODES = ("reduced", "complete", "r", "raw")
+_OLD_MODES = {"f": "'reduced'", "full": "'reduced'", "e": "'raw'", "economic": "'raw'"}
+"""Modes that NumPy still accepts, and those to pass instead."""
 
 
 @implements(np.linalg.qr)
@@ -145,7 +148,12 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     True
     """
     if mode not in _MODES:
-        raise ValueError(f"Unrecognized mode '{mode}': pass one of {_MODES}")
+        if mode not in _OLD_MODES:
+            raise ValueError(f"Unrecognized mode '{mode}': pass one of {_MODES}")
+        warn_at(call_site(), f"The '{mode}' option of qr is deprecated: pass {_OLD_MODES[mode]}", DeprecationWarning)
+        if mode in ("e", "economic"):
+            return qr(a, "raw")[0].mT
+        mode = "reduced"
     _, (x,) = arrays(a)
     matrix(x)
     (x,) = common(x)
@@ -227,10 +235,12 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     Raises
     ------
     LinAlgError
-        `a` has fewer than two axes, is not square though `hermitian`, or the iteration does not converge (NaN, inf).
+        `a` has fewer than two axes, is not square though `hermitian`, or the iteration does not converge (NaN).
 
     Notes
     -----
+    Of a matrix with infinities all results are NaN.
+
     Communication: none for stacks that are split over the batch. Tall matrices, and wide ones, begin with :func:`qr`, and
     one device does the rest. Others of at most 2048 rows or columns go whole to one device; larger ones take Jacobi's
     iteration on blocks of columns, in which each device sends two of them in each of 2p - 1 rounds a sweep, five to ten
@@ -254,7 +264,12 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
         with x._context.lock:
             if hermitian:
                 return _hermitian_svd(x, vectors=bool(compute_uv))
-            found = spread_svd(x, full=bool(full_matrices), vectors=bool(compute_uv))
+            try:
+                found = spread_svd(x, full=bool(full_matrices), vectors=bool(compute_uv))
+            except Linear:
+                if np.isnan(x).any() or not np.isinf(x).any():
+                    raise
+                found = _undefined(x, full=bool(full_matrices))
         return found[1] if not compute_uv else SVDResult(*found)
     m, n = x.shape[-2:]
     k = min(m, n)
@@ -265,6 +280,15 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     rows, columns = (m, n) if full_matrices else (k, k)
     outputs: list[Any] = [((m, rows), x.dtype), values, ((columns, n), x.dtype)]
     return SVDResult(*each("svd", [x], function, outputs, [2], fallible=True))
+
+
+def _undefined(x: DistributedArray, *, full: bool) -> tuple[Any, Any, Any]:
+    """What is said of the singular values of a matrix with infinities: they are NaN, and so are the vectors here."""
+    m, n = x.shape
+    k = min(m, n)
+    shapes = (m, m if full else k), (k,), (n if full else k, n)
+    u, s, vh = (np.full_like(x, np.nan, real(x.dtype) if len(shape) == 1 else None, shape=shape) for shape in shapes)
+    return u, s, vh
 
 
 def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
@@ -357,8 +381,16 @@ def _svd(device: Any, a: Any, *, full_matrices: bool, compute_uv: bool, hermitia
     lib = device.lib
     with device.lapack.raising():
         if not hermitian:
+            # LAPACK may go on for ever where there are infinities, and calls the singular values NaN where it does not
+            endless = lib.isinf(a).any(axis=(-2, -1)) & ~lib.isnan(a).any(axis=(-2, -1))
+            if endless.any():
+                a = lib.where(endless[..., None, None], 0, a)
             found = lib.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
-            return tuple(found) if compute_uv else found
+            found = tuple(found) if compute_uv else (found,)
+            if endless.any():
+                for part in found:
+                    part[endless] = lib.nan
+            return found if compute_uv else found[0]
         if not compute_uv:
             return lib.sort(lib.abs(lib.linalg.eigvalsh(a)), axis=-1)[..., ::-1]
         s, u = lib.linalg.eigh(a)

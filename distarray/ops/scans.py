@@ -6,6 +6,7 @@ axis only one running slice passes from each device to the next.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -309,6 +310,8 @@ def _scan_here(device: Device, call: _Accumulation, total: int, before: Any, arr
 
 def _cumulated(ufunc: np.ufunc, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
     array = asarray(a)
+    if axis is not None:
+        axis = operator.index(axis)
     if axis is None and array.ndim != 1:
         array, axis = reshape(array, -1), 0
     elif not array.ndim:

@@ -60,6 +60,23 @@ def _sorted(
     return x.shape[axis] - 1 - result if positions else result
 
 
+def _by_fields(x: DistributedArray, order: Fields) -> DistributedArray:
+    """The array, or of structured elements a view whose fields come in the order in which they are compared."""
+    names = x.dtype.names
+    if order is None or names is None:
+        return x
+    first = [order] if isinstance(order, str) else list(order)
+    names = (*first, *[name for name in names if name not in first])
+    formats, offsets = zip(*[cast("Any", x.dtype.fields)[name][:2] for name in names])
+    dtype = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": x.dtype.itemsize})
+    return cast("DistributedArray", cast("Any", x).view(dtype))
+
+
+def _as(x: DistributedArray, found: DistributedArray) -> DistributedArray:
+    """What was sorted of `x`, with its fields."""
+    return found if found.dtype == x.dtype else cast("DistributedArray", cast("Any", found).view(x.dtype))
+
+
 def _negated(x: DistributedArray) -> DistributedArray:
     """What sorts the other way, but for NaN, which come last in both."""
     return cast("DistributedArray", np.negative(x))
@@ -84,8 +101,8 @@ def sort(
         None: of the flattened array.
     kind : {"quicksort", "mergesort", "heapsort", "stable"}, optional
         For NumPy's sake: every sort is stable.
-    order : None
-        Nothing else: there are no fields.
+    order : str or sequence of str, optional
+        Of structured elements: the fields to compare first, in this order; the others follow in that of the dtype.
     stable : bool, optional
         For NumPy's sake, as `kind`.
     descending : bool, optional
@@ -103,7 +120,7 @@ def sort(
     AxisError
         There is no such axis.
     ValueError
-        Both `kind` and `stable`, an unknown `kind`, or an `order`.
+        Both `kind` and `stable`, an unknown `kind`, or an `order` of what has no such fields.
 
     Notes
     -----
@@ -131,7 +148,7 @@ def sort(
         x, axis = _flat(x), 0
     if descending and x.dtype.kind in "fc":  # NaN come last
         return _negated(_sorted([_negated(x)], axis, "sort", positions=False))
-    return _sorted([x], axis, "sort", positions=False, descending=bool(descending))
+    return _as(x, _sorted([_by_fields(x, order)], axis, "sort", positions=False, descending=bool(descending)))
 
 
 @implements(np.argsort)
@@ -177,7 +194,7 @@ def argsort(
         x, axis = _flat(x), 0
     if descending and x.dtype.kind in "fc":  # NaN come last
         return _sorted([_negated(x)], axis, "argsort", positions=True)
-    return _sorted([x], axis, "argsort", positions=True, descending=bool(descending))
+    return _sorted([_by_fields(x, order)], axis, "argsort", positions=True, descending=bool(descending))
 
 
 @implements(np.lexsort)
@@ -263,7 +280,9 @@ def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order
     if axis is None or not x.ndim:  # of 0-d NumPy has positions
         x, axis = _flat(x), 0
     places = _checked_kth(kth, x.shape[axis] if x.size else None)
-    return _sorted([x], axis, name, positions=name == "argpartition", kth=places)
+    positions = name == "argpartition"
+    found = _sorted([_by_fields(x, order)], axis, name, positions=positions, kth=places)
+    return found if positions else _as(x, found)
 
 
 @implements(np.partition)
@@ -467,7 +486,7 @@ def searchsorted(
     Raises
     ------
     ValueError
-        `a` has not one axis, `side` is unknown, or `sorter` has another length than `a`.
+        `a` has not one axis, `side` is unknown, or `sorter` has another length than `a` or places out of range.
     TypeError
         `sorter` has no integers.
 
@@ -497,7 +516,9 @@ def searchsorted(
             raise TypeError("sorter must only contain integers")
         if order.shape != x.shape:
             raise ValueError(f"sorter.size must equal len of input: it has shape {order.shape}, and a {x.shape}")
-        x = take(x, order)
+        if values.size and not bool(np.all((order >= 0) & (order < len(x)))):
+            raise ValueError(f"Sorter index out of range.: pass places of {len(x)} elements, as of argsort")
+        x = take(x, order) if values.size else x
     common = np.promote_types(x.dtype, values.dtype)
     x, values = astype(x, common), astype(values, common)
     with context.lock:
@@ -533,8 +554,8 @@ def sort_in_place(
     axis : int
     kind : {"quicksort", "mergesort", "heapsort", "stable"}, optional
         For NumPy's sake: every sort is stable.
-    order : None
-        Nothing else: there are no fields.
+    order : str or sequence of str, optional
+        Of structured elements: the fields to compare first, in this order; the others follow in that of the dtype.
     stable : bool, optional
         For NumPy's sake, as `kind`.
     descending : bool
@@ -571,8 +592,8 @@ def partition_in_place(
     kth : int or sequence of int
     axis : int
     kind : {"introselect"}, optional
-    order : None
-        Nothing else: there are no fields.
+    order : str or sequence of str, optional
+        Of structured elements: the fields to compare first, in this order; the others follow in that of the dtype.
 
     Raises
     ------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -258,3 +259,33 @@ def test_least_squares_of_what_has_no_singular_values_raise(shape: tuple[int, in
     a = np.full(shape, value)
     with da.init(devices=3, kind="host", minimum_chunk=1), pytest.raises(np.linalg.LinAlgError, match="Linear Least"):
         np.linalg.lstsq(da.asarray(a, layout=da.blocks(0)), np.ones(shape[0]))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+@pytest.mark.parametrize("shape", [(12, 12), (40, 4), (4, 40)])
+def test_singular_values_of_infinities_are_nan_and_of_nan_raise(shape: tuple[int, int], dtype: str) -> None:
+    """As LAPACK says where it comes to an end; with vectors it may not."""
+    a = random(*shape, dtype=dtype)
+    a[1, 2] = np.inf
+    with da.init(devices=3, kind="host", minimum_chunk=1) as context:
+        for is_spread in (False, True):
+            with spread(context, 2) if is_spread else nullcontext():
+                x = da.asarray(a, layout=da.blocks(0))
+                for part in (*np.linalg.svd(x), np.linalg.svdvals(x), np.linalg.pinv(x), np.linalg.norm(x, "nuc")):
+                    assert np.isnan(part).all()
+                assert np.linalg.cond(x) == np.inf
+                assert np.linalg.matrix_rank(x) == 0
+                x[2, 2] = np.nan
+                for f in (np.linalg.svd, np.linalg.svdvals, np.linalg.pinv, np.linalg.cond, np.linalg.matrix_rank):
+                    with pytest.raises(np.linalg.LinAlgError, match="did not converge"):
+                        f(x)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_determinants_of_what_is_not_finite_have_a_sign(value: float) -> None:
+    a = random(12, 12)
+    a[3, 4] = value
+    with da.init(devices=3, kind="host", minimum_chunk=1) as context, spread(context, 2):
+        x = da.asarray(a, layout=da.blocks(0))
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(np.array([v.get() for v in np.linalg.slogdet(x)]), np.linalg.slogdet(a))

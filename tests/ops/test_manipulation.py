@@ -395,6 +395,7 @@ def test_every_name_takes_host_arrays(data: st.DataObject, n: int) -> None:
     with context(n):
         for x in (a, da.asarray(a, layout=layout)):
             assert_same(manipulation.permute_dims(x, (1, 0)), a.T)
+            assert_same(da.asarray(x).transpose(np.array([1, 0])), a.T)
             assert_same(reshaping.reshape(x, (3, 2)), a.reshape(3, 2))
             assert_same(joining.concat([x, x], axis=1), np.concatenate([a, a], 1))
             assert_same(choosing.where(a > 0, x, 0.0), np.where(a > 0, a, 0.0))
