@@ -1,8 +1,8 @@
 """Reductions and products of small arrays on GPUs that come again: their launches, without a plan.
 
 What the general way does for whole chunks of one layout depends on nothing but that layout, the dtype and the call. It tells
-this module what it did (`learn_fold`, `learn_product`); the next call of the kind finds it in the operand's form. One process
-alone does so: several agree on failures in the general way.
+this module what it did (`learn_fold`, `learn_product`); the next call of the kind finds it in the operand's form. Of several
+processes each reduces its own chunks so, where none is asked to raise by what data are: what all agree on goes the general way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from distarray.devices.arrays import AnyDType
 from distarray.fusion.forms import Form, base_form
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
-from distarray.fusion.kernels.graphs import Graphs, KernelLaunch
+from distarray.fusion.kernels.graphs import KernelLaunch, Turn, turns_of
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
 from distarray.transfer.ledger import watching
@@ -71,13 +71,13 @@ class _Known(NamedTuple):
     detached: bool
     gathered: tuple[tuple[int, int], list[tuple[int, int]]] | None = None
     """Of a second factor that lies in blocks of rows on one GPU: its shape, and for each chunk the bytes before it."""
-    graphs: Graphs | None = None
-    """Of a reduction on one GPU."""
+    turns: tuple[Turn, ...] = ()
+    """Of a reduction: the launches on each GPU."""
 
 
 def _form(x: Any) -> Form | None:
-    """The form of an array that shows all of a storage of GPUs in this process alone; None of others."""
-    if type(x) is not DistributedArray or x._context.kind == "host" or x._context.communicator is not None:
+    """The form of an array that shows all of a storage of GPUs; None of others."""
+    if type(x) is not DistributedArray or x._context.kind == "host":
         return None
     storage = x._storage
     if storage is None or x._map is not None:
@@ -100,7 +100,9 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
     context = x._context
     if known is None or context.eager:
         return None
-    with context.lock:
+    if context.communicator is not None and "raise" in np.geterr().values():
+        return None
+    with context.lock, context.reporting():
         context.check()
         version = x._storage.version  # type: ignore[union-attr]
         whole = None if known.gathered is None else _gathered(context, known, y._storage.version)  # type: ignore[union-attr]
@@ -120,11 +122,8 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
                 return None
             target = chunk.address or chunk.array.data.ptr
             launches.append((part.kernel, part.blocks, part.threads, (address, target, *part.values)))
-        if launches and known.graphs is not None:
-            known.graphs.run(context.by_id[known.parts[0].device], launches)
-        else:
-            for part, launch in zip(known.parts, launches, strict=False):
-                Graphs().run(context.by_id[part.device], [launch])
+        for graphs, device_id, begin, end in known.turns:
+            graphs.run(context.by_id[device_id], launches if end - begin == len(launches) else launches[begin:end])
     found = Version(known.layout, chunks, known.dtype)
     return DistributedArray._of_version(context, found, detached=known.detached)
 
@@ -186,8 +185,8 @@ def number_of(x: DistributedArray) -> Any:
             )
         if layout.shape:
             return None
-        arrays = [chunk.array for chunk in chunks]  # type: ignore[union-attr]
-        return folded_number(context, Operand(layout, arrays, version.dtype))
+        held: list[Any] = list(chunks)
+        return folded_number(context, Operand(layout, [chunk.array for chunk in held], version.dtype))
 
 
 def _remember(form: Form, key: Any, known: _Known) -> None:
@@ -203,11 +202,15 @@ def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: Di
     if form is None or key in form.recipes or not 0 < prod(x._shape) <= SMALL or form.bases[0].layout.is_partial:
         return
     context, version, made = x._context, x._storage.version, result._storage
+    if context.communicator is not None and "raise" in np.geterr().values():
+        return
     if made is None or result._map is not None or any(len(own) != 1 or own[0][1] is not None for own in sources):
         return
     layout = made.version.layout
     parts = []
     for number, ((device_id, _), ((source, _),)) in enumerate(zip(layout.chunks, sources, strict=True)):
+        if context.by_id[device_id].process != context.process:
+            continue
         chunk: Any = version.chunks[source]
         out: Any = made.version.chunks[number]
         if address_of(chunk) < 0 or chunk.device.id != device_id or out.array.size == 0:
@@ -218,15 +221,14 @@ def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: Di
         if launch is None:
             return
         parts.append(_Fold(number, device_id, out.array.shape, source, *launch))
-    devices = [context.by_id[part.device] for part in parts]
-    alone = all(devices[0].shares_memory(device) for device in devices)
+    turns = tuple(turns_of(context.by_id, [part.device for part in parts]))
     name, dtype = call.ufunc.__name__, made.version.dtype
-    _remember(form, key, _Known(layout, dtype, name, parts, result._detached, graphs=Graphs() if alone else None))
+    _remember(form, key, _Known(layout, dtype, name, parts, result._detached, turns=turns))
 
 
 def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, dtype: AnyDType) -> None:
     """Take note of a product of two small matrices that has been done."""
-    form, other = _form(a), _form(b)
+    form, other = (None, None) if context.communicator is not None else (_form(a), _form(b))
     if form is None or other is None or dtype not in _SCALARS or form.dtype != dtype or other.dtype != dtype:
         return
     key = ("product", other)

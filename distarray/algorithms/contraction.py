@@ -119,11 +119,14 @@ class Contraction(NamedTuple):
         The chunks are partial sums, to be added where they overlap.
     steps : tuple of Stage
         One after the other; what a step brings is gone when the next begins.
+    ahead : bool
+        What the next step brings may come while a step is done: there is room for both.
     """
 
     index_map: IndexMap
     partial: bool
     steps: tuple[Stage, ...]
+    ahead: bool = False
 
     @property
     def added(self) -> bool:

@@ -135,7 +135,7 @@ def contract(
         key = ("contract", problem, first.layout, second.layout, sizes, least)
         known: tuple[Contraction, Layout] | None = context.layouts.remembered(key)
         if known is None:
-            made = plan(problem, first.layout, second.layout, sizes, least)
+            made = plan(problem, first.layout, second.layout, sizes, least, ahead=_several_gpus(context))
             laid = context.layout(made.index_map, Mode.SUM if made.partial else Mode.REPLICA)
             known = context.layouts.remember(key, (made, laid))
         todo, layout = known
@@ -146,20 +146,29 @@ def contract(
         # BLAS multiplies about as many pairs in the time a core reads 2 bytes; NumPy's own loops are ten times slower
         weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
         sources = (first, second)
-        for step in todo.steps:
+        coming: list[list[Chunk | None]] | None = None
+        for number, step in enumerate(todo.steps):
             if _is_light(context, step, weight):
                 arguments: Any = (problem, sources, ([], []), chunks, dtype, conjugate)
                 _, met = context.quiet(_multiply_all, context, step, arguments)
                 if not met:
                     continue
-            brought = [_bring(context, source, where, name) for source, where in zip(sources, step.bring)]
+            brought = _brought(context, sources, step, name) if coming is None else coming
+            arrived: Callable[[], None] | None = None
+            if todo.ahead and number + 1 < len(todo.steps):
+                with context.local_devices[0].ahead() as arrived:
+                    coming = _brought(context, sources, todo.steps[number + 1], name)
             tasks = [
                 partial(_multiply, context.by_id[device], jobs, problem, sources, brought, chunks, dtype, conjugate)
                 for device, jobs in step.jobs
                 if context.by_id[device].process == context.process
             ]
-            with WarningOnce(context, name), context.guarding(name):
-                context.workers.run(tasks, step.work * weight, blas=step.work > ALONE)
+            try:
+                with WarningOnce(context, name), context.guarding(name):
+                    context.workers.run(tasks, step.work * weight, blas=step.work > ALONE)
+            finally:
+                if arrived is not None:
+                    arrived()
             del brought, tasks
         if context.kind != "host" and name == "matmul" and not detached and not conjugate and dtype == whole:
             learn_product(context, a, b, todo, layout, dtype)
@@ -191,6 +200,19 @@ def _placed(
     if not is_bearable(problem, layout, held, sizes, LEAST if context.WHOLE is None else 0):
         layout = resolve_layout(context, None, source.shape, itemsize=sizes[0])
     return place(context, source, layout)._operand(name)
+
+
+def _several_gpus(context: Context) -> bool:
+    """Whether copies come from one GPU of this process to another, beside what these compute."""
+    if context.kind == "host" or context.communicator is not None:
+        return False
+    first, *others = context.local_devices
+    return not all(first.shares_memory(other) for other in others)
+
+
+def _brought(context: Context, sources: tuple[Operand, Operand], step: Stage, name: str) -> list[list[Chunk | None]]:
+    """What a step needs of both operands and devices lack."""
+    return [_bring(context, source, where, name) for source, where in zip(sources, step.bring)]
 
 
 def _bring(context: Context, source: Operand, where: Any, name: str) -> list[Chunk | None]:
@@ -227,7 +249,7 @@ def _multiply(
             if job.add:
                 _add(device, into, left, right)
             else:
-                lib.matmul(left, right, out=into)
+                device.multiply(left, right, into)
 
 
 def _add(device: Device, into: Any, left: Any, right: Any) -> None:

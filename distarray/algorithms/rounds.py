@@ -19,6 +19,7 @@ Scientific Computing 38(6), 2016.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import prod
 
 from distarray.algorithms.contraction import (
@@ -47,7 +48,22 @@ FEW_ROWS = 64
 """Of a product that is added to others so many rows are formed at once, or more."""
 
 
-def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int], least: int) -> Contraction:
+PANELS = (0, 1, 4, 8)
+"""Where the panels of an operand that comes while others are multiplied begin and end, in eighths: the first is waited for."""
+
+WORTH = 1 << 25
+"""Bytes from which what is brought to a device comes so …"""
+
+PAIRS_A_BYTE = 500
+"""… where as many multiplications are done with each: GPUs do about twice as many in the time in which a link brings a byte."""
+
+BROAD = 512
+"""An eighth of the result is at least so wide then."""
+
+
+def plan(
+    problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int], least: int, *, ahead: bool = False
+) -> Contraction:
     """The cheapest plan of a product of two REPLICA operands without an empty axis, in as many rounds as memory asks for.
 
     Parameters
@@ -56,6 +72,8 @@ def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]
         Of the first operand, the second, and the result.
     least : int
         Where no device holds more bytes, memory is not looked at.
+    ahead : bool
+        Whether devices receive while they multiply: what is large then comes in panels, also where there is room for all of it.
     """
     together = cut_alike(problem, a, b, itemsizes, least)
     if together is not None:
@@ -77,6 +95,8 @@ def plan(problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int]
             room = max(BOUND * fair - use.kept(tasks) - use.scratch(tasks), fair / 8)
             steps = _cut(problem, tasks, use, room)
             return laid_out(problem, tasks, steps, held)
+        if ahead and (panels := _panels(problem, tasks, use)) is not None:
+            return laid_out(problem, tasks, panels, held)._replace(ahead=True)
     return laid_out(problem, tasks, [[box for _, box in tasks]], held, replicas=replicas)
 
 
@@ -199,6 +219,30 @@ def _cut(problem: Problem, tasks: Sequence[ProductTask], use: _Use, room: float)
         return [[box for _, box in tasks]]
     count = min(count, max([box[label].size for _, box in tasks]))
     return [[_part(box, label, number, count) for _, box in tasks] for number in range(count)]
+
+
+def _panels(problem: Problem, tasks: Sequence[ProductTask], use: _Use) -> list[list[Region | None]] | None:
+    """The parts of the tasks that are done while more is brought; None where that gains little."""
+    first, second = use.brought(tasks)
+    if bool(first) is bool(second):
+        return None
+    most = max((first or second).values())
+    if most < WORTH or max([box.size for _, box in tasks]) < PAIRS_A_BYTE * most:
+        return None
+    _, k, n = problem.bounds
+    label = _label(problem, tasks, bool(first), bool(second), PANELS[-1])
+    if label is None or k <= label < n or min([box[label].size for _, box in tasks]) < PANELS[-1] * BROAD:
+        return None
+    return [[_span(box, label, low, high) for _, box in tasks] for low, high in pairwise(PANELS)]
+
+
+def _span(box: Region, label: int, low: int, high: int) -> Region:
+    """A part of a box along a label, between eighths, at columns that GPUs multiply fast."""
+    whole = box[label]
+    begin, end = (
+        whole.size if part == PANELS[-1] else whole.size * part // PANELS[-1] // 64 * 64 for part in (low, high)
+    )
+    return Region((*box[:label], whole.compose(Range.of(begin, 1, end - begin)), *box[label + 1 :]))
 
 
 def _label(problem: Problem, tasks: Sequence[ProductTask], first: bool, second: bool, count: int) -> int | None:

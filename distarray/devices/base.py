@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import abc
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from typing import Any
@@ -29,6 +29,10 @@ from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.errors import DeviceError, DeviceMemoryError
 
 __all__ = ["Alias", "Chunk", "Device", "as_int", "bytes_text"]
+
+
+def _nothing() -> None:
+    pass
 
 
 def bytes_text(nbytes: int) -> str:
@@ -343,6 +347,10 @@ class Device(abc.ABC):
         and work queued later on either device comes after; the host does not wait between GPUs.
         """
 
+    def multiply(self, left: Any, right: Any, into: Any) -> None:
+        """``into = left @ right``, of matrices or stacks of them, of one dtype, while the device is active."""
+        self.lib.matmul(left, right, out=into)
+
     # -- running
 
     @abc.abstractmethod
@@ -352,6 +360,11 @@ class Device(abc.ABC):
     def independent(self) -> AbstractContextManager[None]:
         """A block of copies, on all devices of the context, of which none needs what another brings."""
         return nullcontext()
+
+    def ahead(self) -> AbstractContextManager[Callable[[], None]]:
+        """As `independent`, but the copies need to be there only once what the block gives has been called, as it has to be: work
+        that is queued until then runs beside them."""
+        return nullcontext(_nothing)
 
     @abc.abstractmethod
     def synchronize(self) -> None:

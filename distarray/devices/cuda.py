@@ -11,7 +11,7 @@ CuPy is imported when a device is made, never with this module.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from math import prod
@@ -23,13 +23,15 @@ import numpy.typing as npt
 
 from distarray.devices.arrays import DeviceArray
 from distarray.devices.base import Chunk, Device, as_int
+from distarray.devices.gpu_blas import multiply_rows
 from distarray.devices.gpus import gpu_report, no_gpu
 from distarray.devices.idle import IdleArrays
 from distarray.devices.lapack import CudaLapack
+from distarray.devices.moves import Batch, Rows, rows_between
 from distarray.devices.transposes import transposed_copy
 from distarray.errors import DeviceError
 
-__all__ = ["CudaDevice", "CudaRuntime", "rows_of"]
+__all__ = ["CudaDevice", "CudaRuntime"]
 
 STAGED_BYTES = 1 << 20
 """Host data up to this size is copied once more, so that the call need not wait until the GPU has read it."""
@@ -37,42 +39,14 @@ STAGED_BYTES = 1 << 20
 STAGE_BYTES = 1 << 16
 """What goes to the host through pinned memory: more is copied at once faster than by way of it."""
 
-NARROWEST_ROW = 64
-"""Rows of fewer bytes are packed by a kernel: a copy engine moves narrow rows far below its bandwidth."""
+BESIDE = 1 << 22
+"""Bytes from which a copy on one GPU is left to its copy engines, inside a batch beside transfers between GPUs."""
 
-WIDEST_PITCH = (1 << 31) - 1
-"""CUDA's limit on the bytes between two rows of a 2-d copy."""
+WIDE_ROW = 512
+"""Rows of fewer bytes are copied by a kernel within a GPU."""
 
 _ALWAYS_ACTIVE: AbstractContextManager[None] = nullcontext()
 _PEER_ALREADY_ENABLED = 704
-
-
-def rows_of(
-    shape: Sequence[int], itemsize: int, dst: Sequence[int], src: Sequence[int]
-) -> tuple[int, int, int, int] | None:
-    """(width, height, dst pitch, src pitch) in bytes of one 2-d copy between two strided views, or None.
-
-    `dst` and `src` are the strides. Neighbouring axes that lie one behind the other in both views count as one.
-    """
-    axes: list[tuple[int, int, int]] = []  # (length, dst stride, src stride), outermost first
-    for length, to, frm in zip(shape, dst, src):
-        if length == 1:
-            continue
-        if axes and axes[-1][1] == length * to and axes[-1][2] == length * frm:
-            axes[-1] = (axes[-1][0] * length, to, frm)
-        else:
-            axes.append((length, to, frm))
-    width = itemsize
-    if axes and axes[-1][1:] == (itemsize, itemsize):
-        width *= axes.pop()[0]
-    if not axes:
-        return width, 1, width, width
-    if len(axes) > 1:
-        return None
-    height, to, frm = axes[0]
-    if min(to, frm) < width or max(to, frm) > WIDEST_PITCH:
-        return None  # a flip, a broadcast, overlapping rows, or rows too far apart
-    return width, height, to, frm
 
 
 class Activation:
@@ -101,6 +75,25 @@ class Activation:
             self._device.__exit__(kind, error, trace)
 
 
+class _Switched:
+    """The block in which a GPU is current: for one whose current stream is its compute stream already."""
+
+    __slots__ = ("_before", "_ordinal", "_set")
+
+    def __init__(self, setter: Any, before: int, ordinal: int) -> None:
+        self._set = setter
+        self._before = before
+        self._ordinal = ordinal
+
+    def __enter__(self) -> None:
+        self._set(self._ordinal)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._set(self._before)
+
+
 class CudaRuntime:
     """What the CUDA devices of one context share: streams, idle events, and which GPUs reach each other.
 
@@ -124,18 +117,19 @@ class CudaRuntime:
         self.streams: dict[int, Any] = dict.fromkeys(range(self.count), cupy.cuda.Stream.null)
         self._events: dict[int, list[Any]] = {ordinal: [] for ordinal in range(self.count)}
         self._peers: set[tuple[int, int]] = set()
-        self._lanes: dict[int, Any] = {}  # ordinal → a stream for transfers into that GPU
-        self._batch: _Batch | None = None
+        self._reached: dict[tuple[int, int], bool] = {}
+        self._lanes: dict[tuple[int, int], Any] = {}  # (to, from) → a stream for transfers between those GPUs
+        self._batch: Batch | None = None
         self._stages: list[tuple[int, npt.NDArray[np.uint8]]] = []  # pinned host memory that nobody uses
         self._staged: deque[tuple[int, Any, Any]] = deque()  # (ordinal, event, host memory that a GPU may still read)
 
     def on(self, ordinal: int) -> AbstractContextManager[Any]:
         """Makes a GPU and its compute stream current in a ``with`` block; free where they are already."""
         stream = self.streams[ordinal]
-        if self.current() == ordinal:
-            current = self._stream_of()
-            if current is stream or current.ptr == stream.ptr:
-                return _ALWAYS_ACTIVE
+        before = self.current()
+        current = self._stream_of(ordinal)
+        if current is stream or current.ptr == stream.ptr:
+            return _ALWAYS_ACTIVE if before == ordinal else _Switched(self.api.setDevice, before, ordinal)
         return Activation(self.cupy.cuda.Device(ordinal), stream)
 
     def event(self, ordinal: int) -> Any:
@@ -151,18 +145,25 @@ class CudaRuntime:
 
     def order(self, first: int, first_stream: Any, then: int, then_stream: Any) -> None:
         """What is queued on `then_stream` from now on runs after all that is queued on `first_stream` now."""
-        with self._at(first):
-            event = self.event(first)
-            event.record(first_stream)
-        with self._at(then):
-            then_stream.wait_event(event)
+        event = self.record(first, first_stream)
+        self.wait(then, then_stream, event)
         self.reuse(first, event)
 
+    def record(self, ordinal: int, stream: Any) -> Any:
+        """An event of a GPU, of what is queued on a stream of it now."""
+        with self._at(ordinal):
+            event = self.event(ordinal)
+            event.record(stream)
+        return event
+
+    def wait(self, ordinal: int, stream: Any, event: Any) -> None:
+        """Let a stream of a GPU wait for an event, of any GPU."""
+        with self._at(ordinal):
+            stream.wait_event(event)
+
     def _at(self, ordinal: int) -> AbstractContextManager[Any]:
-        if self.api.getDevice() == ordinal:
-            return _ALWAYS_ACTIVE
-        device: AbstractContextManager[Any] = self.cupy.cuda.Device(ordinal)
-        return device
+        before = self.current()
+        return _ALWAYS_ACTIVE if before == ordinal else _Switched(self.api.setDevice, before, ordinal)
 
     def connect(self, ordinal: int, peer: int) -> None:
         """Lets two GPUs reach each other's memory, where the hardware can; copies go through the host otherwise."""
@@ -177,6 +178,16 @@ class CudaRuntime:
                         if error.status != _PEER_ALREADY_ENABLED:
                             raise
             self._peers.add((one, other))
+
+    def reaches(self, ordinal: int, peer: int) -> bool:
+        """Whether kernels of a GPU read what lies on another one."""
+        found = self._reached.get((ordinal, peer))
+        if found is None:
+            found = ordinal == peer or bool(self.api.deviceCanAccessPeer(ordinal, peer))
+            if ordinal != peer and found:
+                self.connect(ordinal, peer)
+            self._reached[ordinal, peer] = found
+        return found
 
     def hold(self, ordinal: int, memory: Any) -> None:
         """Keeps host memory alive until the work now queued on a GPU, which must be current, has read it."""
@@ -209,6 +220,22 @@ class CudaRuntime:
             api.memcpyAsync(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost, stream)
             api.streamSynchronize(stream)
         found = stage[1][: dtype.itemsize].view(dtype)[0]
+        self._stages.append(stage)
+        return found
+
+    def numbers(self, places: Sequence[tuple[int, int]], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """What stands at addresses, each of a GPU: (ordinal, address)."""
+        stage = self._stage()
+        api, size = self.api, dtype.itemsize
+        met = set()
+        for i, (ordinal, address) in enumerate(places):
+            met.add(ordinal)
+            with self._at(ordinal):
+                api.memcpyAsync(stage[0] + i * size, address, size, api.memcpyDeviceToHost, self.streams[ordinal].ptr)
+        for ordinal in met:
+            with self._at(ordinal):
+                api.streamSynchronize(self.streams[ordinal].ptr)
+        found = stage[1][: len(places) * size].view(dtype).copy()
         self._stages.append(stage)
         return found
 
@@ -245,41 +272,60 @@ class CudaRuntime:
         if not dst.size:
             return
         if to == frm:
-            with self.on(to):
-                if not transposed_copy(self.cupy, dst, src):
-                    dst[...] = src
+            self._within(dst, src, to)
             return
         self.connect(to, frm)
-        rows = self._rows(dst, src)
+        rows = rows_between(dst, src)
         if self._batch is not None and self._batch.copy(dst, to, src, frm, rows):
             return
         if rows is None and not src.flags.c_contiguous:
             with self.on(frm):
                 src = self.cupy.ascontiguousarray(src)
-            rows = self._rows(dst, src)
+            rows = rows_between(dst, src)
         self.order(frm, self.streams[frm], to, self.streams[to])
         with self.on(to):
             if rows is None:
                 packed = self.cupy.empty(src.shape, src.dtype)
-                self._move(packed, to, src, frm, self._rows(packed, src), self.streams[to])
+                self.move(packed, to, src, frm, rows_between(packed, src), self.streams[to])
                 dst[...] = packed
             else:
-                self._move(dst, to, src, frm, rows, self.streams[to])
+                self.move(dst, to, src, frm, rows, self.streams[to])
         self.order(to, self.streams[to], frm, self.streams[frm])
 
-    @staticmethod
-    def _rows(dst: Any, src: Any) -> tuple[int, int, int, int] | None:
-        rows = rows_of(dst.shape, dst.dtype.itemsize, dst.strides, src.strides)
-        return None if rows is None or (rows[1] > 1 and rows[0] < NARROWEST_ROW) else rows
+    def _within(self, dst: Any, src: Any, ordinal: int) -> None:
+        """A copy on one GPU: a large one inside a batch runs beside the transfers."""
+        rows = rows_between(dst, src) if dst.nbytes >= BESIDE else None
+        if rows is not None and rows.height > 1 and rows.width < WIDE_ROW:
+            rows = None
+        if rows is not None and self._batch is not None and self._batch.copy(dst, ordinal, src, ordinal, rows):
+            return
+        with self.on(ordinal):
+            if rows is not None:
+                self.move(dst, ordinal, src, ordinal, rows, self.streams[ordinal])
+            elif not transposed_copy(self.cupy, dst, src):
+                dst[...] = src
 
-    def _move(self, dst: Any, to: int, src: Any, frm: int, rows: tuple[int, int, int, int] | None, stream: Any) -> None:
+    def move(self, dst: Any, to: int, src: Any, frm: int, rows: Rows | None, stream: Any) -> None:
+        """Queue a 2-d copy on a stream of the GPU `to`."""
         assert rows is not None
-        width, height, dst_pitch, src_pitch = rows
-        if height == 1:
-            self.api.memcpyPeerAsync(dst.data.ptr, to, src.data.ptr, frm, width, stream.ptr)
-        else:
-            kind = self.api.memcpyDeviceToDevice
-            self.api.memcpy2DAsync(dst.data.ptr, dst_pitch, src.data.ptr, src_pitch, width, height, kind, stream.ptr)
+        api = self.api
+        with self._at(to):
+            if rows.height > 1:
+                kind = api.memcpyDeviceToDevice
+                api.memcpy2DAsync(
+                    dst.data.ptr,
+                    rows.dst_pitch,
+                    src.data.ptr,
+                    rows.src_pitch,
+                    rows.width,
+                    rows.height,
+                    kind,
+                    stream.ptr,
+                )
+            elif to == frm:
+                api.memcpyAsync(dst.data.ptr, src.data.ptr, rows.width, api.memcpyDeviceToDevice, stream.ptr)
+            else:
+                api.memcpyPeerAsync(dst.data.ptr, to, src.data.ptr, frm, rows.width, stream.ptr)
 
     @contextmanager
     def independent(self) -> Iterator[None]:
@@ -287,52 +333,36 @@ class CudaRuntime:
 
         Nothing inside may compute on what another copy of the block brings. Not for several threads at once.
         """
+        with self.ahead() as arrived:
+            yield
+        arrived()
+
+    @contextmanager
+    def ahead(self) -> Iterator[Callable[[], None]]:
+        """As `independent`; but compute streams wait for the copies only once what the block gives is called, as it has to be: work
+        that is queued until then runs beside them. What they read and write has to live until then."""
         if self.count == 1 or self._batch is not None:
-            yield
+            yield _nothing
             return
-        self._batch = _Batch(self)
+        self._batch = batch = Batch(self)
         try:
-            yield
-        finally:
-            batch, self._batch = self._batch, None
+            yield batch.close
+        except BaseException:
             batch.close()
+            raise
+        finally:
+            self._batch = None
 
-    def lane(self, ordinal: int) -> Any:
-        """The stream for transfers into a GPU."""
-        if ordinal not in self._lanes:
-            with self._at(ordinal):
-                self._lanes[ordinal] = self.cupy.cuda.Stream(non_blocking=True)
-        return self._lanes[ordinal]
+    def lane(self, to: int, frm: int) -> Any:
+        """The stream for transfers from one GPU into another."""
+        if (to, frm) not in self._lanes:
+            with self._at(to):
+                self._lanes[to, frm] = self.cupy.cuda.Stream(non_blocking=True)
+        return self._lanes[to, frm]
 
 
-class _Batch:
-    """Transfers that start from what the compute streams had queued before, each GPU's on a stream of its own; afterwards
-    the compute streams at both ends wait for them."""
-
-    def __init__(self, runtime: CudaRuntime) -> None:
-        self.runtime = runtime
-        self.used: dict[int, set[int]] = {}
-
-    def copy(self, dst: Any, to: int, src: Any, frm: int, rows: tuple[int, int, int, int] | None) -> bool:
-        """Queue a copy, where it is one of rows; others are left to the compute streams."""
-        if rows is None:
-            return False
-        runtime = self.runtime
-        lane = runtime.lane(to)
-        sources = self.used.setdefault(to, set())
-        for end in (to, frm):
-            if end not in sources:
-                sources.add(end)
-                runtime.order(end, runtime.streams[end], to, lane)
-        with runtime.on(to):
-            runtime._move(dst, to, src, frm, rows, lane)
-        return True
-
-    def close(self) -> None:
-        """Make the compute streams wait, so that buffers may be read, written and freed in their order."""
-        for to, ends in self.used.items():
-            for end in sorted(ends):
-                self.runtime.order(to, self.runtime.lane(to), end, self.runtime.streams[end])
+def _nothing() -> None:
+    pass
 
 
 class CudaDevice(Device):
@@ -518,11 +548,18 @@ class CudaDevice(Device):
             self.runtime.order(self.ordinal, self.stream, frm, theirs)
         return chunk
 
+    def multiply(self, left: Any, right: Any, into: Any) -> None:
+        if into.ndim != 2 or into.flags.c_contiguous or not multiply_rows(self._cupy, left, right, into):
+            super().multiply(left, right, into)
+
     def active(self) -> AbstractContextManager[Any]:
         return self.runtime.on(self.ordinal)
 
     def independent(self) -> AbstractContextManager[None]:
         return self.runtime.independent()
+
+    def ahead(self) -> AbstractContextManager[Callable[[], None]]:
+        return self.runtime.ahead()
 
     def synchronize(self) -> None:
         with self.active():

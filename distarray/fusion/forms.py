@@ -65,7 +65,7 @@ class Form:
     dtype : dtype
         Of the value.
     inexact : bool
-        Whether that is a real floating dtype.
+        Whether that is a floating or complex dtype.
     grown : dict
         Forms of the calls that take a value of this form: by ufunc, position and the other arguments.
     recipes : dict
@@ -79,7 +79,7 @@ class Form:
         self.numbers = numbers
         self.steps = steps
         self.dtype = dtype
-        self.inexact = dtype.kind == "f"
+        self.inexact = dtype.kind in "fc"
         self.grown: dict[Any, Form | None] = {}
         self.recipes: dict[Any, Any] = {}
 
@@ -104,9 +104,9 @@ def _make_room(context: Context) -> None:
 
 
 def kind_of_number(value: object) -> Any:
-    """What a scalar is to promotion: int or float, or its dtype. None for what is no number."""
+    """What a scalar is to promotion: int, float or complex, or its dtype. None for what is no number."""
     kind = type(value)
-    if kind is int or kind is float:
+    if kind is int or kind is float or kind is complex:
         return kind
     if kind is bool:
         return np.dtype(bool)

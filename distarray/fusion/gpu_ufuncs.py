@@ -80,6 +80,10 @@ KERNELS = {
             b /= n;
         }
         z = T(a, b);"""),
+    "multiply": ("T x, T y", "T z", """
+        z = T(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());"""),
+    "square": ("T x", "T z", """
+        z = T(x.real() * x.real() - x.imag() * x.imag(), x.real() * x.imag() + x.imag() * x.real());"""),
     "divide": ("T x, T y", "T z", """
         auto a = y.real();
         auto b = y.imag();
@@ -119,6 +123,9 @@ KERNELS = {
 }  # fmt: skip
 """C code: parameters, results, and what is done for each element. Of functions of one argument that have two parameters here,
 the second is CuPy's own result."""
+
+UNCONTRACTED = ("--fmad=false",)
+"""Each product and sum of them rounds, as in the kernels of whole expressions, which then have the same bits."""
 
 Correction = Callable[[Any, np.ufunc, Sequence[Any], Any], Any]
 """``(lib, ufunc, inputs, dtype=)`` → the result, or None where the library's own answers as NumPy does."""
@@ -262,7 +269,7 @@ def _has(kinds: str, inputs: Sequence[Any], dtype: Any = None) -> bool:
 
 @cache
 def _kernel(lib: Any, name: str) -> Any:
-    return lib.ElementwiseKernel(*KERNELS[name], f"distarray_{name}")
+    return lib.ElementwiseKernel(*KERNELS[name], f"distarray_{name}", options=UNCONTRACTED)
 
 
 def _compiled(name: str, kinds: str, wide: bool = False) -> Correction:
@@ -450,12 +457,10 @@ def _frexp(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
     return mantissa, lib.where(lib.isfinite(inputs[0]), exponent, np.int32(0))
 
 
-_smith = _compiled("divide", "c")
-
-
-def _complex_divide(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
-    """Complex quotients by Smith's method, as NumPy divides: CuPy's has NaN where the divisor is infinite."""
-    return _smith(lib, ufunc, inputs, dtype) if _has("c", inputs, dtype) else None
+def _of_complex(name: str) -> Correction:
+    """The C code of a ufunc for complex loops, with a quick look at the others."""
+    compiled = _compiled(name, "c")
+    return lambda lib, ufunc, inputs, dtype: compiled(lib, ufunc, inputs, dtype) if _has("c", inputs, dtype) else None
 
 
 _complex_sign = _compiled("sign", "c")
@@ -505,7 +510,9 @@ CORRECTIONS: dict[str, Correction] = {
     "floor_divide": _compiled("floor_divide", "fV"),
     "remainder": _compiled("remainder", "fV"),
     "divmod": _divmod,
-    "divide": _complex_divide,
+    "divide": _of_complex("divide"),  # Smith's method, as NumPy divides: CuPy's has NaN where the divisor is infinite
+    "multiply": _of_complex("multiply"),
+    "square": _of_complex("square"),
     "fmod": _compiled("fmod", "iu"),
     "left_shift": _compiled("left_shift", "iu"),
     "right_shift": _compiled("right_shift", "iu"),

@@ -21,6 +21,7 @@ from distarray.geometry._spatial import remainder
 from distarray.layout import Layout
 from distarray.modes import Mode, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
+from distarray.transfer.everywhere import folded_everywhere
 from distarray.transfer.ledger import note, note_to_host, watching
 from distarray.transfer.partial_numbers import folded_number, folded_whole, folds_wide, quiet
 from distarray.transfer.plan import Plan, Step, plan, waypoint
@@ -123,6 +124,8 @@ def redistribute(
         marks what is shared.
     """
     first = source.layout
+    if first.is_partial and (everywhere := folded_everywhere(context, source, target, operation)) is not None:
+        return everywhere
     if chunks is None and (pieces := _together(context, first, target)) is not None:
         return _dealt(context, source, target, pieces, operation)
     if first.is_partial and target.is_partial and first is not target and _values_first(first, target, source.dtype):

@@ -33,6 +33,10 @@ def folds_wide(mode: Mode, dtype: AnyDType) -> bool:
     return mode in (Mode.SUM, Mode.PROD) and is_half(dtype)
 
 
+FEW = 1 << 12
+"""Bytes of numbers that come from GPUs in one way."""
+
+
 def folded_number(context: Context, source: Operand) -> Any:
     """Partial values without axes, on the host, folded at once; None where they are folded as others are."""
     layout, dtype = source.layout, source.dtype
@@ -43,8 +47,12 @@ def folded_number(context: Context, source: Operand) -> Any:
         return None
     parts = source.arrays
     if context.kind != "host":
-        devices = [context.by_id[device_id] for device_id, _ in layout.chunks]
-        parts = devices[0].to_hosts(parts, devices)
+        devices: list[Any] = [context.by_id[device_id] for device_id, _ in layout.chunks]
+        if dtype.kind not in "biufc" or len(parts) * dtype.itemsize > FEW:
+            parts = devices[0].to_hosts(parts, devices)
+        else:
+            places = [(device.ordinal, part.data.ptr) for device, part in zip(devices, parts, strict=True)]
+            parts = devices[0].runtime.numbers(places, dtype)
     elif context.communicator is not None:
         order = _turns(context, layout)
         if order is None:

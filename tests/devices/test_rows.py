@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from distarray.devices.cuda import WIDEST_PITCH, rows_of
+from distarray.devices.moves import WIDEST_PITCH, rows_of
 
 
 def base(shape, dtype):

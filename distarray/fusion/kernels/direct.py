@@ -20,9 +20,9 @@ from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.compiled import alignment_of
 from distarray.fusion.expr import Leaf, Node, filled
 from distarray.fusion.forms import Form
-from distarray.fusion.kernels.element import PLAIN, converted, element_of
+from distarray.fusion.kernels.element import PLAIN, converted, element_of, flat
 from distarray.fusion.kernels.elementwise import THREADS, prepared
-from distarray.fusion.kernels.graphs import Graphs, KernelLaunch
+from distarray.fusion.kernels.graphs import Graphs, KernelLaunch, Turn, turns_of
 from distarray.fusion.meeting import meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap, contiguous_strides
@@ -94,7 +94,7 @@ class _Recipe(NamedTuple):
         Which of the expression's numbers the kernels take, and as what.
     plain : bool
         Whether Python's floats are what they take.
-    turns : list of (graphs, device, first cell, last cell)
+    turns : list of Turn
         The cells of each GPU.
     written : tuple
         What is written to: held, since its id is a part of the key.
@@ -108,7 +108,7 @@ class _Recipe(NamedTuple):
     fetches: bool
     order: list[tuple[int, Any]]
     plain: bool
-    turns: list[tuple[Graphs, int, int, int]]
+    turns: list[Turn]
     written: Any
     seen: Visible | None
 
@@ -283,7 +283,7 @@ def _numbers(recipe: _Recipe, numbers: list[Any]) -> list[Any]:
                 break
         else:
             return found
-    return [converted(numbers[place], dtype) for place, dtype in recipe.order]
+    return flat([converted(numbers[place], dtype) for place, dtype in recipe.order])
 
 
 # --- how a recipe is found --------------------------------------------------------------------------------------------
@@ -369,20 +369,8 @@ class _Cook:
                 cells.append(cell)
         taken = [(self.form.steps[step].args[arg][1], kind) for step, arg, kind in bound.element.scalars]
         plain = all(kind.kind == "f" and kind.itemsize >= 4 for _, kind in taken)
-        turns = self._turns(targets, cells)
+        turns = turns_of(context.by_id, [targets[cell.target].device for cell in cells])
         return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, turns, target, seen)
-
-    def _turns(self, targets: list[_Target], cells: list[_Cell]) -> list[tuple[Graphs, int, int, int]]:
-        """The cells of neighbouring devices on one GPU, together."""
-        by_id = self.context.by_id
-        turns: list[tuple[Graphs, int, int, int]] = []
-        for i, cell in enumerate(cells):
-            device = targets[cell.target].device
-            if turns and by_id[turns[-1][1]].shares_memory(by_id[device]):
-                turns[-1] = (*turns[-1][:3], i + 1)
-            else:
-                turns.append((Graphs(), device, i, i + 1))
-        return turns
 
     def _aligned(self, wanted: Layout | None) -> Any:
         """The alignment, where nothing has to move: what is fetched lies on the same GPU, in one piece each."""

@@ -15,17 +15,19 @@ from distarray.devices.arrays import AnyDType, Library
 from distarray.devices.kernels import Kernels
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import Conversion
-from distarray.fusion.kernels.formulas import TYPES, Formula, formula_of, literal_type
+from distarray.fusion.kernels.formulas import HALVES, TYPES, Formula, formula_of, knows, literal_type
 from distarray.fusion.program import Program
 
-__all__ = ["PACKS", "PLAIN", "Bound", "Element", "converted", "element_of", "headers_of"]
+__all__ = ["PACKS", "PLAIN", "Bound", "Element", "converted", "element_of", "flat", "headers_of"]
 
 
 def headers_of(dtypes: set[Any]) -> str:
     """CuPy's own headers, as its element-wise kernels include them."""
     names = ["complex.cuh", "carray.cuh", "atomics.cuh", "math_constants.h"]
-    if np.dtype("float16") in dtypes:
+    if any(t.name in HALVES for t in dtypes):
         names.insert(2, "float16.cuh")
+    if any(t.name == "bfloat16" for t in dtypes):
+        names.insert(3, "bfloat16.cuh")
     return "".join([f"#include <cupy/{name}>\n" for name in names])
 
 
@@ -79,9 +81,50 @@ class Element(NamedTuple):
     used: frozenset[Any]
     dear: int
 
+    def scalar_members(self, name: str = "c") -> tuple[list[str], str]:
+        """The members of a kernel's argument that its scalars are passed in, in C and as the module ``struct`` writes them."""
+        members, fields = [], ""
+        for i, (_, _, t) in enumerate(self.scalars):
+            text, kind = _packed_as(t)
+            fields += kind
+            members += [f"{text} {name}{i}{part};" for part in (("_re", "_im") if t.kind == "c" else ("",))]
+        return members, fields
+
+    def scalar_names(self, name: str = "c") -> list[str]:
+        """The scalars, as the function takes them from a kernel's argument ``a``."""
+        found = []
+        for i, (_, _, t) in enumerate(self.scalars):
+            place = f"a.{name}{i}"
+            if t.kind == "c":
+                place = f"{TYPES[t]}({place}_re, {place}_im)"
+            found.append(f"bfloat16::from_bits({place})" if t.kind == "V" else place)
+        return found
+
+
+def _packed_as(dtype: Any) -> tuple[str, str]:
+    """The type in C of the members that a scalar is passed in, and how ``struct`` writes them: complex numbers in two parts,
+    ``bfloat16`` as bits."""
+    if dtype.kind == "c":
+        return ("float", "ff") if dtype.itemsize == 8 else ("double", "dd")
+    return ("unsigned short", "H") if dtype.kind == "V" else (TYPES[dtype], dtype.char)
+
+
+def cast(value: str, source: Any, target: Any) -> str:
+    """C code that converts a value between dtypes, as NumPy does; what is dropped of a complex one is its imaginary part."""
+    if source == target:
+        return value
+    text = TYPES[target]
+    if target.kind == "c":
+        if source.kind != "c":
+            value = f"{_packed_as(target)[0]}({value})"
+        return f"{text}({value})"
+    if source.kind == "c":
+        return f"({value} != {TYPES[source]}(0))" if target.kind == "b" else f"({text})(({value}).real())"
+    return f"({text})({value})"
+
 
 class Bound(NamedTuple):
-    """A program's function and the values of its scalars."""
+    """A program's function and the values of its scalars, as a kernel takes them."""
 
     element: Element
     scalars: tuple[Any, ...]
@@ -114,7 +157,17 @@ def element_of(
         return None
     steps = program.steps
     values = [converted(steps[i].args[j][1], t) for i, j, t in element.scalars]
-    return Bound(element, tuple(values))
+    return Bound(element, tuple(flat(values)))
+
+
+def flat(values: list[Any]) -> list[Any]:
+    """Scalars with complex ones in their two parts."""
+    if not any([type(value) is complex for value in values]):  # noqa: C419
+        return values
+    found = []
+    for value in values:
+        found += [value.real, value.imag] if type(value) is complex else [value]
+    return found
 
 
 def _is_reciprocal(step: Any) -> bool:
@@ -133,14 +186,14 @@ def converted(value: object, dtype: AnyDType) -> Any:
     if type(value) is int and (kind in "iu" or (kind == "f" and dtype.itemsize >= 4 and -PLAIN < value < PLAIN)):
         return value
     scalar = gpu_ufuncs.constant(np, value, dtype)
-    return scalar.item()
+    return int(np.asarray(value).astype(dtype).view(np.uint16)) if kind == "V" else scalar.item()
 
 
 def _written(
     lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...], fixed: bool
 ) -> Element | None:
     """Write the function; None where that can't be."""
-    if dtype not in TYPES or any(t not in TYPES for t in leaves) or program.result[0] == "const":
+    if not knows(dtype) or not all(map(knows, leaves)) or program.result[0] == "const":
         return None
     writer = _Writer(lib, leaves, fixed)
     for number, step in enumerate(program.steps):
@@ -148,14 +201,15 @@ def _written(
             return None
     kind, place = program.result
     value = f"l{place}" if kind == "leaf" else f"s{place}"
+    source_type = leaves[place] if kind == "leaf" else writer.types[place]
+    if source_type.kind == "c" and dtype.kind not in "cb":  # nothing is dropped unless a step says so
+        return None
     names = [f"const {TYPES[t]} l{i}" for i, t in enumerate(leaves)]
     names += [f"const {TYPES[t]} c{i}" for i, (_, _, t) in enumerate(writer.scalars)]
     names += [f"{TYPES[writer.types[step]]}& w{i}" for i, step in enumerate(stored)]
-    result = TYPES[dtype]
     body = "\n".join([*writer.lines, *[f"w{i} = s{step};" for i, step in enumerate(stored)]])
-    function = (
-        f"__device__ __forceinline__ {result} element({', '.join(names)}) {{\n{body}\nreturn ({result}){value};\n}}\n"
-    )
+    head = f"__device__ __forceinline__ {TYPES[dtype]} element({', '.join(names)})"
+    function = f"{head} {{\n{body}\nreturn {cast(value, source_type, dtype)};\n}}\n"
     used = {*leaves, dtype, *writer.used}
     preambles = tuple(dict.fromkeys(writer.preambles))
     source = headers_of(used) + "\n".join(preambles) + PACKS + function
@@ -207,7 +261,9 @@ class _Writer:
         dtype = step.dtype
         one = self.fixed and _is_reciprocal(step)
         values = [
-            "1" if one and i == 0 else self._value(number, i, arg, t)
+            "1"
+            if one and i == 0
+            else cast(self._value(number, i, arg, t), t if arg[0] == "const" else self._type(arg), t)
             for i, (arg, t) in enumerate(zip(inputs, formula.operands, strict=True))
         ]
         result = f"s{number}"
@@ -217,12 +273,12 @@ class _Writer:
             mask, initial = args[-2:]
             if mask[0] != "const" and self._type(mask) != np.dtype(bool):
                 return False
-            held = self._type(initial)
-            if initial[0] != "const" and held not in TYPES:
+            held = dtype if initial[0] == "const" else self._type(initial)
+            if not knows(held):
                 return False
             flag = self._value(number, len(inputs), mask, np.dtype(bool))
             other = self._value(number, len(inputs) + 1, initial, dtype)
-            self.lines.append(f"{result} = {flag} ? {result} : ({TYPES[dtype]}){other};")
+            self.lines.append(f"{result} = {flag} ? {result} : {cast(other, held, dtype)};")
         self.types.append(dtype)
         return True
 
@@ -233,7 +289,7 @@ class _Writer:
             lines.append(f"typedef {TYPES[t]} in{i}_type; const in{i}_type in{i} = in{i}_type({value});")
         lines.append(f"typedef {TYPES[formula.result]} out0_type; out0_type out0;")
         lines.append(formula.code)
-        lines.append(f"{result} = ({TYPES[dtype]})out0;")
+        lines.append(f"{result} = {cast('out0', formula.result, dtype)};")
         lines.append("}")
         self.lines.append("\n".join(lines))
         self.used |= {*formula.operands, formula.result, dtype}

@@ -89,10 +89,8 @@ def _members(element: Element, form: ElementForm) -> tuple[list[str], str]:
     numbers += [f"x{a}" for a, kind in zip(names, form.kinds, strict=True) if kind == "x"]
     members.append(f"long long {', '.join(numbers)};")
     fields += "q" * len(numbers)
-    for i, (_, _, t) in enumerate(element.scalars):
-        members.append(f"{TYPES[t]} c{i};")
-        fields += t.char
-    return members, fields
+    more, kinds = element.scalar_members()
+    return [*members, *more], fields + kinds
 
 
 def _located(form: ElementForm, names: list[str]) -> list[str]:
@@ -120,7 +118,7 @@ def _packed(element: Element, form: ElementForm, names: list[str], types: list[s
     """Lines for a thread that takes `lanes` neighbours at a time."""
     kinds, lanes, count = form.kinds, form.lanes, len(element.leaves)
     each = f'_Pragma("unroll") for (int k = 0; k < {lanes}; ++k)'
-    scalars = [f"a.c{i}" for i in range(len(element.scalars))]
+    scalars = element.scalar_names()
     lines = [f"Index j = (tile * {form.across} + lane) * {lanes};", f"if (j + {lanes} <= n) {{"]
     inputs = []
     for a, t, kind in zip(names[:count], types, kinds, strict=False):
@@ -150,7 +148,7 @@ def _packed(element: Element, form: ElementForm, names: list[str], types: list[s
 def _apart(element: Element, form: ElementForm, names: list[str], types: list[str]) -> list[str]:
     """Lines for a thread that takes elements which lie apart, so that a warp's are neighbours."""
     count = len(element.leaves)
-    scalars = [f"a.c{i}" for i in range(len(element.scalars))]
+    scalars = element.scalar_names()
     each = f'_Pragma("unroll") for (int k = 0; k < {_APART}; ++k) {{ const Index j = first + k * {form.across};'
     places = [_place(a, kind, "j") for a, kind in zip(names, form.kinds, strict=True)]
     lines = [f"const Index first = tile * {form.across * _APART} + lane;"]

@@ -69,7 +69,9 @@ def fold_of(name: str, dtype: AnyDType, result: AnyDType) -> Fold | None:
     """
     if name in MOMENTS:
         return _moments(name, result)
-    if name not in FOLDS or dtype not in TYPES or result not in TYPES:
+    if name not in FOLDS or dtype not in TYPES or result not in TYPES or {dtype.kind, result.kind} & {"V"}:
+        return None
+    if "c" in (dtype.kind, result.kind) and name != "add":
         return None
     if name in ("maximum", "minimum") and dtype != result:
         return None

@@ -2,7 +2,8 @@
 
 A formula is CuPy's own for the ufunc and the dtypes (read out of its ufunc objects), or the correction that
 ``fusion/gpu_ufuncs.py`` has for it, so that a fused kernel gives the values of the unfused steps. A step that has none here
-(complex numbers, ``bfloat16``, a ``dtype=`` of a ufunc, corrections that are no C) leaves its expression to the steps.
+(a ``dtype=`` of a ufunc, corrections that are no C, functions of which contracted code has other bits) leaves its expression to
+the steps.
 """
 
 from __future__ import annotations
@@ -16,17 +17,33 @@ import numpy as np
 from distarray.devices.arrays import AnyDType, Library
 from distarray.fusion import gpu_ufuncs
 
-__all__ = ["CONTRACTED", "TYPES", "Formula", "formula_of", "literal_type"]
+__all__ = ["COMPLEX", "CONTRACTED", "HALVES", "TYPES", "Formula", "formula_of", "knows", "literal_type"]
 
 TYPES: dict[Any, str] = {
     np.dtype(name): text
     for name, text in {
         "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short", "uint16": "unsigned short",
         "int32": "int", "uint32": "unsigned int", "int64": "long long", "uint64": "unsigned long long",
-        "float16": "float16", "float32": "float", "float64": "double",
+        "float16": "float16", "float32": "float", "float64": "double", "complex64": "complex<float>",
+        "complex128": "complex<double>",
     }.items()
 }  # fmt: skip
-"""The dtypes that kernels know, and their names in C (``float16`` is CuPy's class)."""
+"""The dtypes that kernels know, and their names in C (``float16`` and ``complex`` are CuPy's classes). ``bfloat16``, which NumPy
+does not know by itself, is among them from when it is first met (`knows`)."""
+
+HALVES = frozenset(("float16", "bfloat16"))
+"""Computed in single precision."""
+
+
+def knows(dtype: Any) -> bool:
+    """Whether kernels know a dtype."""
+    if dtype in TYPES:
+        return True
+    if getattr(dtype, "name", "") != "bfloat16":
+        return False
+    TYPES[dtype] = "bfloat16"
+    return True
+
 
 CONTRACTED = frozenset(
     """power float_power log log2 log10 log1p exp2 arccos acos arccosh acosh arcsinh asinh arctanh atanh logaddexp
@@ -37,8 +54,15 @@ contraction, for the sake of every other step, so that these would get other bit
 them with any) they stay with CuPy. Found by comparing the machine code of every formula with and without contraction."""
 
 _CORRECTED_KINDS = {
-    "floor_divide": "f", "remainder": "f", "fmod": "iu", "left_shift": "iu", "right_shift": "iu", "lcm": "iu",
+    "floor_divide": "fV", "remainder": "fV", "fmod": "iu", "left_shift": "iu", "right_shift": "iu", "lcm": "iu", "multiply": "c",
+    "square": "c", "divide": "c", "reciprocal": "c", "sign": "c",
 }  # fmt: skip
+
+COMPLEX = frozenset(
+    "add subtract negative positive conjugate absolute equal not_equal isnan isinf isfinite rint exp sqrt".split()
+)
+"""CuPy's own functions of complex numbers that have the same bits with contraction and without, by their machine code."""
+
 _LOGICAL = {
     "logical_and": "out0 = in0 != in0_type(0) && in1 != in1_type(0);",
     "logical_or": "out0 = in0 != in0_type(0) || in1 != in1_type(0);",
@@ -86,21 +110,21 @@ def formula_of(
         The call's own ``dtype=``.
     """
     name = ufunc.__name__
-    if dtype not in TYPES:
+    if not knows(dtype):
         return None
     if name == "astype":
         source = dtype if isinstance(types[0], type) else types[0]
-        return Formula((source,), dtype, "out0 = in0;") if source in TYPES else None
+        return Formula((source,), source, "out0 = in0;") if knows(source) else None
     if given is not None or name in _REFUSED or not isinstance(ufunc, np.ufunc) or ufunc.nout != 1:
         return None
     try:
         loop = gpu_ufuncs.loop_of(ufunc, types, None)
     except TypeError:
         return None
-    if any(t not in TYPES for t in loop) or loop[-1] != dtype:
+    if not all(map(knows, loop)) or loop[-1] != dtype:
         return None
     actual = tuple([t if isinstance(k, type) else k for t, k in zip(loop, types, strict=False)])
-    if any(t not in TYPES for t in actual):
+    if not all(map(knows, actual)):
         return None
     if name in _LOGICAL:
         return Formula(actual, dtype, _LOGICAL[name])
@@ -110,6 +134,8 @@ def formula_of(
         return Formula((single,), single, f"out0 = in0 * {float(factor)!r}f;")
     if loop[0].kind in _CORRECTED_KINDS.get(name, ""):
         return _corrected(name, loop)
+    if name == "sign" and loop[0].kind == "V":  # which keeps the sign of zero
+        return None
     if (name == "reciprocal" and loop[0].kind != "f") or (name == "power" and loop[0].kind in "iub"):
         return None
     return _own(lib, name, actual, dtype)
@@ -118,7 +144,7 @@ def formula_of(
 def _corrected(name: str, loop: tuple[Any, ...]) -> Formula:
     """C code of the table of corrections, in the dtypes that it is called with there."""
     parameters, _, code = gpu_ufuncs.KERNELS[name]
-    work = np.dtype("float32") if loop[0] == np.float16 else loop[0]
+    work = np.dtype("float32") if loop[0].name in HALVES else loop[0]
     words = ["T z;", *[f"const T {p.split()[1]} = in{i};" for i, p in enumerate(parameters.split(","))]]
     return Formula((work,) * len(loop[:-1]), work, f"typedef in0_type T; {' '.join(words)} {code} out0 = z;")
 
@@ -133,7 +159,9 @@ def _own(lib: Any, name: str, actual: tuple[Any, ...], dtype: Any) -> Formula | 
         wanted = tuple([np.dtype(t) for t in wanted])
         if all(np.can_cast(a, b) for a, b in zip(actual, wanted, strict=True)):
             found = tuple([np.dtype(t) for t in (*wanted, *results)])
-            if not isinstance(loop.routine, str) or any(t not in TYPES for t in found):
+            if not isinstance(loop.routine, str) or not all(map(knows, found)):
+                return None
+            if name not in COMPLEX and any(t.kind == "c" for t in found):
                 return None
             if name in CONTRACTED and found[0] == np.float64:
                 return None

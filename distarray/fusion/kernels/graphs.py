@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["Graphs", "KernelLaunch"]
+__all__ = ["Graphs", "KernelLaunch", "Turn", "turns_of"]
 
 OFTEN = 4
 """Times that launches come before they are recorded, which takes as long as several of them."""
@@ -25,6 +25,21 @@ KernelLaunch = tuple[Any, int, int, tuple[Any, ...]]
 """A kernel, its blocks and threads, and what it is passed."""
 
 
+Turn = tuple[Any, int, int, int]
+"""Graphs, a device, and the first and the last of the launches that are made on its GPU together."""
+
+
+def turns_of(by_id: Any, devices: Sequence[int]) -> list[Turn]:
+    """How launches are made, of which each is for the device that is named: those of neighbours on one GPU together."""
+    turns: list[Turn] = []
+    for i, device in enumerate(devices):
+        if turns and by_id[turns[-1][1]].shares_memory(by_id[device]):
+            turns[-1] = (*turns[-1][:3], i + 1)
+        else:
+            turns.append((Graphs(), device, i, i + 1))
+    return turns
+
+
 class Graphs:
     """The graphs of one expression, or of one call, on one GPU."""
 
@@ -35,22 +50,31 @@ class Graphs:
         self._made = 0
 
     def run(self, device: Any, launches: Sequence[KernelLaunch]) -> None:
-        """Launch kernels on the null stream of a device's GPU, one after the other."""
-        known, runtime, ordinal = self._known, device.runtime, device.ordinal
+        """KernelLaunch kernels on the null stream of a device's GPU, one after the other."""
+        runtime, ordinal = device.runtime, device.ordinal
+        here = runtime.current()
+        if here == ordinal:
+            self._run(device, launches)
+            return
+        switch = runtime.api.setDevice
+        switch(ordinal)
+        try:
+            self._run(device, launches)
+        finally:
+            switch(here)
+
+    def _run(self, device: Any, launches: Sequence[KernelLaunch]) -> None:
+        known = self._known
         if known is None:
-            key, found = None, None
+            _issue(device.ordinal, 0, launches)
+            return
+        key = launches[0][3] if len(launches) == 1 else tuple([launch[3] for launch in launches])
+        found = known.get(key)
+        if found is None or type(found) is int:
+            _issue(device.ordinal, 0, launches)
+            self._count(known, key, (found or 0) + 1, device, launches)
         else:
-            key = launches[0][3] if len(launches) == 1 else tuple([launch[3] for launch in launches])
-            found = known.get(key)
-        if runtime.current() != ordinal:
-            with device.active():
-                _issue(ordinal, 0, launches)
-        elif found is None or type(found) is int:
-            _issue(ordinal, 0, launches)
-            if known is not None:
-                self._count(known, key, (found or 0) + 1, device, launches)
-        else:
-            found.launch(runtime.streams[ordinal])
+            found.launch(device.runtime.streams[device.ordinal])
 
     def _count(
         self, known: dict[Any, Any], key: Any, times: int, device: Any, launches: Sequence[KernelLaunch]
@@ -73,6 +97,7 @@ class Graphs:
 
 
 def _issue(ordinal: int, stream: int, launches: Sequence[KernelLaunch]) -> None:
+    """KernelLaunch kernels on a stream of a GPU, which is the current one."""
     for kernel, blocks, threads, values in launches:
         if blocks:
             kernel.launch(ordinal, stream, blocks, threads, *values)
@@ -80,7 +105,7 @@ def _issue(ordinal: int, stream: int, launches: Sequence[KernelLaunch]) -> None:
 
 def _recorded(device: Any, launches: Sequence[KernelLaunch]) -> Any:
     """The launches as a graph; None where CUDA makes none of them."""
-    stream = device.runtime.lane(device.ordinal)
+    stream = device.runtime.lane(device.ordinal, device.ordinal)
     refused = device.runtime.cupy.cuda.runtime.CUDARuntimeError
     try:
         with stream:

@@ -70,10 +70,8 @@ def _members(element: Element) -> tuple[list[str], str]:
     for i in range(len(element.leaves)):
         members.append(f"long long o{i}, r{i}, i{i};")
         fields += "qqq"
-    for i, (_, _, t) in enumerate(element.scalars):
-        members.append(f"{TYPES[t]} c{i};")
-        fields += t.char
-    return members, fields
+    more, kinds = element.scalar_members()
+    return [*members, *more], fields + kinds
 
 
 def _load(element: Element, form: FoldForm, at: str, base: str, stride: str) -> tuple[list[str], list[str]]:
@@ -93,7 +91,7 @@ def _load(element: Element, form: FoldForm, at: str, base: str, stride: str) -> 
                 f'{t} v{i}[{lanes}]; _Pragma("unroll") for (int k = 0; k < {lanes}; ++k) v{i}[k] = {base}{i}[{where}];'
             )
             names.append(f"v{i}[k]")
-    names += [f"a.c{i}" for i in range(len(element.scalars))]
+    names += element.scalar_names()
     return lines, names
 
 
@@ -103,7 +101,7 @@ def _single(element: Element, form: FoldForm, at: str, base: str, stride: str) -
     for i, kind in enumerate(form.kinds):
         where = {"s": "0", "x": f"({at}) * a.{stride}{i}"}.get(kind, at)
         names.append(f"{base}{i}[{where}]")
-    return ", ".join(names + [f"a.c{i}" for i in range(len(element.scalars))])
+    return ", ".join(names + element.scalar_names())
 
 
 def source_of(element: Element, fold: Fold, form: FoldForm) -> tuple[str, str]:

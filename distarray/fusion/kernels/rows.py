@@ -91,9 +91,9 @@ def _members(elements: tuple[Element, ...], folds: tuple[Fold, ...], form: RowFo
     members += [f"long long o{a}, x{a};" for a in (*range(count), "o")]
     fields = "P" * (count + 1 + len(folds)) + "qq" * (count + 2)
     for number, element in enumerate(elements):
-        for i, (_, _, t) in enumerate(element.scalars):
-            members.append(f"{TYPES[t]} c{number}_{i};")
-            fields += t.char
+        more, kinds = element.scalar_members(f"c{number}_")
+        members += more
+        fields += kinds
     return members, fields
 
 
@@ -143,7 +143,7 @@ def _value(number: int, element: Element, form: RowForm) -> str:
     names = []
     for where, i in form.sources[number]:
         names.append(f"r{i}" if where == "fold" else f"v{i}" if form.kinds[i] == "s" else f"v{i}[u].v[k]")
-    names += [f"a.c{number}_{i}" for i in range(len(element.scalars))]
+    names += element.scalar_names(f"c{number}_")
     return f"element{number}({', '.join(names)})"
 
 
@@ -287,7 +287,7 @@ def _prepared(lib: Any, work: _RowWork, out: Any) -> tuple[Kernel, int, int, lis
         items = [work.leaves[i].dtype if kind == "leaf" else work.folds[i].out.dtype for kind, i in sources]
         forms.add(rows_form(max([t.itemsize for t in items] + [1]), rows, m))
         fold = fold_of(later.name, bound.element.result, later.out.dtype)
-        if fold is None or fold.element != bound.element.result:
+        if fold is None or fold.element != bound.element.result or fold.element.kind == "c":
             return None
         folds.append(fold)
     if len(forms) != 1:

@@ -239,7 +239,13 @@ def scan(
         False, and nothing is done, where this kernel does not serve.
     """
     source, result = array.dtype, out.dtype
-    if name not in _SIGNS or array.size < LEAST or source not in TYPES or result not in TYPES or result.kind == "b":
+    if (
+        name not in _SIGNS
+        or array.size < LEAST
+        or source not in TYPES
+        or result not in TYPES
+        or result.kind not in "iuf"
+    ):
         return False
     if not out.flags.c_contiguous or (before is not None and not before.flags.c_contiguous):
         return False

@@ -1,0 +1,110 @@
+"""Copies between GPUs as CUDA makes them best: of rows, on a stream for each direction, beside what the GPUs compute.
+
+A copy engine moves rows of a strided array straight into place, at the speed of the link where rows are not narrow. Each
+pair of GPUs has a stream of its own in each direction, so that links carry both ways at once, and what stays on one GPU
+is copied meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+__all__ = ["Batch", "Rows", "rows_between", "rows_of"]
+
+NARROWEST_ROW = 64
+"""Rows of fewer bytes are packed by a kernel: a copy engine moves narrow rows far below its bandwidth."""
+
+WIDEST_PITCH = (1 << 31) - 1
+"""CUDA's limit on the bytes between two rows of a 2-d copy."""
+
+
+class Rows(NamedTuple):
+    """A 2-d copy: bytes of a row, how many rows, and the bytes from one to the next on either side."""
+
+    width: int
+    height: int
+    dst_pitch: int
+    src_pitch: int
+
+
+def rows_of(shape: Sequence[int], itemsize: int, dst: Sequence[int], src: Sequence[int]) -> Rows | None:
+    """One 2-d copy between two strided views, or None where it takes several.
+
+    `dst` and `src` are the strides. Neighbouring axes that lie one behind the other in both views count as one.
+    """
+    axes: list[tuple[int, int, int]] = []  # (length, dst stride, src stride), outermost first
+    for length, to, frm in zip(shape, dst, src):
+        if length == 1:
+            continue
+        if axes and axes[-1][1] == length * to and axes[-1][2] == length * frm:
+            axes[-1] = (axes[-1][0] * length, to, frm)
+        else:
+            axes.append((length, to, frm))
+    width = itemsize
+    if axes and axes[-1][1:] == (itemsize, itemsize):
+        width *= axes.pop()[0]
+    if not axes:
+        return Rows(width, 1, width, width)
+    if len(axes) > 1:
+        return None
+    height, to, frm = axes[0]
+    if min(to, frm) < width or max(to, frm) > WIDEST_PITCH:
+        return None  # a flip, a broadcast, overlapping rows, or rows too far apart
+    return Rows(width, height, to, frm)
+
+
+def rows_between(dst: Any, src: Any) -> Rows | None:
+    """The same of two arrays; None too where rows are narrow."""
+    rows = rows_of(dst.shape, dst.dtype.itemsize, dst.strides, src.strides)
+    return None if rows is None or (rows.height > 1 and rows.width < NARROWEST_ROW) else rows
+
+
+class _Runtime(Protocol):
+    """What a batch asks of the CUDA devices' runtime."""
+
+    streams: dict[int, Any]
+
+    def lane(self, to: int, frm: int) -> Any: ...
+    def record(self, ordinal: int, stream: Any) -> Any: ...
+    def wait(self, ordinal: int, stream: Any, event: Any) -> None: ...
+    def reuse(self, ordinal: int, event: Any) -> None: ...
+    def move(self, dst: Any, to: int, src: Any, frm: int, rows: Rows, stream: Any) -> None: ...
+
+
+class Batch:
+    """Transfers that start from what the compute streams had queued when the first of them was; once it is closed, the compute
+    streams at both ends wait for them."""
+
+    def __init__(self, runtime: _Runtime) -> None:
+        self.runtime = runtime
+        self._lanes: dict[tuple[int, int], Any] = {}
+        self._begun: dict[int, Any] = {}  # for each GPU, the event of what was queued before
+
+    def copy(self, dst: Any, to: int, src: Any, frm: int, rows: Rows | None) -> bool:
+        """Queue a copy, where it is one of rows; others are left to the compute streams."""
+        if rows is None:
+            return False
+        runtime = self.runtime
+        lane = self._lanes.get((to, frm))
+        if lane is None:
+            lane = self._lanes[to, frm] = runtime.lane(to, frm)
+            for end in {to, frm}:
+                if end not in self._begun:
+                    self._begun[end] = runtime.record(end, runtime.streams[end])
+                runtime.wait(to, lane, self._begun[end])
+        runtime.move(dst, to, src, frm, rows, lane)
+        return True
+
+    def close(self) -> None:
+        """Make the compute streams wait, so that buffers may be read, written and freed in their order."""
+        runtime = self.runtime
+        for end, event in self._begun.items():
+            runtime.reuse(end, event)
+        self._begun.clear()
+        for (to, frm), lane in self._lanes.items():
+            event = runtime.record(to, lane)
+            for end in {to, frm}:
+                runtime.wait(end, runtime.streams[end], event)
+            runtime.reuse(to, event)
+        self._lanes.clear()
