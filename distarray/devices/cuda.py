@@ -28,6 +28,7 @@ from distarray.devices.gpus import gpu_report, no_gpu
 from distarray.devices.idle import IdleArrays
 from distarray.devices.lapack import CudaLapack
 from distarray.devices.moves import Batch, Rows, rows_between
+from distarray.devices.row_copies import copied_rows
 from distarray.devices.transposes import transposed_copy
 from distarray.errors import DeviceError
 
@@ -137,6 +138,11 @@ class CudaRuntime:
         try:
             return self._events[ordinal].pop()
         except IndexError:
+            return self.cupy.cuda.Event(disable_timing=True)
+
+    def new_event(self, ordinal: int) -> Any:
+        """An event of a GPU that its owner keeps."""
+        with self._at(ordinal):
             return self.cupy.cuda.Event(disable_timing=True)
 
     def reuse(self, ordinal: int, event: Any) -> None:
@@ -310,18 +316,13 @@ class CudaRuntime:
         assert rows is not None
         api = self.api
         with self._at(to):
+            if to == frm and rows.height > 1 and copied_rows(self.cupy, to, dst, src, rows, stream.ptr):
+                return
             if rows.height > 1:
-                kind = api.memcpyDeviceToDevice
                 api.memcpy2DAsync(
-                    dst.data.ptr,
-                    rows.dst_pitch,
-                    src.data.ptr,
-                    rows.src_pitch,
-                    rows.width,
-                    rows.height,
-                    kind,
-                    stream.ptr,
-                )
+                    dst.data.ptr, rows.dst_pitch, src.data.ptr, rows.src_pitch, rows.width, rows.height,
+                    api.memcpyDeviceToDevice, stream.ptr,
+                )  # fmt: skip
             elif to == frm:
                 api.memcpyAsync(dst.data.ptr, src.data.ptr, rows.width, api.memcpyDeviceToDevice, stream.ptr)
             else:

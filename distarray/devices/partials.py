@@ -11,7 +11,7 @@ import numpy as np
 
 from distarray.devices.kernels import Kernel, Kernels
 
-__all__ = ["MOST", "fold_kernel", "launch_folds"]
+__all__ = ["MOST", "Folds", "fold_kernel", "source_of"]
 
 MOST = 16
 """Copies that a kernel folds."""
@@ -61,59 +61,78 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     return source, "P" * (copies + 1) + "q"
 
 
-def fold_kernel(lib: Any, fold: str, dtype: np.dtype[Any], copies: int, size: int) -> tuple[Kernel, int, int] | None:
-    """The kernel that folds `copies` arrays of `size` elements, its blocks, and how many numbers these are; None where there is
-    none."""
+class Folds:
+    """One kind of fold, made again and again: of whole copies that lie on some GPUs into arrays on some.
+
+    Parameters
+    ----------
+    runtime : CudaRuntime
+    kernel : Kernel
+    size : int
+        The numbers of a copy.
+    givers, takers : sequence of int
+        The GPU of each copy, and of each array that is written.
+    """
+
+    def __init__(self, runtime: Any, kernel: Kernel, size: int, givers: Sequence[int], takers: Sequence[int]) -> None:
+        self._runtime = runtime
+        self._kernel = kernel
+        self._size = size
+        gpus = sorted({*givers, *takers})
+        ready, done = ({ordinal: runtime.new_event(ordinal) for ordinal in gpus} for _ in range(2))
+        self._gpus = [
+            (
+                ordinal, ready[ordinal], done[ordinal], [i for i, taker in enumerate(takers) if taker == ordinal],
+                [ready[other] for other in gpus if other != ordinal and other in givers],
+                [done[other] for other in gpus if other != ordinal and other in takers] if ordinal in givers else [],
+            )
+            for ordinal in gpus
+        ]  # fmt: skip
+
+    def run(self, parts: Sequence[int], outs: Sequence[int]) -> None:
+        """Fold the copies at the addresses `parts` into those at `outs`, on the compute streams of their GPUs."""
+        runtime, size = self._runtime, self._size
+        api, streams, launch = runtime.api, runtime.streams, self._kernel.launch
+        switch, record, wait = api.setDevice, api.eventRecord, api.streamWaitEvent
+        blocks = -(-size // _THREADS)
+        here = at = runtime.current()
+        apart = len(self._gpus) > 1
+        try:
+            if apart:
+                for ordinal, ready, _, _, _, _ in self._gpus:
+                    if at != ordinal:
+                        switch(ordinal)
+                        at = ordinal
+                    record(ready.ptr, streams[ordinal].ptr)
+            for ordinal, _, done, taken, before, _ in reversed(self._gpus):
+                if at != ordinal:
+                    switch(ordinal)
+                    at = ordinal
+                stream = streams[ordinal].ptr
+                for event in before:
+                    wait(stream, event.ptr, 0)
+                for i in taken:
+                    launch(ordinal, stream, blocks, _THREADS, *parts, outs[i], size)
+                if apart and taken:
+                    record(done.ptr, stream)
+            if apart:
+                for ordinal, _, _, _, _, after in self._gpus:
+                    if after and at != ordinal:
+                        switch(ordinal)
+                        at = ordinal
+                    for event in after:
+                        wait(streams[ordinal].ptr, event.ptr, 0)
+        finally:
+            if at != here:
+                switch(here)
+
+
+def fold_kernel(lib: Any, fold: str, dtype: np.dtype[Any], copies: int, size: int) -> tuple[Kernel, int] | None:
+    """The kernel that folds `copies` arrays of `size` elements, and how many numbers these are; None where there is none."""
     found = _element(fold, dtype) if fold in _FOLDS and copies <= MOST else None
     if found is None:
         return None
     element, each = found
-    kernel = _KERNELS.get((lib, fold, element, copies), lambda: Kernel(lib, *source_of(fold, element, copies)))
-    return kernel, -(-size * each // _THREADS), size * each
-
-
-def launch_folds(
-    runtime: Any,
-    kernel: Kernel,
-    blocks: int,
-    numbers: int,
-    parts: Sequence[int],
-    outs: Sequence[tuple[int, int]],
-    givers: Sequence[int],
-) -> None:
-    """Fold the copies at the addresses `parts` into each of `outs`, which are (GPU, address), on its GPU's compute stream; with
-    the order that takes to the compute streams of the GPUs `givers`, on which the copies lie."""
-    apart = len({*givers, *[ordinal for ordinal, _ in outs]}) > 1
-    here = runtime.current()
-    switch, streams = runtime.api.setDevice, runtime.streams
-    try:
-        ready = {}
-        if apart:
-            for ordinal in givers:
-                switch(ordinal)
-                ready[ordinal] = event = runtime.event(ordinal)
-                event.record(streams[ordinal])
-        done: list[tuple[int, Any]] = []
-        met = set()
-        for ordinal, address in sorted(outs, key=lambda out: out[0], reverse=True):
-            switch(ordinal)
-            if apart and ordinal not in met:
-                met.add(ordinal)
-                for giver, event in ready.items():
-                    if giver != ordinal:
-                        streams[ordinal].wait_event(event)
-            kernel.launch(ordinal, 0, blocks, _THREADS, *parts, address, numbers)
-        for ordinal in met:
-            switch(ordinal)
-            event = runtime.event(ordinal)
-            event.record(streams[ordinal])
-            done.append((ordinal, event))
-        for giver in ready:
-            switch(giver)
-            for ordinal, event in done:
-                if giver != ordinal:
-                    streams[giver].wait_event(event)
-        for ordinal, event in (*ready.items(), *done):
-            runtime.reuse(ordinal, event)
-    finally:
-        switch(here)
+    return _KERNELS.get(
+        (lib, fold, element, copies), lambda: Kernel(lib, *source_of(fold, element, copies))
+    ), size * each

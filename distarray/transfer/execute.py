@@ -496,10 +496,13 @@ def moved(storage: Storage, target: Layout, operation: str) -> Version:
         storage.unshare()
         version = storage.version
     arrays = [None if c is None else c.array for c in version.chunks]
+    source = Operand(version.layout, arrays, version.dtype)
+    if version.layout.is_partial and (everywhere := folded_everywhere(context, source, target, operation)) is not None:
+        return Version(target, everywhere, version.dtype)
     chunks = None if storage.exposed else version.chunks
     fresh = redistribute(
         context,
-        Operand(version.layout, arrays, version.dtype),
+        source,
         target,
         operation=operation,
         explicit=True,

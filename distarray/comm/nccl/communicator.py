@@ -179,6 +179,19 @@ class NcclCommunicator(Communicator):
             self.point_to_point(outgoing, incoming, 0, signature.operation)
         call.finish("queued")
 
+    def gather(self, part: Any, room: Any, signature: Signature) -> None:
+        self._usable()
+        ((_, address, nbytes),) = self._checked([Message(self.rank, part)])
+        ((_, into, _),) = self._checked([Message(self.rank, room)])
+        self.sequence += 1
+        call = self.record.begin(self.sequence, "gather", signature)
+        if self._debug and self.size > 1:
+            self._gather(call, b"")
+        all_gather = self.calls.all_gather
+        key = ("all_gather", nbytes.bit_length())
+        self.call(lambda: all_gather(address, into, nbytes, BYTE, 0), key, 0, signature.operation)
+        call.finish("queued")
+
     def point_to_point(
         self,
         sends: Sequence[tuple[int, int, int]],

@@ -100,6 +100,8 @@ class _Recipe(NamedTuple):
         What is written to: held, since its id is a part of the key.
     seen : Visible or None
         What the view that is written shows.
+    alone : bool
+        Whether it is one launch into one new chunk, which reads nothing of other devices.
     """
 
     layout: Layout
@@ -111,6 +113,7 @@ class _Recipe(NamedTuple):
     turns: list[Turn]
     written: Any
     seen: Visible | None
+    alone: bool
 
 
 class _Like:
@@ -152,7 +155,7 @@ def _pattern(leaves: list[Leaf]) -> tuple[int, ...]:
         return (0,)
     if count == 2:
         one, two = leaves
-        return (0, 0) if one.version is two.version and one.view is two.view else (0, 1)
+        return (0, 0) if one is two or (one.version is two.version and one.view is two.view) else (0, 1)
     first: dict[tuple[int, int], int] = {}
     return tuple([first.setdefault((id(leaf.version), id(leaf.view)), i) for i, leaf in enumerate(leaves)])
 
@@ -172,6 +175,8 @@ def direct(context: Context, node: Node) -> Version | None:
         recipe = _asked(context, form, node, (pattern, leaves, given), None)
         if recipe is None:
             return None
+    if recipe.alone:
+        return _alone(context, recipe, node, leaves, given)
     addresses = _addresses(recipe, leaves)
     if addresses is None or (recipe.fetches and watching.get() is not None):
         return None
@@ -186,6 +191,30 @@ def direct(context: Context, node: Node) -> Version | None:
     outs = [chunk.address or chunk.array.data.ptr for chunk in made]
     _launch(context, recipe, addresses, outs, numbers)
     return Version(layout, chunks, dtype)
+
+
+def _alone(context: Context, recipe: _Recipe, node: Node, leaves: list[Leaf], given: list[Any]) -> Version | None:
+    """The value of an expression that is one launch into one new chunk: `direct`, with nothing to go through."""
+    ((number, _, device_id, shape, _),), ((_, offset, sources, kernel, blocks, values),) = recipe.targets, recipe.cells
+    place = []
+    for operand, chunk_number, before in sources:
+        source: Any = leaves[operand].version.chunks[chunk_number]
+        address = source.address or address_of(source)
+        if address < 0:
+            return None
+        place.append(address + before)
+    device: Any = context.by_id[device_id]
+    chunk = device.empty(shape, node.dtype, node.ufunc.__name__)
+    place.append((chunk.address or chunk.array.data.ptr) + offset)
+    numbers = _numbers(recipe, given) if recipe.order else ()
+    graphs = Graphs() if numbers and 0 in numbers else recipe.turns[0][0]
+    graphs.run(device, ((kernel, blocks, THREADS, (*place, *values, *numbers)),))
+    layout = recipe.layout
+    chunks: list[Chunk | None] = [chunk]
+    if len(layout.chunks) > 1:
+        chunks = [None] * len(layout.chunks)
+        chunks[number] = chunk
+    return Version(layout, chunks, node.dtype)
 
 
 def written(context: Context, storage: Storage, view: ViewMap | None, node: Node, private: int) -> bool:
@@ -370,7 +399,8 @@ class _Cook:
         taken = [(self.form.steps[step].args[arg][1], kind) for step, arg, kind in bound.element.scalars]
         plain = all(kind.kind == "f" and kind.itemsize >= 4 for _, kind in taken)
         turns = turns_of(context.by_id, [targets[cell.target].device for cell in cells])
-        return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, turns, target, seen)
+        alone = target is None and len(targets) == len(cells) == 1 and not al.fetches
+        return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, turns, target, seen, alone)
 
     def _aligned(self, wanted: Layout | None) -> Any:
         """The alignment, where nothing has to move: what is fetched lies on the same GPU, in one piece each."""
