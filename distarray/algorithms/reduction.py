@@ -27,7 +27,7 @@ from distarray.algorithms.folds import (
     ufunc_of,
 )
 from distarray.array.aliases import Axis, DTypeLike
-from distarray.array.dtypes import loop_dtype
+from distarray.array.dtypes import check_dtype, loop_dtype
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
@@ -154,6 +154,8 @@ def normalized(axis: Axis, ndim: int) -> tuple[int, ...]:
 def as_taken(ufunc: np.ufunc, a: DistributedArray, dtype: DTypeLike) -> DistributedArray:
     """The array that a fold with this ``dtype=`` takes: of complex values their real parts, which is warned of here, once,
     and not by every chunk."""
+    if dtype is not None and np.dtype(dtype).hasobject:
+        check_dtype(dtype)
     if a.dtype.kind != "c" or dtype is None:
         return a
     try:

@@ -3,6 +3,7 @@ key names. They pass the same gate as calls (``whole.py``), and leave to the gen
 
 from __future__ import annotations
 
+import math
 from operator import itemgetter, setitem
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ def item(x: DistributedArray, key: Any) -> Any:
         key = _plain(key)
         if key is None:
             return NotImplemented
-        if type(key) is _array:
+        if type(key) in _ARRAYS:
             return _chosen(x, key)
     if x._dtype.type is np.void:  # NumPy's scalar of a structure is a view
         return NotImplemented
@@ -127,14 +128,21 @@ def viewed(x: DistributedArray, key: Any) -> Any:
 
 def _plain(key: Any) -> Any:
     """A key of integers that are values here (NumPy's, or detached ones of ours) as Python's, an array that is an index or a
-    mask as NumPy's; None for what the general way has to read."""
+    mask as NumPy's, `_Arrays` where there are such among others; None for what the general way has to read."""
     if watching.get() is not None:  # what goes to Python is counted
         return None
     if type(key) is DistributedArray and not key._detached:
         return seen(key) if key._dtype.kind in "iub" else None
     parts: list[Any] = []
+    made: type[tuple[Any, ...]] = tuple
     for part in key if type(key) is tuple else (key,):
-        if type(part) is slice:
+        if type(part) is DistributedArray and not part._detached and part._dtype.kind in "iu":
+            array = seen(part)
+            if array is None:
+                return None
+            made = _Arrays
+            parts.append(array)
+        elif type(part) is slice:
             bounds = [_number(bound) for bound in (part.start, part.stop, part.step)]
             if _ABSENT in bounds:
                 return None
@@ -146,7 +154,21 @@ def _plain(key: Any) -> Any:
             if number is _ABSENT:
                 return None
             parts.append(number)
-    return tuple(parts)
+    return made(parts)
+
+
+class _Arrays(tuple[Any, ...]):
+    """A key with index arrays among its parts, as NumPy takes it."""
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """How many positions it names at most, beside those of slices."""
+        return max([part.size for part in self if type(part) is _array])
+
+
+_ARRAYS = (_array, _Arrays)
 
 
 _ABSENT = object()
@@ -166,10 +188,15 @@ def _chosen(x: DistributedArray, key: Any) -> Any:
     limit = x._context.small
     if array is None or not array.ndim or not array.size or array.size > limit:
         return NotImplemented
-    if key.size * (array.size // array.shape[0] if key.dtype.kind != "b" else 1) > limit:
+    if type(key) is _Arrays:
+        named = sum([type(part) in (int, _array) for part in key])
+        least = key.size * math.prod(array.shape[named:]) if slice not in map(type, key) else limit + 1
+    else:
+        least = key.size * (array.size // array.shape[0] if key.dtype.kind != "b" else 1)
+    if least > limit:
         return NotImplemented
     try:
-        return wrapped(x, x._kin, array[key])  # type: ignore[arg-type]
+        return wrapped(x, x._kin, array[tuple(key) if type(key) is _Arrays else key])  # type: ignore[arg-type]
     except IndexError:
         return NotImplemented
 
@@ -233,7 +260,7 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
         return False
     if not is_plain(key):
         key = _plain(key)
-        if type(key) is _array:
+        if type(key) in _ARRAYS:
             return _scatter(x, key, value)
         if type(key) is not tuple:
             return False
@@ -321,7 +348,11 @@ def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
         return False
     if kind is _array and np.may_share_memory(given, array):
         given = given.copy()
-    if np.may_share_memory(key, array):
+    if type(key) is _Arrays:
+        key = tuple(
+            [part.copy() if type(part) is _array and np.may_share_memory(part, array) else part for part in key]
+        )
+    elif np.may_share_memory(key, array):
         key = key.copy()
     storage = x._storage
     if storage is not None:

@@ -16,8 +16,11 @@ from distarray.algorithms.panels import Panels, taking_part, width_for
 from distarray.array.aliases import DTypeLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import arrays
+from distarray.array.shown import seen
 from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.whole import meet, wrapped
 from distarray.context import Context
+from distarray.layout import Layout
 from distarray.storage import Operand
 
 __all__ = [
@@ -132,6 +135,9 @@ def each(
         Whether it may raise LinAlgError, which all processes then raise.
     """
     context = operands[0]._context
+    ready = _at_once(context, (*operands, *shared), function, outputs)
+    if ready is not None:
+        return ready
     batch = operands[0].shape[: operands[0].ndim - cores[0]]
     with context.lock:
         context.check()
@@ -144,4 +150,36 @@ def each(
                 final = resolve_layout(context, None, core, itemsize=np.dtype(dtype).itemsize)
                 chunks, layout = stacks.sent(context, name, layout, chunks, dtype, final), final
             done.append(from_chunks(context, layout, chunks, dtype, detached=not (*batch, *core)))
+    return done
+
+
+def _at_once(
+    context: Context,
+    operands: Sequence[DistributedArray],
+    function: Callable[..., Any],
+    outputs: Sequence[tuple[tuple[int, ...], Any]],
+) -> list[DistributedArray] | None:
+    """Work on whole arrays, done by the calling thread; None for others, and where there is something to raise or warn of."""
+    first = operands[0]
+    if context.kind != "host" or context.communicator is not None:
+        return None
+    values = [seen(x) for x in operands]
+    if any(value is None or not 0 < value.size <= context.small for value in values):
+        return None
+    layout: Layout = first._kin  # type: ignore[assignment]
+    if not all(meet(x, context, layout) for x in operands[1:]):
+        return None
+    try:
+        with context.workers.limit_blas(context.workers.sharers):
+            found, met = context.quiet(function, layout.keeper, *values)
+    except Exception:
+        return None
+    if met:
+        return None
+    done = []
+    for array, (_, dtype) in zip(found if isinstance(found, tuple) else (found,), outputs, strict=True):
+        result = np.asarray(array, dtype)
+        if any(np.may_share_memory(result, value) for value in values):
+            result = result.copy()
+        done.append(wrapped(first, layout, result if result.ndim else result[()]))
     return done

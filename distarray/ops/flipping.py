@@ -16,6 +16,8 @@ from distarray.ops.manipulation import swapaxes
 
 __all__ = ["flip", "fliplr", "flipud", "rot90"]
 
+_TURNED, _KEPT = slice(None, None, -1), slice(None)
+
 
 @implements(np.flip)
 def flip(m: ArrayLike, axis: Axis = None) -> DistributedArray:
@@ -48,8 +50,11 @@ def flip(m: ArrayLike, axis: Axis = None) -> DistributedArray:
     [2, 1, 0]
     """
     x = asarray(m)
-    axes = None if axis is None else normalize_axis_tuple(axis, x.ndim)
-    return x._viewed(x._view_map().flip(axes))
+    if not x.ndim:
+        normalize_axis_tuple(() if axis is None else axis, 0)
+        return x._viewed(x._view_map())
+    axes = range(x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
+    return x[tuple([_TURNED if at in axes else _KEPT for at in range(x.ndim)])]
 
 
 @implements(np.flipud)
