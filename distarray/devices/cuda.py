@@ -334,6 +334,9 @@ class CudaRuntime:
 
         Nothing inside may compute on what another copy of the block brings. Not for several threads at once.
         """
+        if self.count == 1:
+            yield
+            return
         with self.ahead() as arrived:
             yield
         arrived()
@@ -342,12 +345,13 @@ class CudaRuntime:
     def ahead(self) -> Iterator[Callable[[], None]]:
         """As `independent`; but compute streams wait for the copies only once what the block gives is called, as it has to be: work
         that is queued until then runs beside them. What they read and write has to live until then."""
-        if self.count == 1 or self._batch is not None:
+        if self._batch is not None:
             yield _nothing
             return
         self._batch = batch = Batch(self)
         try:
             yield batch.close
+            batch.flush()
         except BaseException:
             batch.close()
             raise

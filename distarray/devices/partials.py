@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from distarray.devices.kernels import Kernel, Kernels
+from distarray.devices.moves import Meeting
 
 __all__ = ["MOST", "Folds", "fold_kernel", "source_of"]
 
@@ -78,53 +79,26 @@ class Folds:
         self._runtime = runtime
         self._kernel = kernel
         self._size = size
-        gpus = sorted({*givers, *takers})
-        ready, done = ({ordinal: runtime.new_event(ordinal) for ordinal in gpus} for _ in range(2))
-        self._gpus = [
-            (
-                ordinal, ready[ordinal], done[ordinal], [i for i, taker in enumerate(takers) if taker == ordinal],
-                [ready[other] for other in gpus if other != ordinal and other in givers],
-                [done[other] for other in gpus if other != ordinal and other in takers] if ordinal in givers else [],
-            )
-            for ordinal in gpus
-        ]  # fmt: skip
+        self._takers = tuple(takers)
+        self._meeting = Meeting(runtime, (*givers, *takers))
 
     def run(self, parts: Sequence[int], outs: Sequence[int]) -> None:
         """Fold the copies at the addresses `parts` into those at `outs`, on the compute streams of their GPUs."""
-        runtime, size = self._runtime, self._size
-        api, streams, launch = runtime.api, runtime.streams, self._kernel.launch
-        switch, record, wait = api.setDevice, api.eventRecord, api.streamWaitEvent
+        runtime, size, launch = self._runtime, self._size, self._kernel.launch
+        streams, switch = runtime.streams, runtime.api.setDevice
         blocks = -(-size // _THREADS)
+        self._meeting.order()
         here = at = runtime.current()
-        apart = len(self._gpus) > 1
         try:
-            if apart:
-                for ordinal, ready, _, _, _, _ in self._gpus:
-                    if at != ordinal:
-                        switch(ordinal)
-                        at = ordinal
-                    record(ready.ptr, streams[ordinal].ptr)
-            for ordinal, _, done, taken, before, _ in reversed(self._gpus):
+            for ordinal, out in zip(self._takers, outs, strict=True):
                 if at != ordinal:
                     switch(ordinal)
                     at = ordinal
-                stream = streams[ordinal].ptr
-                for event in before:
-                    wait(stream, event.ptr, 0)
-                for i in taken:
-                    launch(ordinal, stream, blocks, _THREADS, *parts, outs[i], size)
-                if apart and taken:
-                    record(done.ptr, stream)
-            if apart:
-                for ordinal, _, _, _, _, after in self._gpus:
-                    if after and at != ordinal:
-                        switch(ordinal)
-                        at = ordinal
-                    for event in after:
-                        wait(streams[ordinal].ptr, event.ptr, 0)
+                launch(ordinal, streams[ordinal].ptr, blocks, _THREADS, *parts, out, size)
         finally:
             if at != here:
                 switch(here)
+        self._meeting.order()
 
 
 def fold_kernel(lib: Any, fold: str, dtype: np.dtype[Any], copies: int, size: int) -> tuple[Kernel, int] | None:
