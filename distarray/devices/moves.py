@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["Batch", "Meeting", "Rows", "rows_between", "rows_of"]
+__all__ = ["Batch", "StreamOrder", "Rows", "rows_between", "rows_of"]
 
 NARROWEST_ROW = 64
 """Rows of fewer bytes are packed by a kernel: a copy engine moves narrow rows far below its bandwidth."""
@@ -128,7 +128,7 @@ FEW = 4
 """GPUs up to which each waits for all others; of more, one for all, and they for that one."""
 
 
-class Meeting:
+class StreamOrder:
     """The order between the compute streams of some GPUs, before and after work in which they read each other's memory.
 
     Parameters
@@ -150,7 +150,7 @@ class Meeting:
         ]
         self._hub = None if len(ordinals) <= FEW else (hub, runtime.new_event(hub), ordinals[1:])
 
-    def order(self) -> None:
+    def keep(self) -> None:
         """Let what is queued on any of them from now on run after all that is queued on all of them now."""
         if not self._recorded:
             return

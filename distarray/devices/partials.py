@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from distarray.devices.kernels import Kernel, Kernels
-from distarray.devices.moves import Meeting
+from distarray.devices.moves import StreamOrder
 
 __all__ = ["MOST", "Folds", "fold_kernel", "source_of"]
 
@@ -80,14 +80,14 @@ class Folds:
         self._kernel = kernel
         self._size = size
         self._takers = tuple(takers)
-        self._meeting = Meeting(runtime, (*givers, *takers))
+        self._order = StreamOrder(runtime, (*givers, *takers))
 
     def run(self, parts: Sequence[int], outs: Sequence[int]) -> None:
         """Fold the copies at the addresses `parts` into those at `outs`, on the compute streams of their GPUs."""
         runtime, size, launch = self._runtime, self._size, self._kernel.launch
         streams, switch = runtime.streams, runtime.api.setDevice
         blocks = -(-size // _THREADS)
-        self._meeting.order()
+        self._order.keep()
         here = at = runtime.current()
         try:
             for ordinal, out in zip(self._takers, outs, strict=True):
@@ -98,7 +98,7 @@ class Folds:
         finally:
             if at != here:
                 switch(here)
-        self._meeting.order()
+        self._order.keep()
 
 
 def fold_kernel(lib: Any, fold: str, dtype: np.dtype[Any], copies: int, size: int) -> tuple[Kernel, int] | None:

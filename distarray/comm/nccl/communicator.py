@@ -181,8 +181,11 @@ class NcclCommunicator(Communicator):
 
     def gather(self, part: Any, room: Any, signature: Signature) -> None:
         self._usable()
-        ((_, address, nbytes),) = self._checked([Message(self.rank, part)])
-        ((_, into, _),) = self._checked([Message(self.rank, room)])
+        if not part.flags.c_contiguous or room.nbytes != self.size * part.nbytes:
+            raise LayoutError(
+                f"{part.nbytes} bytes of each of {self.size} processes need as many times that, contiguous"
+            )
+        address, into, nbytes = part.data.ptr, room.data.ptr, part.nbytes
         self.sequence += 1
         call = self.record.begin(self.sequence, "gather", signature)
         if self._debug and self.size > 1:

@@ -16,7 +16,7 @@ import numpy as np
 
 from distarray.devices import Chunk
 from distarray.devices.kernels import Kernel
-from distarray.devices.moves import Meeting
+from distarray.devices.moves import StreamOrder
 from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.compiled import alignment_of
 from distarray.fusion.expr import Leaf, Node, filled
@@ -106,7 +106,7 @@ class _Recipe(NamedTuple):
         What the view that is written shows.
     alone : bool
         Whether it is one launch into one new chunk, which reads nothing of other devices.
-    across : Meeting or None
+    across : StreamOrder or None
         The GPUs that read each other's memory.
     """
 
@@ -120,7 +120,7 @@ class _Recipe(NamedTuple):
     written: Any
     seen: Visible | None
     alone: bool
-    across: Meeting | None
+    across: StreamOrder | None
 
 
 class _Like:
@@ -273,14 +273,14 @@ def _launch(context: Context, recipe: _Recipe, addresses: list[list[int]], outs:
         launches.append((kernel, blocks, THREADS, (*given, outs[target] + offset, *values, *numbers)))
     across = recipe.across
     if across is not None:
-        across.order()
+        across.keep()
     for graphs, device_id, first, last in recipe.turns:
         own = launches if last - first == len(launches) else launches[first:last]
         if 0 in numbers:  # and -0.0, which is equal to it
             graphs = Graphs()
         graphs.run(context.by_id[device_id], own)
     if across is not None:
-        across.order()
+        across.keep()
 
 
 def _reachable(recipe: _Recipe, version: Version) -> bool:
@@ -414,7 +414,7 @@ class _Cook:
         turns = turns_of(context.by_id, [targets[cell.target].device for cell in cells])
         alone = target is None and len(targets) == len(cells) == 1 and not al.fetches
         first: Any = context.local_devices[0]
-        across = Meeting(first.runtime, self.gpus) if len(self.gpus) > 1 else None
+        across = StreamOrder(first.runtime, self.gpus) if len(self.gpus) > 1 else None
         return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, turns, target, seen, alone, across)
 
     def _aligned(self, wanted: Layout | None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from distarray.devices.moves import Meeting
+from distarray.devices.moves import StreamOrder
 
 
 class Streams:
@@ -46,11 +46,11 @@ class Streams:
 def test_all_come_after_all(count: int) -> None:
     runtime = Streams(count + 2)
     runtime.at = count + 1
-    meeting = Meeting(runtime, [ordinal % count for ordinal in range(2 * count)])
+    meeting = StreamOrder(runtime, [ordinal % count for ordinal in range(2 * count)])
     for _ in range(2):
         runtime.after = {ordinal: {ordinal} for ordinal in runtime.after}
         runtime.calls = 0
-        meeting.order()
+        meeting.keep()
         assert all(runtime.after[ordinal] == set(range(count)) for ordinal in range(count))
         assert runtime.after[count] == {count} and runtime.at == count + 1
         assert runtime.calls <= 4 * count and (count > 1 or not runtime.calls)
