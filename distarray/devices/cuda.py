@@ -221,10 +221,9 @@ class CudaRuntime:
     def number(self, address: int, dtype: np.dtype[Any], ordinal: int) -> Any:
         """What stands at an address of a GPU, as a NumPy scalar: the shortest way to the host."""
         stage = self._stage()
-        api, stream = self.api, self.streams[ordinal].ptr
-        with _ALWAYS_ACTIVE if self.current() == ordinal else self.on(ordinal):
-            api.memcpyAsync(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost, stream)
-            api.streamSynchronize(stream)
+        api = self.api
+        with self._at(ordinal):  # on the compute stream, and it waits
+            api.memcpy(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost)
         found = stage[1][: dtype.itemsize].view(dtype)[0]
         self._stages.append(stage)
         return found
@@ -233,14 +232,14 @@ class CudaRuntime:
         """What stands at addresses, each of a GPU: (ordinal, address)."""
         stage = self._stage()
         api, size = self.api, dtype.itemsize
-        met = set()
+        kind, last = api.memcpyDeviceToHost, {ordinal: i for i, (ordinal, _) in enumerate(places)}
         for i, (ordinal, address) in enumerate(places):
-            met.add(ordinal)
+            if last[ordinal] != i:
+                with self._at(ordinal):
+                    api.memcpyAsync(stage[0] + i * size, address, size, kind, self.streams[ordinal].ptr)
+        for ordinal, i in last.items():  # the last of each GPU waits for all before it
             with self._at(ordinal):
-                api.memcpyAsync(stage[0] + i * size, address, size, api.memcpyDeviceToHost, self.streams[ordinal].ptr)
-        for ordinal in met:
-            with self._at(ordinal):
-                api.streamSynchronize(self.streams[ordinal].ptr)
+                api.memcpy(stage[0] + i * size, places[i][1], size, kind)
         found = stage[1][: len(places) * size].view(dtype).copy()
         self._stages.append(stage)
         return found
