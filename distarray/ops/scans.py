@@ -37,6 +37,7 @@ from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.kernels import scans as kernels
+from distarray.fusion.native.vectors import accumulated
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
@@ -269,6 +270,8 @@ def _scan_here(device: Device, call: _Accumulation, total: int, before: Any, arr
     with device.active():
         rows = array.shape[axis] + (before is not None)
         lonely = rows == 2 and total > 2  # NumPy's loops over one step and over several may round differently
+        if device.kind == "host" and call.given in (None, call.dtype) and accumulated(ufunc, before, array, out):
+            return
         if device.kind == "host" and before is None and not lonely:
             ufunc.accumulate(array, axis=axis, dtype=call.given, out=out)
             return
