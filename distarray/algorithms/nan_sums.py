@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.algorithms.fold_plans import Reduction, fold_sources, whole_lines
 from distarray.algorithms.folds import run_tasks
 from distarray.algorithms.local import arrays_in
-from distarray.algorithms.reduction import Reduction, fold_sources, whole_lines
 from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
