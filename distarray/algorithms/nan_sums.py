@@ -214,7 +214,7 @@ def _add(
         block = array[key]
         missing = flags[: block.size].reshape(block.shape)
         values = room[: block.size].reshape(block.shape)
-        np.isnan(block, out=missing)
+        np.not_equal(block, block, out=missing)  # isnan leaves elements of views unwritten, see fusion.notes.GAPPED
         blank = np.count_nonzero(missing)
         into = tuple([slice(None) if n == 1 else part for n, part in zip(shape, key, strict=False)])
         if mean is not None:
