@@ -173,7 +173,7 @@ def test_complex_chains_and_sums_are_numpys(devices: int, dtype: str) -> None:
         np.testing.assert_allclose((x * y).sum(axis=0).get(), (a * b).sum(axis=0), rtol=1e-4, atol=1e-3)
         np.testing.assert_allclose((x * y).sum(axis=1).get(), (a * b).sum(axis=1), rtol=1e-4, atol=1e-3)
         np.testing.assert_allclose(abs(x * y).max(axis=1).get(), abs(a * b).max(axis=1), rtol=1e-5)
-        np.testing.assert_allclose((x - y).prod(axis=1)[:4].get(), (a - b).prod(axis=1)[:4], rtol=1e-2, atol=1e-30)
+        np.testing.assert_allclose((x - y)[:, :9].prod(axis=1).get(), (a - b)[:, :9].prod(axis=1), rtol=1e-3, atol=1e-3)
         x[1:-1] = (x[:-2] + x[2:]) * 0.5j
         a[1:-1] = (a[:-2] + a[2:]) * a.dtype.type(0.5j)
         np.testing.assert_allclose(x.get(), a, **tight)
