@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import distarray as da
 from conformance.checking import on_gpu
-from conformance.strategies import extremes
+from conformance.strategies import extremes, layouts
 from distarray.fusion import blocks
 from distarray.fusion.native import folding, run
 from distarray.fusion.native.element import Line, NativeElement
@@ -288,3 +288,68 @@ def test_kernels_are_used_and_one_pass_serves_a_chain():
         assert (a * b).sum() > 0
         assert len(count) == 4
         assert (chain.get() == (a.get() * b.get() + 2) * 0.5 - a.get() / (b.get() + 1)).all()
+
+
+SEQUENCES = {
+    "cumsum": lambda x, mask, index: np.cumsum(x),
+    "cumprod": lambda x, mask, index: np.cumprod(x),
+    "by a mask": lambda x, mask, index: x[mask],
+    "by number": lambda x, mask, index: x[index],
+    "rows by number": lambda x, mask, index: x.reshape(-1, 3)[index],
+    "columns by number": lambda x, mask, index: x.reshape(3, -1)[:, index],
+}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(list(SEQUENCES)),
+    st.sampled_from(["f8", "f4", "f2", "i4", "i8", "u1", "?", "c16", "c8", "M8[s]"]),
+    st.integers(3, 120),
+    st.sampled_from([1, 2, 3, 7]),
+    st.data(),
+    st.sampled_from(["plain", "special", "huge"]),
+    st.floats(0, 1),
+    st.integers(0, 99),
+)
+def test_compiled_sequences_are_those_of_numpy_calls(use, dtype, n, devices, data, kind, share, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.random(3 * n) * 9 - (0 if dtype in ("u1", "?", "M8[s]") else 4)
+    if dtype[0] in "fc" and kind != "plain":
+        x[rng.integers(0, x.size, 3)] = rng.choice(
+            [np.inf, -0.0, 0.0, np.nan, 1e300] if kind == "special" else [1.7e308]
+        )
+    with np.errstate(all="ignore"):
+        x = x.astype(dtype)
+    if dtype == "M8[s]" and use.startswith("cum"):
+        x = x.astype("m8[s]") if use == "cumsum" else x.astype("i8")
+    mask, index = rng.random(3 * n) < share, rng.integers(0, n, rng.integers(1, 50))
+    outcomes = [heard(partial(SEQUENCES[use], x, mask, index))]
+    layout = data.draw(layouts(x.shape, devices))
+    for ways in (False, True):
+        with da.init(devices=devices, kind="host", minimum_chunk=1) as context, np.errstate(all="warn", under="ignore"):
+            context.workers.inline_bytes = 0
+            ours = da.asarray(x, layout=layout)
+            with compiled() if ways else by_numpy():
+                outcomes.append(heard(partial(SEQUENCES[use], ours, mask, index)))
+    (wanted, _), (a, said), (b, told) = outcomes
+    assert same(a, wanted)
+    assert same(b, wanted)
+    assert said == told
+
+
+@pytest.mark.parametrize("use", list(SEQUENCES))
+def test_sequences_are_compiled(use):
+    x = np.arange(30_000.0) % 7
+    mask, index = x > 3, np.arange(9_000)
+    found = []
+    function_of = run.function_of
+
+    def noted(*args):
+        found.append(function_of(*args))
+        return found[-1]
+
+    with da.init(devices=3, kind="host", minimum_chunk=1), mock.patch.object(run, "function_of", noted), compiled():
+        ours = SEQUENCES[use](da.asarray(x, layout=da.blocks(0)), mask, index)
+        np.testing.assert_array_equal(ours.get(), SEQUENCES[use](x, mask, index))
+    assert None not in found
+    assert found or use == "columns by number"

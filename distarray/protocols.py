@@ -1,6 +1,6 @@
 """What Python and NumPy call on an array, for what people write as syntax: ``x[key]``, ``len(x)``, ``np.add(x, y)``, ``float(x)``.
 
-The methods that people call by name stand in ``distributed_array.py``, and operators in ``array/operators.py``.
+The methods that people call by name stand in ``methods/``, and operators in ``array/operators.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from distarray.array.functions import FUNCTIONS
 from distarray.array.hints import touched
 from distarray.array.shapes import own_protocol
 from distarray.array.state import DistributedArray, copy_array, detach
-from distarray.array.writing import assign
+from distarray.array.writing import assign, element_of
 from distarray.context import current_context
 from distarray.errors import UnsupportedError, absent
 from distarray.fusion.expr import warn_complex
@@ -157,12 +157,8 @@ class Protocols(DistributedArray):
             indexing.setitem(self, key, value)
             return
         view = elements.named(self, key)
-        truth = self._dtype.kind == "b" and getattr(value, "size", 0) == 1
-        several = getattr(value, "ndim", 0) != 0 and not truth
-        if not view.shape and several and not _has_ellipsis(key):
-            if self._dtype.kind == "c":
-                raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-            raise ValueError("setting an array element with a sequence.")
+        if not view.shape and not _has_ellipsis(key):
+            value = element_of(self, value)
         assign(self, view, value)
 
     def __len__(self) -> int:

@@ -78,6 +78,8 @@ def _item(item: Any) -> Any:
             item = item.astype(np.intp)
         elif item.dtype.kind not in "biu":
             raise IndexError(_KINDS)
+    elif isinstance(item, np.ndarray):
+        item = np.asarray(item)  # of subclasses, the values
     if item.dtype.kind not in "biu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type" if item.ndim else _KINDS)
     if not item.ndim:
@@ -86,15 +88,34 @@ def _item(item: Any) -> Any:
     return item
 
 
-def read_key(key: Any, ndim: int) -> list[Any]:
+def read_key(key: Any, shape: tuple[int, ...]) -> list[Any]:
     """The items of a key, Ellipsis kept; raises where it has too many."""
+    ndim = len(shape)
     items = [_item(i) for i in (key if isinstance(key, tuple) else (key,))]
     if sum(1 for i in items if i is Ellipsis) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     used = sum(_consumed(i) for i in items)
     if used > ndim:
         raise IndexError(f"too many indices for array: array is {ndim}-dimensional, but {used} were indexed")
+    if any(_is_array(i) and i.dtype.kind == "b" and 0 in i.shape for i in items):
+        return _without_empty_masks(items, shape)
     return items
+
+
+def _without_empty_masks(items: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
+    """The items, with index arrays without elements for masks without elements: an axis of length 0 of a mask fits any."""
+    found: list[Any] = []
+    left = len(shape) - sum(_consumed(i) for i in items)
+    at = 0
+    for item in items:
+        if _is_array(item) and item.dtype.kind == "b" and 0 in item.shape:
+            there = shape[at : at + item.ndim]
+            check_mask(tuple([m or n for m, n in zip(item.shape, there, strict=True)]), shape, at)
+            found += [item] if item.shape == there else [np.zeros(0, np.intp)] * item.ndim
+        else:
+            found.append(item)
+        at += left if item is Ellipsis else _consumed(item)
+    return found
 
 
 def _consumed(item: Any) -> int:

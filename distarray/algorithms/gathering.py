@@ -17,9 +17,11 @@ from distarray.devices import Chunk, Device, in_turn
 from distarray.devices.arrays import DeviceArray, Library
 from distarray.fusion.blocks import REGISTERS
 from distarray.fusion.kernels import selections
+from distarray.fusion.native import vectors
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
+from distarray.transfer.execute import is_uncounted
 from distarray.transfer.ledger import note, watching
 from distarray.transfer.round import Round
 
@@ -235,7 +237,8 @@ def fetch(
 
     Communication: the elements that a device lacks travel to it once, packed, in one round.
     """
-    near = _taken_near(context, source, axes, requests, operation)
+    taken = _taken_here if context.kind == "host" else _taken_near
+    near = taken(context, source, axes, requests, operation)
     if near is not None:
         return near
     layout = source.layout
@@ -281,21 +284,16 @@ def _taken_near(
 ) -> list[Chunk | None] | None:
     """What the requests ask of rows that lie in blocks on one GPU, whichever logical device they are of: each request in one
     launch. None of others, and where a ledger is open."""
-    if context.kind == "host" or context.communicator is not None or axes != (0,) or watching.get() is not None:
+    if context.communicator is not None or axes != (0,) or watching.get() is not None:
+        return None
+    blocks = _row_blocks(source.layout, requests, selections.PIECES)
+    if blocks is None:
+        return None
+    gpu: Device = context.by_id[blocks[0].device]
+    if not all(gpu.shares_memory(context.by_id[block.device]) for block in blocks):
         return None
     rest = Region(Region.full(source.layout.shape)[1:])
-    blocks = [(r[0].start, i, d, r) for i, (d, r) in enumerate(source.layout.chunks) if r.size]
-    if len(blocks) > selections.PIECES or any(request.rest != rest for request in requests):
-        return None
-    gpu: Device = context.by_id[blocks[0][2]]
-    end = 0
-    for start, _, device_id, region in sorted(blocks, key=lambda block: block[0]):
-        if start != end or region[0].step != 1 or region[1:] != tuple(rest):
-            return None
-        if not gpu.shares_memory(context.by_id[device_id]):
-            return None
-        end = region[0].stop
-    arrays = [source.arrays[i] for _, i, _, _ in sorted(blocks, key=lambda block: block[0])]
+    arrays = [source.arrays[block.number] for block in blocks]
     outs: list[Chunk | None] = []
     for request in requests:
         device = context.by_id[request.device]
@@ -308,6 +306,64 @@ def _taken_near(
                 return None
         outs.append(out)
     return outs
+
+
+def _taken_here(
+    context: Context, source: Operand, axes: tuple[int, ...], requests: Sequence[Request], operation: str
+) -> list[Chunk | None] | None:
+    """The same of rows that lie in blocks on the host devices of this process, where a kernel takes them."""
+    if not is_uncounted(context) or axes != (0,) or not sum([request.indices[0].size for request in requests]):
+        return None
+    blocks = _row_blocks(source.layout, requests, vectors.PIECES)
+    if blocks is None:
+        return None
+    arrays = [source.arrays[block.number] for block in blocks]
+    starts = [block.start for block in blocks]
+    rest = source.layout.shape[1:]
+    calls = []
+    for request in requests:
+        call = vectors.rows_taken(arrays, starts, request.indices[0], (request.indices[0].size, *rest))
+        if call is None:
+            return None
+        calls.append(call)
+    with context.reporting():
+        outs = [
+            context.by_id[request.device].empty((request.indices[0].size, *rest), source.dtype, operation)
+            for request in requests
+        ]
+    tasks = [partial(call, out.array) for call, out in zip(calls, outs, strict=True)]
+    context.workers.run(tasks, sum([out.nbytes for out in outs]))
+    return list(outs)
+
+
+class _RowBlock(NamedTuple):
+    """Whole rows of an array: the first, the chunk's number, and the device."""
+
+    start: int
+    number: int
+    device: int
+
+
+def _row_blocks(layout: Layout, requests: Sequence[Request], most: int) -> list[_RowBlock] | None:
+    """The chunks of a layout in order, where they are at most so many blocks of whole rows, as all requests ask for."""
+    if len(layout.chunks) > most:
+        return None
+    rest = Region(Region.full(layout.shape)[1:])
+    if any(request.rest != rest for request in requests):
+        return None
+    found = []
+    for i, (device, region) in enumerate(layout.chunks):
+        if region.size:
+            if region[0].step != 1 or region[1:] != tuple(rest):
+                return None
+            found.append(_RowBlock(region[0].start, i, device))
+    found.sort()
+    end = 0
+    for block in found:
+        if block.start != end:
+            return None
+        end = layout.chunks[block.number][1][0].stop
+    return found or None
 
 
 def _exchange(

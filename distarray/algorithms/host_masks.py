@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from distarray.fusion.native.vectors import compressed
+
 __all__ = ["Pieces", "by_position", "compress", "scatter"]
 
 BLOCK = 1 << 15
@@ -37,6 +39,8 @@ def compress(array: np.ndarray[Any, Any], mask: np.ndarray[Any, Any], out: np.nd
             return
         array = array.reshape(mask.size, *array.shape[mask.ndim :])
         mask = mask.reshape(-1)
+    if compressed(array, mask, out):
+        return
     rows = max(1, BLOCK // prod(array.shape[1:]))
     at = 0
     for low in range(0, mask.size, rows):

@@ -328,11 +328,13 @@ def _broadcast(ufunc: np.ufunc, left: Any, right: Any) -> tuple[int, ...]:
 
 
 def known(other: Any) -> bool:
-    """Whether an object is an operand by itself: an array of ours or NumPy's or CuPy's, a scalar, nested lists."""
+    """Whether an object is an operand by itself: an array of ours or NumPy's or CuPy's, a scalar, nested lists, a sequence."""
     if isinstance(other, np.ndarray):
         return type(other) is np.ndarray or not own_protocol(type(other))
     if isinstance(other, (np.generic, DistributedArray, *PYTHON_SCALARS, list, tuple)):
         return True
+    if isinstance(other, Sequence):  # ranges, deques, buffers
+        return not isinstance(other, (str, bytes)) and not hasattr(type(other), "__array_ufunc__")
     return is_foreign_array(other)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, ClassVar, TypeVar, cast
@@ -64,3 +65,8 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
 def given(value: object, default: Any) -> Any:
     """An argument, or its default where it was not given."""
     return default if value is NOTHING else value
+
+
+def keeps_axes(keepdims: Any) -> bool:
+    """Whether a reduction keeps its axes: an integer, as NumPy's reductions take it."""
+    return keepdims is not NOTHING and bool(operator.index(keepdims))

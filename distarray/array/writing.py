@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import AnyArray, Out, Shape
-from distarray.array.place import as_array, nested
+from distarray.array.place import as_array, host_nested, is_cupy, nested
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
 from distarray.array.state import DistributedArray, astype_node, same_context
 from distarray.errors import ReadOnlyError
@@ -123,6 +123,23 @@ def _converted(value: DistributedArray, dtype: Any) -> DistributedArray:
     node = astype_node(value, dtype)
     demand(node)
     return DistributedArray._of_node(node)
+
+
+def element_of(x: DistributedArray, value: Any) -> Any:
+    """A value for one element of `x`: lists and the like are converted or refused as NumPy does it, arrays of one stay."""
+    if not getattr(value, "ndim", not isinstance(value, PYTHON_SCALARS)):
+        return value
+    if isinstance(value, DistributedArray):
+        if not (x._dtype.kind == "b" and value.size == 1):
+            if x._dtype.kind == "c":
+                raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+            raise ValueError("setting an array element with a sequence.")
+        return value
+    if is_cupy(value):
+        return element_of(x, as_array(x._context, value))
+    element = np.empty(1, x._dtype)
+    element[0] = host_nested(value) if isinstance(value, list) else value
+    return element[0]
 
 
 def assign(x: DistributedArray, view: ViewMap, value: object) -> None:

@@ -16,6 +16,7 @@ from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, as_mask
 from distarray.array.state import DistributedArray
+from distarray.array.writing import ASSIGNED, check_writable, element_of
 from distarray.context import Context
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.expr import ASTYPE, Node, record
@@ -70,7 +71,7 @@ def where(condition: ArrayLike, x: ArrayLike = _MISSING, y: ArrayLike = _MISSING
     if x is _MISSING or y is _MISSING:
         raise ValueError("either both or neither of x and y should be given")
     context = context_of((condition, x, y))
-    mask, first, second = arguments_of(context, (condition, x, y))
+    mask, first, second = arguments_of(context, (condition, *[np.asarray(v) if v is None else v for v in (x, y)]))
     if isinstance(first, DistributedArray) and isinstance(second, DistributedArray) and first.dtype == second.dtype:
         dtype = first.dtype
     else:
@@ -142,11 +143,13 @@ def copyto(dst: AnyArray, src: ArrayLike, casting: str = "same_kind", where: Arr
         host = [v.get() if isinstance(v, DistributedArray) else v for v in (src, where)]
         np.copyto(dst, host[0], casting=cast("Any", casting), where=host[1])
         return
+    if not isinstance(src, DistributedArray) and not np.ndim(src):
+        element = np.empty((), dst.dtype)
+        np.copyto(element, src, casting=cast("Any", casting))  # converted, or refused, as NumPy does it
+        src = element[()]
     source, mask = arguments_of(dst._context, (src, where if where is True else as_mask(where)))
     while isinstance(source, DistributedArray) and source.ndim > dst.ndim and source.shape[0] == 1:
         source = source[0, ...]  # an assignment drops leading axes of length 1, too
-    if isinstance(source, PYTHON_SCALARS):
-        source = np.asarray(source, np.result_type(source, dst.dtype))[()]
     if not np.can_cast(source.dtype, dst.dtype, casting):  # type: ignore[arg-type]
         raise TypeError(
             f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule {casting!r}"
@@ -177,18 +180,15 @@ def fill(x: DistributedArray, value: ArrayLike) -> None:
 
     Raises
     ------
-    ValueError
-        `value` is no scalar.
+    ValueError, TypeError
+        `value` is no scalar, or no number.
 
     Notes
     -----
     Communication: none.
     """
-    if np.ndim(value):
-        raise ValueError(
-            "setting an array element with a sequence: fill takes a scalar; assign arrays with x[...] = value"
-        )
-    x[...] = value
+    check_writable(x, *ASSIGNED)
+    x[...] = element_of(x, value)
 
 
 # --- clipping and rounding --------------------------------------------------------------------------------------------

@@ -190,11 +190,15 @@ def _dtype_of(value: Any) -> Any:
 def _full(context: Context, target: Layout, dtype: Any, value: Any) -> DistributedArray:
     if isinstance(value, DistributedArray) or (isinstance(value, np.ndarray) and value.ndim):
         shape = target.shape
+        while value.ndim > len(shape) and value.shape[0] == 1:
+            value = value[0, ...]  # an assignment drops leading axes of length 1
         if broadcast_shape(value.shape, shape) != shape:
             raise ValueError(f"could not broadcast input array from shape {value.shape} into shape {shape}")
         result = _uninitialised(context, context.layout(target.index_map), dtype)
         result[...] = value
         return result if target.mode is Mode.REPLICA else result.change_mode(target.mode)
+    if 0 in target.shape and not isinstance(value, PYTHON_SCALARS):  # nothing is converted
+        return _uninitialised(context, target, dtype)
     scalar = np.empty((), dtype)
     np.copyto(scalar, value, casting="unsafe")
     context.traced("full", target.shape, scalar)

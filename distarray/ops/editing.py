@@ -177,8 +177,8 @@ def insert(arr: ArrayLike, obj: slice | ArrayLike, values: ArrayLike, axis: int 
         new = new[(*(None,) * (x.ndim - new.ndim), ...)]
         if not places.ndim:
             new = moveaxis(new, 0, axis)
-        new, given = _shorter(new, x.ndim), new.shape
         shape = (*x.shape[:axis], new.shape[axis], *x.shape[axis + 1 :])
+        new, given = _shorter(new, x.ndim), new.shape
         if not fits(new.shape, shape):
             raise ValueError(f"could not broadcast input array from shape {_listed(given)} into shape {_listed(shape)}")
         new = broadcast_to(new, shape)

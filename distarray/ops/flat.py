@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import ArrayLike, DTypeLike, Key
-from distarray.array.place import host_values, nested
+from distarray.array.place import host_nested, host_values, nested
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray, copy_array
+from distarray.array.writing import ASSIGNED, check_writable
 from distarray.ops.convert import asarray
 from distarray.ops.joining import concatenate
 from distarray.ops.manipulation import broadcast_to
@@ -105,18 +106,22 @@ class Flat:
     def __setitem__(self, key: Key, value: ArrayLike) -> None:
         if isinstance(key, tuple) and len(key) == 1:
             key = key[0]
-        place = self._place(key)
         x = self.base
+        check_writable(x, *ASSIGNED)
+        place = self._place(key)
         if place is not None:
-            if np.ndim(value):
-                value = asarray(value).reshape(-1)[0]
-            x[self._coordinates(place)] = value
+            x[self._coordinates(place)] = _single(x, value)
             return
         if isinstance(key, tuple):
             raise IndexError("unsupported iterator index")
+        places = key if key is Ellipsis or isinstance(key, slice) else self._places(key)
         if isinstance(value, (list, tuple)):
-            value = nested(value, x.dtype)  # converted, or refused, as NumPy does it
-        given: Any = value if np.ndim(value) == 0 else ravel(asarray(value))
+            value = nested(value, x.dtype)
+        elif not isinstance(value, DistributedArray):
+            value = np.asarray(value, x.dtype)  # wraps NumPy's numbers, and refuses Python's that do not fit
+        given: Any = (
+            ravel(asarray(value)) if value.ndim else value if isinstance(value, DistributedArray) else value[()]
+        )
         whole = key is Ellipsis or (isinstance(key, slice) and key.indices(x.size) == (0, x.size, 1))
         if whole:
             if np.ndim(given) == 0:
@@ -132,21 +137,22 @@ class Flat:
                 n = len(range(*key.indices(x.size)))
                 flat[key] = given if np.ndim(given) == 0 else _repeated(given, n)
                 return
-        put(x, self._places(key), given)
+        put(x, self._places(key) if isinstance(key, slice) else places, given)
 
     def _places(self, key: Any) -> Any:
         """The positions that an index array, a mask or a slice means."""
         if isinstance(key, slice):
             return np.arange(self.base.size)[key]
+        is_array = isinstance(key, (DistributedArray, np.ndarray))
         key = host_values(key) if isinstance(key, DistributedArray) else np.asarray(key)
         if key.dtype.kind == "b":
             if key.shape != (self.base.size,):
                 raise IndexError(f"boolean index of shape {key.shape} for {self.base.size} elements in one axis")
             return np.flatnonzero(key)
-        if not key.size:
+        if not key.size and not is_array:
             return key.astype(np.intp)
         if key.dtype.kind not in "iu":
-            raise IndexError("unsupported iterator index")
+            raise IndexError("arrays used as indices must be of integer (or boolean) type")
         return key
 
     def __eq__(self, other: object) -> Any:
@@ -166,6 +172,17 @@ class Flat:
 
     def __ge__(self, other: ArrayLike) -> Any:
         return ravel(self.base) >= _flattened(other)
+
+
+def _single(x: DistributedArray, value: Any) -> Any:
+    """A value for one element, converted or refused as by NumPy's iterator."""
+    if isinstance(value, DistributedArray):
+        if value.ndim and not (x.dtype.kind == "b" and value.size == 1):
+            raise ValueError("Error setting single item of array.")
+        return reshape(value, ())
+    element = np.empty(1, x.dtype)
+    element.flat[0] = host_nested(value) if isinstance(value, list) else value
+    return element[0]
 
 
 def _flattened(other: Any) -> Any:

@@ -81,7 +81,7 @@ def getitem(x: DistributedArray, key: Key) -> DistributedArray:
     ...     x[[4, -6, 4]].get(), x[x > 2].get()
     (array([4, 0, 4]), array([3, 4, 5]))
     """
-    items = read_key(key, x.ndim)
+    items = read_key(key, x.shape)
     mask = lone_mask(items)
     if mask is not None:
         check_mask(mask.shape, x.shape)
@@ -119,6 +119,9 @@ def read(x: DistributedArray, fancy: Fancy, operation: str) -> DistributedArray:
                     chunks.append(None)
                     continue
                 device = chunk.device
+                if nb == 1 and not fancy.at:  # it lies as it is asked for
+                    chunks.append(chunk)
+                    continue
                 with device.active():
                     array = chunk.array.reshape((*cut.shape, *rest.shape)).transpose(order)
                     if not array.flags.c_contiguous:
@@ -156,7 +159,7 @@ def value_of(x: DistributedArray, value: Any) -> Any:
 
 def _real_for(x: DistributedArray, value: Any) -> Any:
     """A value, without imaginary parts that `x` has no room for: warned of here, once, before anything is written."""
-    if x.dtype.kind in "cb" or getattr(getattr(value, "dtype", None), "kind", "") != "c":
+    if x.dtype.kind in "cbmM" or getattr(getattr(value, "dtype", None), "kind", "") != "c":
         return value
     warn_complex()
     return value.real
@@ -181,7 +184,7 @@ def setitem(x: DistributedArray, key: Key, value: ArrayLike) -> None:
     ...     x.get()
     array([7, 1, 2, 3, 0, 8])
     """
-    items = read_key(key, x.ndim)
+    items = read_key(key, x.shape)
     check_writable(x, *ASSIGNED)
     mask = lone_mask(items)
     if mask is not None:
@@ -342,7 +345,7 @@ def ufunc_at(ufunc: np.ufunc, array: AnyArray, indices: ArrayLike, *values: Any)
         operands = [host_values(v) if isinstance(v, DistributedArray) else v for v in (indices, *values)]
         ufunc.at(cast("Any", array), *operands)
         return
-    items = read_key(indices, array.ndim)
+    items = read_key(indices, array.shape)
     check_writable(array, *ASSIGNED)
     _probe(ufunc, array, values)
     basic = not has_arrays(items)
@@ -353,6 +356,8 @@ def ufunc_at(ufunc: np.ufunc, array: AnyArray, indices: ArrayLike, *values: Any)
             _same(array, value)
         elif not isinstance(value, np.generic):
             value = np.asarray(host_nested(value))
+            if value.dtype.kind == "O":  # a number that no other type holds
+                value = np.asarray(value, array.dtype)
             value = value if value.ndim else value[()]
         if not isinstance(value, np.generic):
             try:
@@ -382,7 +387,8 @@ def _probe(ufunc: np.ufunc, array: DistributedArray, values: Sequence[Any]) -> N
     """Raise what NumPy raises for these dtypes and this number of operands."""
     operands = [np.ones(1, v.dtype) if isinstance(v, DistributedArray) else np.asarray(v) for v in values]
     with np.errstate(all="ignore"):
-        ufunc.at(np.ones(1, array.dtype), [0], *[np.ones(1, v.dtype) for v in operands])
+        known = [v.reshape(-1)[:1] if v.dtype.kind == "O" else np.ones(1, v.dtype) for v in operands]
+        ufunc.at(np.ones(1, array.dtype), [0], *known)
 
 
 def _update_on_host(ufunc: np.ufunc, device: Any, target: Any, index: Index, parts: Sequence[Any]) -> None:

@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.reduction import (
-    Spread,
-    computed_in,
-    moments,
-    normalized,
-)
+from distarray.algorithms.fold_plans import Spread
+from distarray.algorithms.reduction import computed_in, moments, normalized
 from distarray.algorithms.spreads import split_spread
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
-from distarray.array.functions import NOTHING, given, implements
+from distarray.array.dtypes import check_dtype
+from distarray.array.functions import NOTHING, implements, keeps_axes
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import check_out, deliver
 from distarray.geometry import replicated
@@ -58,6 +55,8 @@ def _cast(a: Any, dtype: Any) -> Any:
 
 def total_of(a: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, keepdims: bool, where: ArrayLike) -> Any:
     """The sum that an average is made of, in the dtype that it would have as it lands in ``out=``."""
+    if dtype is not None:
+        check_dtype(dtype)
     if out is None:
         return reduce(np.add, a, axis, dtype, None, keepdims, NOTHING, where)
     check_out(out)
@@ -110,7 +109,7 @@ def mean(
     ...     float(da.mean(da.asarray([1, 2, 3, 6], layout=da.blocks(0))))
     3.0
     """
-    array, keepdims, where = asarray(a), bool(given(keepdims, False)), where_mask(where)
+    array, keepdims, where = asarray(a), keeps_axes(keepdims), _counted(where)
     _check_axis(axis, array.ndim)
     half = dtype is None and array.dtype == np.float16
     inner = np.dtype(np.float32) if half else _wide(array.dtype) if dtype is None else dtype
@@ -119,6 +118,13 @@ def mean(
     _warn(count, 0, "Mean of empty slice")
     value = _cast(np.true_divide(total, count), np.dtype(np.float16) if half and out is None else total.dtype)
     return deliver(value, out)
+
+
+def _counted(where: Any) -> Any:
+    """The mask of ``where=``: elements are counted by it, which None and text are nothing for, although a sum takes them."""
+    if where is None or isinstance(where, (str, bytes)):
+        raise TypeError(f"where= must be a mask, a bool or an integer, not {where!r}")
+    return where_mask(where)
 
 
 def _check_axis(axis: Any, ndim: int) -> None:
@@ -145,7 +151,7 @@ def _variance(
         if ddof != 0:
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    array, keepdims, where = asarray(a), bool(given(keepdims, False)), where_mask(where)
+    array, keepdims, where = asarray(a), keeps_axes(keepdims), _counted(where)
     _check_axis(axis, array.ndim)
     inner = _wide(array.dtype) if dtype is None else dtype
     plain = where is True and dtype is None and out is None and (mean is NOTHING or mean is None)

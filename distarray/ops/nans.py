@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from distarray.algorithms.nan_sums import Sums, counts_and_sums, squares_apart
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
-from distarray.array.functions import NOTHING, given, implements
+from distarray.array.functions import NOTHING, given, implements, keeps_axes
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import deliver
 from distarray.modes import Mode
@@ -366,7 +366,7 @@ def nanmean(
     if not holds_nan(x.dtype):
         return moments.mean(x, axis, dtype, out, keepdims, where=where)
     _check_inexact(dtype, out)
-    keepdims = bool(given(keepdims, False))
+    keepdims = keeps_axes(keepdims)
     made = _at_once(x, axis, dtype, out, keepdims, where)
     if made is not None:
         count, total = made.counts, made.totals
@@ -389,7 +389,7 @@ def _nanvar(
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     _check_inexact(dtype, out)
-    keepdims = bool(given(keepdims, False))
+    keepdims = keeps_axes(keepdims)
     made = _at_once(x, axis, dtype, out, True, where, squares=True) if mean is NOTHING or mean is None else None
     if made is not None:
         return _spread(x, axis, ddof, keepdims, made)

@@ -87,10 +87,10 @@ def put(a: AnyArray, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
     """
     x = _target("put", a)
     host = host_indices(ind).reshape(-1)
-    value = value_of(x, v)
-    count = 1 if isinstance(value, np.generic) else math.prod(value.shape)
     if host.size and not x.size:
         raise IndexError("cannot replace elements of an empty array")
+    value = value_of(x, v)
+    count = 1 if isinstance(value, np.generic) else math.prod(value.shape)
     if not host.size or not count:
         return
     fancy = flat_key(x, moded(host, x.size, 0, mode))
@@ -292,6 +292,8 @@ def put_along_axis(arr: AnyArray, indices: ArrayLike, values: ArrayLike, axis: i
     if isinstance(values, (*PYTHON_SCALARS, list, tuple)):
         values = nested(values, x.dtype)  # converted, or refused, as NumPy does it
     new = as_array(x._context, values)
+    while new.ndim > chosen.ndim and new.shape[0] == 1:
+        new = new[0, ...]  # an assignment drops leading axes of length 1
     if not fits(new.shape, chosen.shape):
         raise ValueError(f"shape mismatch: value array of shape {new.shape} could not be broadcast to {chosen.shape}")
     repeated = [a for a in range(x.ndim) if a != axis and x.shape[a] == 1 != chosen.shape[a]]

@@ -9,7 +9,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.documented import described_as
-from distarray.array.functions import NOTHING, given, implements
+from distarray.array.functions import NOTHING, implements, keeps_axes
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
 from distarray.ops import moments, reductions
@@ -83,7 +83,7 @@ def average(
     2.0
     """
     x = asarray(a)
-    keepdims = bool(given(keepdims, False))
+    keepdims = keeps_axes(keepdims)
     if axis is not None:
         axis = normalize_axis_tuple(axis, x.ndim, argname="axis")
     scale: Any

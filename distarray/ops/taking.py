@@ -52,7 +52,7 @@ def host_indices(indices: Any) -> Any:
         raise TypeError(
             f"Cannot cast array data from {indices.dtype!r} to {np.dtype(np.int64)!r} according to the rule 'safe'"
         )
-    return indices.astype(np.int64)
+    return np.asarray(indices, np.int64)
 
 
 def moded(indices: Any, size: int, axis: int, mode: str) -> Any:

@@ -13,7 +13,6 @@ from distarray.array.documented import described_as
 from distarray.array.dtypes import filler
 from distarray.array.functions import implements
 from distarray.array.place import as_array, host_values
-from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, same_context
 from distarray.array.writing import check_writable
 from distarray.ops.choosing import where
@@ -140,19 +139,17 @@ def fill_diagonal(a: AnyArray, val: ArrayLike, wrap: bool = False) -> None:
     if a.ndim > 2 and len(set(a.shape)) > 1:
         raise ValueError("All dimensions of input must be of equal length")
     check_writable(a)
+    if isinstance(val, DistributedArray):
+        value = host_values(val)
+    else:
+        value = np.asarray(val, a.dtype)  # converted, or refused, as NumPy does it
     if a.ndim == 2:
         end = a.size if wrap else min(a.shape[1] * a.shape[1], a.size)
         places = np.unravel_index(np.arange(0, end, a.shape[1] + 1), a.shape) if end else ()
     else:
         places = (np.arange(a.shape[0]),) * a.ndim
-    if not places or not len(places[0]):
+    if not places or not len(places[0]) or not value.size:
         return
-    if val is None or isinstance(val, (*PYTHON_SCALARS, list, tuple)):
-        value = np.asarray(val, a.dtype)  # converted, or refused, as NumPy does it
-    else:
-        value = host_values(val) if isinstance(val, DistributedArray) else np.asarray(val)
-    if not value.size:
-        raise ValueError("Error setting single item of array.")
     a[places] = value.reshape(())[()] if not value.ndim else np.resize(value, len(places[0]))
 
 

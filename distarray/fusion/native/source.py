@@ -19,7 +19,7 @@ from distarray.devices.arrays import AnyDType
 from distarray.fusion.native.element import NativeElement
 from distarray.fusion.native.operations import BOOL, PARTS, TYPES, Pair, Value, Writer, memory_type
 
-__all__ = ["FOLDS", "elementwise_text", "fold_text"]
+__all__ = ["FOLDS", "elementwise_text", "fold_text", "kernel_text", "word"]
 
 _KERNEL = """
 declare void @llvm.x86.sse.stmxcsr(ptr)
@@ -41,7 +41,8 @@ define i32 @kernel(ptr %a) {
 """The door: clears the processor's notes of floating-point conditions before the work, and returns them."""
 
 
-def _word(name: str, place: int, dtype: str = "i64") -> list[str]:
+def word(name: str, place: int, dtype: str = "i64") -> list[str]:
+    """Lines that read an argument."""
     return [
         f"{name}_at = getelementptr i64, ptr %a, i64 {place}",
         f"{name} = load {dtype}, ptr {name}_at",
@@ -52,14 +53,14 @@ def _opened(element: NativeElement, arrays: int) -> list[str]:
     """Lines that read the arguments behind the two sizes: `%b0, %r0, %e0, …` of arrays, `%c0, …` scalars."""
     lines = []
     for k in range(arrays):
-        lines += _word(f"%b{k}", 2 + 3 * k, "ptr") + _word(f"%r{k}", 3 + 3 * k) + _word(f"%e{k}", 4 + 3 * k)
+        lines += word(f"%b{k}", 2 + 3 * k, "ptr") + word(f"%r{k}", 3 + 3 * k) + word(f"%e{k}", 4 + 3 * k)
     place = 2 + 3 * arrays
     for k, dtype in enumerate(element.scalars):
         for name in (f"%c{k}r", f"%c{k}i") if dtype in PARTS else (f"%c{k}",):
             if dtype == BOOL:
-                lines += [*_word(f"%m{k}", place, "i8"), f"{name} = trunc i8 %m{k} to i1"]
+                lines += [*word(f"%m{k}", place, "i8"), f"{name} = trunc i8 %m{k} to i1"]
             else:
-                lines += _word(name, place, memory_type(dtype))
+                lines += word(name, place, memory_type(dtype))
             place += 1
     return lines
 
@@ -220,7 +221,7 @@ def elementwise_text(element: NativeElement, kinds: str) -> str:
         return w
 
     many, one = body(lanes, "v", "%j"), body(1, "t", "%t")
-    lines = [*_word("%n", 0), *_word("%rows", 1), *_opened(element, count)]
+    lines = [*word("%n", 0), *word("%rows", 1), *_opened(element, count)]
     lines += [f"%full = and i64 %n, -{lanes}", "%many = icmp sgt i64 %full, 0", "%rest = icmp slt i64 %full, %n"]
     lines += ["br label %row", "row:", "%i = phi i64 [0, %entry], [%i2, %end]"]
     lines += [f"%p{k} = phi ptr [%b{k}, %entry], [%q{k}, %end]" for k in range(count)]
@@ -243,6 +244,11 @@ def elementwise_text(element: NativeElement, kinds: str) -> str:
 
 def _text(declared: set[str], head: str, lines: Sequence[str], before: str = "") -> str:
     return "\n".join([*sorted(declared), before, f"{head} {{", "entry:", *lines, "}", _KERNEL])
+
+
+def kernel_text(declared: set[str], lines: Sequence[str]) -> str:
+    """A kernel of these lines."""
+    return _text(declared, "define void @body(ptr %a) noinline nounwind strictfp", lines)
 
 
 FOLDS = {"add": "add", "logical_or": "or", "logical_and": "and", "maximum": "max", "minimum": "min"}
@@ -274,7 +280,7 @@ def fold_text(element: NativeElement, kinds: str, ufunc: str, dtype: AnyDType) -
     name = (("s" if dtype.kind == "i" else "u") + how) if how in ("max", "min") else how
     whole = f"@llvm.vector.reduce.{name}.v{lanes}{own}"
     start = _identity(how, dtype)
-    lines = [*_word("%n", 0), *_opened(element, count), f"%full = and i64 %n, -{lanes}", *row.lines]
+    lines = [*word("%n", 0), *_opened(element, count), f"%full = and i64 %n, -{lanes}", *row.lines]
     lines += ["%many = icmp sgt i64 %full, 0", "br i1 %many, label %wide, label %check"]
     lines += ["wide:", "%j = phi i64 [0, %entry], [%j2, %wide]"]
     lines += [f"%acc = phi {many} [{wide.number(own, start)}, %entry], [{after}, %wide]", *wide.lines]
@@ -348,7 +354,7 @@ def _pairwise(element: NativeElement, kinds: str, dtype: Any) -> str:
         [f"define {own} @sum(ptr %a, i64 %low, i64 %n) noinline nounwind strictfp {{", "entry:", *lines, "}"]
     )
     place = 2 + 3 * (count - 1)
-    calls = [*_word("%n", 0), *_word("%out", place, "ptr"), f"%v = call {own} @sum(ptr %a, i64 0, i64 %n)"]
+    calls = [*word("%n", 0), *word("%out", place, "ptr"), f"%v = call {own} @sum(ptr %a, i64 0, i64 %n)"]
     calls += [f"store {own} %v, ptr %out, align {dtype.itemsize}", "ret void"]
     declared = still.declared | last.declared | both.declared | wide.declared | one.declared
     return _text(declared, "define void @body(ptr %a) noinline nounwind strictfp", calls, before)
