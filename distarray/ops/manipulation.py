@@ -462,8 +462,8 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[DistributedArray,
     ...     [x.shape for x in da.broadcast_arrays(da.zeros((2, 1)), da.zeros(3))]
     [(2, 3), (2, 3)]
     """
-    arrays: list[Any] = [np.asarray(a) if a is None or isinstance(a, (str, bytes)) else a for a in args]
-    arrays = [a if getattr(getattr(a, "dtype", None), "kind", "-") in "OSUT" else asarray(a) for a in arrays]
+    given = [np.asarray(a) if a is None or isinstance(a, (str, bytes)) else a for a in args]
+    arrays: list[Any] = [a if getattr(getattr(a, "dtype", None), "kind", "-") in "OSUT" else asarray(a) for a in given]
     shape = broadcast_shape(*[x.shape for x in arrays]) if arrays else ()
     return tuple([x if x.shape == shape else np.broadcast_to(x, shape) for x in arrays])
 

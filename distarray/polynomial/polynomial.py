@@ -90,7 +90,7 @@ def polyval(x: ArrayLike, c: ArrayLike, tensor: bool = True) -> Any:
     [1.0, 2.0, 5.0]
     """
     if isinstance(x, _SERIES):  # one series of another: what `convert` is made of
-        return numpys.polyval(x, c, tensor)
+        return numpys.polyval(x, _coefficients(c), tensor)
     return _horner(asarray(x), c, tensor)
 
 
