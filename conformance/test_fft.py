@@ -158,3 +158,25 @@ def test_memory_stays_within_two_and_a_half_shares(shape):
         x = da.zeros(shape, dtype=complex, layout=da.blocks(len(shape) - 1))
         x[(0,) * len(shape)] = 1
         assert bool(np.all(np.abs(da.fft.fftn(x) - 1) < 1e-12))
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "complex64", "float64"])
+@pytest.mark.parametrize("n", [4 * 4096, 3 * 4900, 4 * 64 * 67 + 1, 5 * 4 * 4099])
+def test_long_lines_are_transformed_in_blocks(n: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(four_step, "LONG", 1)
+    monkeypatch.setattr(four_step, "BLOCK", 1 << 10)
+    rng = np.random.default_rng(0)
+    a = (rng.standard_normal(n) + (1j * rng.standard_normal(n) if dtype[0] == "c" else 0)).astype(dtype)
+    with context(4):
+        x = da.asarray(a, layout=da.blocks(0))
+        for f in (np.fft.fft, np.fft.ifft, *([np.fft.rfft] if dtype[0] == "f" else [])):
+            assert_same(f(x), f(a), **how(n))
+        assert_same(np.fft.ifft(np.fft.fft(x)), np.fft.ifft(np.fft.fft(a)), **how(n))
+
+
+def test_an_output_of_greater_precision_is_computed_in_it() -> None:
+    a = np.random.default_rng(0).standard_normal((6, 4)).astype("float32")
+    with context(3):
+        out = da.zeros((6, 4), dtype="complex128", layout=da.blocks(0))
+        np.fft.fftn(da.asarray(a, layout=da.blocks(0)), out=out)
+        assert_same(out, np.fft.fftn(a, out=np.zeros((6, 4), "complex128")), **how(24))

@@ -376,6 +376,12 @@ REFUSED = {
     "power": lambda x: np.linalg.matrix_power(x, 2),
     "einsum labels": lambda x: np.einsum("ij,jk", x, x),
     "einsum output": lambda x: np.einsum("ij->k", x),
+    "einsum without the ellipsis": lambda x: np.einsum("...j->j", x[None]),
+    "einsum order": lambda x: np.einsum("ij->ji", x, order="Z"),
+    "einsum out of another dtype": lambda x: np.einsum("ij->ji", x, out=np.zeros((4, 3), "float32")),
+    "einsum out of other axes": lambda x: np.einsum("ij->", x, out=np.zeros(1)),
+    "einsum labels twice": lambda x: np.einsum("ii", x[:1]),
+    "tensordot pairs": lambda x: np.tensordot(x, x, ([0], [0, 1])),
     "einsum axes": lambda x: np.einsum("ijk", x),
     "einsum letters": lambda x: np.einsum("i$", x),
     "einsum casting": lambda x: np.einsum("ij->ji", x, dtype="int32"),
@@ -434,3 +440,15 @@ def test_eig_gathers_and_says_so():
         with da.ledger() as log:
             np.linalg.eigvals(x)
         assert log.bytes_moved >= a.nbytes * 3 // 4
+
+
+def test_host_operands_of_einsum_are_added_up_whole():
+    a = np.arange(9.0).reshape(3, 3)
+    with context(3):
+        x = da.asarray(a, layout=da.blocks(0))
+        for text, given, known in (
+            ("be,a->", (x, np.arange(3)), (a, np.arange(3))),
+            ("a,be->b", (np.arange(3), x), (np.arange(3), a)),
+            ("a,be,->e", (np.arange(3), x, 2.0), (np.arange(3), a, 2.0)),
+        ):
+            assert_same(np.einsum(text, *given), np.asarray(np.einsum(text, *known)))

@@ -28,6 +28,12 @@ __all__ = ["SPLIT_FROM", "SplitCall", "complex_sums", "factor", "is_long", "loca
 SPLIT_FROM = 2**16
 """Arrays of fewer elements go to one device rather than through a distributed transform of a split axis."""
 
+BLOCK = 2**15
+"""Elements of a block that a core's cache holds beside what is made of it."""
+
+LONG = 2**23
+"""Lines of the host of as many bytes are transformed in blocks: the library passes over all of a line many times."""
+
 
 def local_library(device: Device) -> Any:
     """The module whose one-dimensional transforms run on a device's arrays: SciPy's, CuPy's."""
@@ -197,12 +203,21 @@ def _along(call: SplitCall, wide: Held, axis: int, sign: int, dtype: np.dtype[An
     """Transform along an axis that is whole, unscaled."""
     found = wide.operand
     results: dict[int, Chunk] = {}
+    length = found.shape[axis]
+    is_long_line = length * dtype.itemsize >= LONG and math.prod(found.shape[axis + 1 :]) == 1
+    rows = _near_root(length) if is_long_line else None
 
     def step(device: Device, array: Any) -> None:
         if not array.size:
             results[device.id] = device.empty(array.shape, dtype, call.name)
             return
         library = local_library(device)
+        if rows is not None and device.kind == "host":
+            results[device.id] = chunk = device.empty(array.shape, dtype, call.name)
+            lines = zip(array.reshape(-1, length), chunk.array.reshape(-1, length), strict=True)
+            for line, out in lines:
+                _long_line(line.astype(dtype, copy=False), out, rows, sign)
+            return
         with device.active():
             transform, norm = (library.fft, "backward") if sign < 0 else (library.ifft, "forward")
             work = device.lib.ascontiguousarray(transform(array, axis=axis, norm=norm).astype(dtype, copy=False))
@@ -215,6 +230,36 @@ def _along(call: SplitCall, wide: Held, axis: int, sign: int, dtype: np.dtype[An
     ]
     run_by_device(call.context, tasks, math.prod(found.shape) * dtype.itemsize)
     return Held.of(found.layout, [results.get(device_id) for device_id, _ in found.layout.chunks], dtype)
+
+
+def _near_root(n: int) -> int | None:
+    """The largest divisor of n up to its square root; None where it is so small that blocks of lines save nothing."""
+    return next((r for r in range(math.isqrt(n), 63, -1) if n % r == 0), None)
+
+
+def _long_line(line: Any, out: Any, rows: int, sign: int) -> None:
+    """Transform a line of the host that no cache holds, by the four steps again, each in blocks that one does."""
+    import scipy.fft
+
+    n = len(line)
+    columns = n // rows
+    transform, norm = (scipy.fft.fft, "backward") if sign < 0 else (scipy.fft.ifft, "forward")
+    matrix, turned = line.reshape(rows, columns), np.empty((rows, columns), line.dtype)
+    width = max(BLOCK // rows, 1)
+    place = np.arange(rows, dtype=np.int64)[:, None]
+    angle = sign * 2j * np.pi / n
+    fine = np.exp(angle * (place * np.arange(width)))
+    for low in range(0, columns, width):
+        high = min(low + width, columns)
+        turns = fine[:, : high - low] * np.exp(angle * (place * low))
+        np.multiply(
+            transform(matrix[:, low:high], axis=0, norm=norm), turns.astype(line.dtype, copy=False),
+            out=turned[:, low:high],
+        )  # fmt: skip
+    found = out.reshape(columns, rows)
+    height = max(BLOCK // columns, 1)
+    for low in range(0, rows, height):
+        found[:, low : low + height] = transform(turned[low : low + height], axis=1, norm=norm).T
 
 
 def _strided(call: SplitCall, wide: Held, full: tuple[int, ...], rows: int) -> Held:

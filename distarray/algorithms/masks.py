@@ -177,8 +177,12 @@ def _prepare(x: DistributedArray, mask: Any, operation: str) -> _Prepared:
     held = x._operand(operation).layout
     if isinstance(mask, np.ndarray):
         work = _work(context, held, mask.shape, None)
-        masks = _uploaded(context, mask, work.layout, "a mask")
-        counts = tuple([int(np.count_nonzero(mask[region.slices])) for _, region in work.layout.chunks])
+        parts = [mask[region.key] for _, region in work.layout.chunks]
+        counts = tuple([int(np.count_nonzero(part)) for part in parts])
+        if context.kind == "host":  # which read it where it lies
+            masks = [part if part.flags.c_contiguous else part.copy() for part in parts]
+        else:
+            masks = _uploaded(context, mask, work.layout, "a mask")
     else:
         given = mask._operand(operation)
         work = _work(context, held, mask.shape, given.layout)

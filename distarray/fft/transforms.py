@@ -461,8 +461,16 @@ def _shorter(n: Any) -> Any:
     return n if n is None else min(operator.index(n), 2)
 
 
+def _as_precise(array: DistributedArray, out: Any) -> DistributedArray:
+    """The array, in the precision of ``out=`` where that is greater: NumPy computes in it."""
+    dtype = getattr(single(out), "dtype", array.dtype)
+    if array.dtype.kind not in "fc" or dtype.kind not in "fc":
+        return array
+    return array.astype(np.promote_types(array.dtype, np.empty(0, dtype).real.dtype), copy=False)
+
+
 def _single(kind: str, function: Callable[..., Any], a: Any, n: Any, axis: Any, norm: Any, out: Any) -> Any:
-    array = asarray(a)
+    array = _as_precise(asarray(a), out)
     dtype = function(_model(array), _shorter(n), axis, norm).dtype
     at = operator.index(axis) % array.ndim
     hermitian = function in (np.fft.hfft, np.fft.ihfft)
@@ -481,7 +489,7 @@ def _single(kind: str, function: Callable[..., Any], a: Any, n: Any, axis: Any, 
 
 
 def _several(name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any, *, two: bool = False) -> Any:
-    array = asarray(a)
+    array = _as_precise(asarray(a), out)
     function = getattr(np.fft, name)
     small = None if s is None else [_shorter(n) for n in s]
     dtype = function(_model(array), small, axes, norm).dtype

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 
 from distarray.devices import Chunk
-from distarray.fusion.blocks import REGISTER_BYTES
+from distarray.fusion.blocks import LIGHT_BYTES, REGISTER_BYTES, is_light
 from distarray.fusion.expr import Leaf, Node, fallible
 from distarray.fusion.notes import Notes
 from distarray.layout import Layout
@@ -30,6 +30,9 @@ __all__ = ["evaluate_alike"]
 
 FEW = 64
 """Layouts of more chunks are left to what looks for chunks that lie in one piece of memory."""
+
+LIGHT_CALLS = 2
+"""So many light calls on few bytes are made one after the other, without a plan."""
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
@@ -46,12 +49,13 @@ class _RowWalk:
     """An expression in order of evaluation: a row of values has a place for each operand, constant and result. Values without
     axes are the same on all devices."""
 
-    __slots__ = ("calls", "context", "layout", "leaves", "name", "places", "row", "scalars", "shape", "uses")
+    __slots__ = ("calls", "context", "large", "layout", "leaves", "name", "places", "row", "scalars", "shape", "uses")
 
     def __init__(self, context: Context, root: Node) -> None:
         self.context = context
         self.name = root.ufunc.__name__
         self.shape = root.shape
+        self.large = False
         self.layout: Layout | None = None
         self.row: list[Any] = []
         self.leaves: list[tuple[int, list[Any]]] = []
@@ -149,7 +153,9 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
 
     Communication: none, but where data can make a call fail: then processes agree on that.
     """
-    if root.dtype.itemsize * prod(root.shape) >= context.workers.inline_bytes:
+    nbytes = root.dtype.itemsize * prod(root.shape)
+    light = nbytes >= context.workers.inline_bytes // 2 and _is_light(context, root)
+    if nbytes >= context.workers.inline_bytes and not light:
         return None
     walk = _RowWalk(context, root)
     if not walk.visit(root) or walk.layout is None:
@@ -159,10 +165,10 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
         return None  # alignment may prefer where the numbers lie
     nbytes = root.dtype.itemsize * layout.index_map.size
     several = len(walk.calls) > 1
-    if several:
-        if nbytes > REGISTER_BYTES or nbytes * (1 + len(walk.leaves)) >= context.workers.inline_bytes or walk.is_held():
-            return None
-    elif nbytes >= context.workers.inline_bytes // 2:
+    walk.large = light and nbytes * (len(walk.calls) + len(walk.leaves)) <= LIGHT_BYTES
+    inline = context.workers.inline_bytes
+    small = nbytes <= REGISTER_BYTES and nbytes * (1 + len(walk.leaves)) < inline if several else nbytes < inline // 2
+    if not (small or walk.large) or (several and walk.is_held()):
         return None
     places, full = _places(context, layout)
     if places is None or (several and not full):
@@ -171,6 +177,23 @@ def evaluate_alike(context: Context, root: Node) -> tuple[Layout, list[Chunk | N
         return layout, _evaluated(context, walk, places)
     with context.guarding(root.ufunc.__name__, fallible=fallible(root)):
         return layout, _evaluated(context, walk, places)
+
+
+def _is_light(context: Context, root: Node) -> bool:
+    """Whether an expression is a few calls that end before other threads have taken up their part."""
+    calls, operands, todo = 0, 0, [root]
+    while todo:
+        node = todo.pop()
+        calls += 1
+        if calls > LIGHT_CALLS or not is_light(node.ufunc, node.dtype):
+            return False
+        for arg in node.args:
+            if type(arg) is Node and arg.version is None:
+                todo.append(arg)
+            elif isinstance(arg, (Leaf, Node)):
+                operands += 1
+    nbytes = root.dtype.itemsize * prod(root.shape) * (calls + operands)
+    return nbytes <= LIGHT_BYTES and context.workers.inline_bytes > 0
 
 
 def _evaluated(context: Context, walk: _RowWalk, places: Any) -> list[Chunk | None]:
@@ -217,7 +240,7 @@ def _run(walk: _RowWalk, places: Any, met: list[Any], heard: list[tuple[str, Nod
             if met:
                 heard.extend([(condition, node) for condition, _ in met])
                 met.clear()
-        if device.memory_limit is None and not dtype.hasobject:
+        if device.memory_limit is None and not dtype.hasobject and not walk.large:
             chunk = Chunk(device, np.empty(shape, dtype))
         else:
             chunk = device.empty(shape, dtype, ufunc.__name__)

@@ -23,10 +23,12 @@ from distarray.fusion.program import Instruction, Program
 
 __all__ = [
     "CUT_FREE",
+    "LIGHT_BYTES",
     "REGISTERS",
     "REGISTER_BYTES",
     "Schedule",
     "fold_blocks",
+    "is_light",
     "run_blocks",
     "schedule",
     "worth_blocks",
@@ -50,6 +52,20 @@ CUT_FREE = frozenset(
 )
 """Ufuncs whose result for an element is the same bits however the array is strided; the others (exp, sin, …) may take
 another code path for strided data, so that overlapping chunks feed them contiguous data."""
+
+LIGHT = frozenset(
+    """add subtract multiply negative positive absolute square maximum minimum equal not_equal less less_equal greater
+    greater_equal logical_and logical_or logical_xor logical_not bitwise_and bitwise_or bitwise_xor invert""".split()
+)
+"""Ufuncs that take no longer than memory, or the cache, hands them their operands."""
+
+LIGHT_BYTES = 1 << 23
+"""A few such calls on fewer bytes in all, operands and results, end before other threads have taken up their part."""
+
+
+def is_light(ufunc: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether a call with a result of this dtype is one of `LIGHT`, and computed as fast as that."""
+    return ufunc.__name__ in LIGHT and dtype.kind in "biuf" and (dtype.kind != "f" or dtype.itemsize in (4, 8))
 
 
 def _register() -> Any:

@@ -266,6 +266,8 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[S
     """
     context, (x, y) = operands(a, b)
     over = _axis_pairs(axes)
+    if len(over[0]) != len(over[1]):
+        raise ValueError(f"shape-mismatch for sum: axes {over[0]} and {over[1]} differ in number: pass as many of both")
     pairs: list[list[int]] = []
     for array, chosen in zip((x, y), over):
         for axis in chosen:

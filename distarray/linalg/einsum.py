@@ -19,6 +19,7 @@ from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
 from distarray.array.writing import overwrite
 from distarray.context import Context
+from distarray.linalg.dots import dot
 from distarray.linalg.matrices import Linear
 from distarray.ops.diagonals import diagonal
 
@@ -88,8 +89,16 @@ def einsum(
     [[5, 14], [14, 50]]
     """
     inputs, output, arrays = _parsed(args)
+    if not optimize and _has_no_ellipsis(args):  # NumPy adds up what the ellipsis stands for where it optimizes
+        raise ValueError(
+            "output has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to broadcast "
+            "the extra dimensions."
+        )
+    if order not in ("C", "F", "A", "K", "c", "f", "a", "k", None):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     context, found = operands(*arrays, out=out)
-    target = np.result_type(*[a.dtype for a in found]) if dtype is None else np.dtype(dtype)
+    dtypes = [a.dtype for a in found] + ([] if out is None or optimize else [out.dtype])
+    target = np.result_type(*dtypes) if dtype is None else np.dtype(dtype)
     if len(found) == 1 and out is None and set(inputs[0]) == set(output):
         target = found[0].dtype  # NumPy returns a view here, whatever the dtype asked for
     for array in found:
@@ -98,6 +107,15 @@ def einsum(
                 f"Iterator operand could not be cast from {array.dtype!r} to {target!r} according to the rule {casting!r}: "
                 f"pass casting='unsafe', or another dtype"
             )
+    if out is not None and out.ndim != len(output):
+        raise ValueError(
+            f"out parameter does not have the correct number of dimensions, has {out.ndim} but should have {len(output)}"
+        )
+    if out is not None and not np.can_cast(target, out.dtype, "same_kind" if optimize else casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"Iterator requested dtype could not be cast from {target!r} to {out.dtype!r}, that of out=, according to the "
+            f"rule {casting!r}: pass casting='unsafe', or another out="
+        )
     terms = _terms(found, inputs, target)
     sizes = {label: n for term in terms for label, n in zip(term.labels, term.array.shape)}
     missing = sorted(set(output) - set(sizes))
@@ -150,6 +168,20 @@ def _parsed(args: Sequence[Any]) -> tuple[list[str], str, list[Any]]:
     return labels, output, list(arrays)
 
 
+def _has_no_ellipsis(args: Sequence[Any]) -> bool:
+    """Whether an output is named without the axes that an ellipsis stands for among the operands."""
+    if isinstance(args[0], str):
+        inputs, arrow, output = args[0].replace(" ", "").replace("...", ".").partition("->")
+        given, is_named, mark = list(zip(args[1:], inputs.split(","))), bool(arrow), "."
+    else:
+        given, is_named, output, mark = list(zip(args[::2], args[1::2])), len(args) % 2 == 1, args[-1], Ellipsis
+    return (
+        is_named
+        and mark not in output
+        and any(mark in labels and len(np.shape(array)) >= len(labels) for array, labels in given)
+    )
+
+
 def _check_numbers(numbers: Sequence[Any]) -> None:
     """Refuse what are no labels; NumPy has as many as letters."""
     for number in numbers:
@@ -176,7 +208,12 @@ def _terms(found: Sequence[Any], inputs: Sequence[str], dtype: Any) -> list[_Ter
                 f"einstein sum subscripts string contains {len(labels)} subscripts {labels!r} for an operand of "
                 f"{len(array.shape)} axes: name each axis"
             )
+        own = dict(zip(labels, array.shape))
         for label, n in zip(labels, array.shape):
+            if own[label] != n:
+                raise ValueError(
+                    f"dimensions in single operand for collapsing index {label!r} don't match ({n} != {own[label]})"
+                )
             known = sizes.setdefault(label, n)
             if known != n and 1 not in (known, n):
                 raise ValueError(
@@ -237,7 +274,10 @@ def _summed(term: _Term, later: set[str]) -> _Term:
     if not axes:
         return term
     total = np.sum(term.array, axis=axes, dtype=term.array.dtype)
-    return _Term(total, "".join(label for label in term.labels if label in later))
+    return _Term(
+        total if isinstance(total, DistributedArray) else np.asarray(total),
+        "".join(label for label in term.labels if label in later),
+    )
 
 
 def _contracted(
@@ -336,6 +376,8 @@ def multi_dot(arrays: Sequence[Any], *, out: Out = None) -> Any:
     """
     if len(arrays) < 2:
         raise ValueError(f"Expecting at least two arrays, and got {len(arrays)}.")
+    if len(arrays) == 2:
+        return dot(*arrays, out=out)
     from opt_einsum import get_symbol
 
     given = [_array(a) for a in arrays]
@@ -354,5 +396,8 @@ def multi_dot(arrays: Sequence[Any], *, out: Out = None) -> Any:
                 f"shapes {given[i].shape} and {given[i + 1].shape} not aligned: {given[i].shape[-1]} != "
                 f"{given[i + 1].shape[0]}"
             )
+    dtype = np.result_type(*[a.dtype for a in given])
+    if out is not None and out.dtype != dtype:
+        raise ValueError(f"output array is not acceptable: it has dtype {out.dtype}, and the product {dtype}")
     ends = (labels[0][:-1] if len(labels[0]) > 1 else "", labels[-1][-1] if len(labels[-1]) > 1 else "")
     return einsum(f"{','.join(labels)}->{''.join(ends)}", *given, out=out, casting="unsafe", optimize="dp")
