@@ -170,11 +170,12 @@ def _parsed(args: Sequence[Any]) -> tuple[list[str], str, list[Any]]:
 
 def _has_no_ellipsis(args: Sequence[Any]) -> bool:
     """Whether an output is named without the axes that an ellipsis stands for among the operands."""
+    mark: Any = "." if isinstance(args[0], str) else Ellipsis
     if isinstance(args[0], str):
         inputs, arrow, output = args[0].replace(" ", "").replace("...", ".").partition("->")
-        given, is_named, mark = list(zip(args[1:], inputs.split(","))), bool(arrow), "."
+        given, is_named = list(zip(args[1:], inputs.split(","))), bool(arrow)
     else:
-        given, is_named, output, mark = list(zip(args[::2], args[1::2])), len(args) % 2 == 1, args[-1], Ellipsis
+        given, is_named, output = list(zip(args[::2], args[1::2])), len(args) % 2 == 1, args[-1]
     return (
         is_named
         and mark not in output
@@ -377,7 +378,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Out = None) -> Any:
     if len(arrays) < 2:
         raise ValueError(f"Expecting at least two arrays, and got {len(arrays)}.")
     if len(arrays) == 2:
-        return dot(*arrays, out=out)
+        return dot(arrays[0], arrays[1], out=out)
     from opt_einsum import get_symbol
 
     given = [_array(a) for a in arrays]
