@@ -69,6 +69,10 @@ class Communicator(abc.ABC):
             A peer failed inside an operation; carries the type and text of its exception.
         """
 
+    def swap(self, mine: Any, arrivals: Sequence[Message], signature: Signature) -> None:
+        """An exchange of one small array with each of the processes that `arrivals` name, `mine` with all of them."""
+        self.exchange([Message(peer, mine) for peer, _ in arrivals], arrivals, signature)
+
     def wait(self) -> None:  # noqa: B027 - nothing to wait for where exchanges are complete when they return
         """Wait on the host until queued exchanges are through, never longer than the deadline. Called before a host read."""
 
