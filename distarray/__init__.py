@@ -41,6 +41,7 @@ from distarray.ops import (
     index_arrays,
     indexing,
     joining,
+    loading,
     manipulation,
     metadata,
     moments,
@@ -98,6 +99,7 @@ from distarray.ops.grids import *
 from distarray.ops.histograms import *
 from distarray.ops.index_arrays import *
 from distarray.ops.joining import *
+from distarray.ops.loading import *
 from distarray.ops.manipulation import *
 from distarray.ops.moments import *
 from distarray.ops.nans import *
@@ -130,9 +132,9 @@ from distarray.version import installed_version
 
 _CHAPTERS = (
     applying, binning, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences,
-    dots, editing, elementwise, flat, flipping, grids, histograms, index_arrays, joining, manipulation, moments, nans, numbers,
-    numpy_names, padding, placing, polynomials, processes, products, quantiles, reductions, repeating, reshaping, saving, scans,
-    searching, selecting, sequences, sets, signal, sorting, sources, splitting, statistics, taking, triangles, vectorizing,
+    dots, editing, elementwise, flat, flipping, grids, histograms, index_arrays, joining, loading, manipulation, moments, nans,
+    numbers, numpy_names, padding, placing, polynomials, processes, products, quantiles, reductions, repeating, reshaping, saving,
+    scans, searching, selecting, sequences, sets, signal, sorting, sources, splitting, statistics, taking, triangles, vectorizing,
     windows,
 )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """What Python and NumPy call on an array, for what people write as syntax: ``x[key]``, ``len(x)``, ``np.add(x, y)``, ``float(x)``.
 
-The methods that people call by name stand in ``distributed_array.py``, and operators in ``array/operators.py``.
+The methods that people call by name stand in ``methods/``, and operators in ``array/operators.py``.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.algorithms.fold_plans import Reduction, fold_sources, whole_lines
 from distarray.algorithms.folds import run_tasks
 from distarray.algorithms.local import arrays_in
-from distarray.algorithms.reduction import Reduction, fold_sources, whole_lines
 from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
@@ -214,7 +214,7 @@ def _add(
         block = array[key]
         missing = flags[: block.size].reshape(block.shape)
         values = room[: block.size].reshape(block.shape)
-        np.isnan(block, out=missing)
+        np.not_equal(block, block, out=missing)  # isnan leaves elements of views unwritten, see fusion.notes.GAPPED
         blank = np.count_nonzero(missing)
         into = tuple([slice(None) if n == 1 else part for n, part in zip(shape, key, strict=False)])
         if mean is not None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
 from distarray.algorithms.again import learn_fold
+from distarray.algorithms.fold_plans import COUNTED, FoldPlan, Reduction, Spread, plan_of_pieces, planned, whole_lines
 from distarray.algorithms.folds import (
     ASSOCIATIVE,
     Segment,
@@ -43,89 +44,25 @@ from distarray.fusion.kernels.later import Later, LaterChunk, Readers
 from distarray.fusion.kernels.pending import WHOLE, PendingProgram, in_order
 from distarray.fusion.kernels.reductions import spread, sum_squares
 from distarray.fusion.unstored import unstored
-from distarray.geometry import IndexMap, Range, Region, blocks
+from distarray.geometry import blocks
 from distarray.layout import Layout
-from distarray.modes import Mode, is_half, roomy
+from distarray.modes import is_half, roomy
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "Reduction", "arrays_of", "as_taken", "computed_in", "fold_sources", "in_blocks", "mask_chunks", "moments",
-    "normalized", "place_operand", "reduced", "small", "Spread", "whole_lines",
-]  # fmt: skip
-
-_MODES: dict[Any, Mode] = {
-    np.add: Mode.SUM, np.multiply: Mode.PROD, np.maximum: Mode.MAX, np.minimum: Mode.MIN, np.logical_or: Mode.MAX,
-    np.logical_and: Mode.MIN,
-}  # fmt: skip
-_COUNTED = (Mode.SUM, Mode.PROD)
-
-
-class Reduction(NamedTuple):
-    """One call, checked: what every device needs to know of it.
-
-    Attributes
-    ----------
-    axes : tuple of int
-        Distinct and not negative.
-    dtype : numpy.dtype
-        Of the computation and the result.
-    given : dtype or None
-        What the caller asked for.
-    initial : scalar, None or NOTHING
-    squares : bool
-        Sums of numbers and of their squares, one behind the other along a new first axis.
-    spread : Spread or None
-        What is made of such sums, instead of a sum.
-    """
-
-    ufunc: np.ufunc
-    axes: tuple[int, ...]
-    keepdims: bool
-    dtype: Any
-    given: Any
-    initial: Any
-    squares: bool = False
-    spread: Any = None
-
-    @property
-    def mode(self) -> Mode | None:
-        """The mode that partial results combine in, if there is one."""
-        return _MODES.get(self.ufunc)
-
-    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The result's shape."""
-        kept = tuple([1 if axis in self.axes else n for axis, n in enumerate(shape)])
-        if not self.keepdims:
-            kept = tuple([n for axis, n in enumerate(shape) if axis not in self.axes])
-        return (2, *kept) if self.squares else kept
-
-    def project(self, region: Region) -> Region:
-        """The part of the result that a region of the operand contributes to."""
-        kept = [Range(0, 1, 1) if axis in self.axes else r for axis, r in enumerate(region)]
-        if not self.keepdims:
-            kept = [r for axis, r in enumerate(region) if axis not in self.axes]
-        return Region([Range.full(2), *kept] if self.squares else kept)
-
-    def lift(self, region: Region, shape: tuple[int, ...]) -> Region:
-        """The whole lines of an operand of `shape` that a part of the result is reduced from."""
-        rest = iter(region[1:] if self.squares else region)
-        ranges = []
-        for axis, n in enumerate(shape):
-            if axis in self.axes:
-                ranges.append(Range.full(n))
-                if self.keepdims:
-                    next(rest)
-            else:
-                ranges.append(next(rest))
-        return Region(ranges)
-
-
-class Piece(NamedTuple):
-    """Part of one chunk of the operand that a chunk of the result is folded from; `region` in the operand's coordinates."""
-
-    chunk: int
-    region: Region
+    "arrays_of",
+    "as_taken",
+    "computed_in",
+    "in_blocks",
+    "learn",
+    "mask_chunks",
+    "moments",
+    "normalized",
+    "place_operand",
+    "reduced",
+    "small",
+]
 
 
 def place_operand(context: Context, obj: object) -> DistributedArray:
@@ -175,10 +112,10 @@ def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) 
         if not a.size:
             return _of_nothing(context, call, a)
         ufunc_of(context.local_devices[0], call.ufunc)  # refuses a ufunc that the devices lack, on every process
-        half = call.mode in _COUNTED and is_half(call.dtype)
+        half = call.mode in COUNTED and is_half(call.dtype)
         found = a._operand(call.ufunc.__name__) if half else _operand(call, a, where)
         masks = None if where is True else mask_chunks(context, where, found.layout)
-        plan = _planned(context, call, found.layout)
+        plan = planned(context, call, found.layout)
         if plan is not None:
             if plan.mode is None or not half:
                 storage = a._storage
@@ -195,11 +132,11 @@ def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) 
 def learn(key: tuple[Any, ...], call: Reduction, a: DistributedArray, result: DistributedArray) -> None:
     """Let calls like this one of small arrays go straight to their kernels, or NumPy: see `again` and `small_folds`."""
     storage = a._storage
-    if storage is None or a._map is not None or (call.mode in _COUNTED and is_half(call.dtype)):
+    if storage is None or a._map is not None or (call.mode in COUNTED and is_half(call.dtype)):
         return
     with a._context.lock:
         layout = storage.version.layout
-        plan = _planned(a._context, call, layout)
+        plan = planned(a._context, call, layout)
         if plan is None or plan.steady:
             return
         if a._context.kind != "host":
@@ -228,16 +165,6 @@ def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> Distr
     return place(context, np.broadcast_to(value, shape), layout)
 
 
-class Spread(NamedTuple):
-    """What sums and sums of squares are for: ``"variance"`` or ``"deviation"``, of how many elements, divided by what, in what
-    dtype."""
-
-    name: str
-    elements: int
-    divisor: float
-    dtype: Any
-
-
 def moments(
     context: Context, a: DistributedArray, axes: tuple[int, ...], keepdims: bool, spread: Spread
 ) -> tuple[DistributedArray, bool] | None:
@@ -250,11 +177,11 @@ def moments(
         if found is None:
             return None
         whole = Reduction(np.add, axes, keepdims, spread.dtype, None, NOTHING, spread=spread)
-        plan = _planned(context, whole, found.layout)
+        plan = planned(context, whole, found.layout)
         if plan is not None and plan.mode is None:
             return _fold(context, whole, found, None, plan), True
         call = Reduction(np.add, axes, keepdims, np.dtype(np.float64), None, NOTHING, squares=True)
-        plan = _planned(context, call, found.layout)
+        plan = planned(context, call, found.layout)
         assert plan is not None
         return _fold(context, call, found, None, plan), False
 
@@ -293,113 +220,9 @@ def mask_chunks(context: Context, where: Any, layout: Layout) -> list[Any]:
 
 # --- who reduces what -------------------------------------------------------------------------------------------------
 
-_Pieces = dict[tuple[int, Region], list[Piece]]
-"""``(device, region of the result) → what it is folded from``, on that device."""
-
-
-def whole_lines(call: Reduction, layout: Layout) -> _Pieces | None:
-    """Pieces that hold whole lines along the reduced axes and yield each element of the result; None if there are none.
-
-    Where bits may depend on the cut, each element gets one owner, except where all devices hold the same whole operand.
-    """
-    shape = layout.shape
-    if layout.is_partial and not layout.index_map.is_disjoint:
-        return None
-    sources: _Pieces = {}
-    homes: dict[int, list[Region]] = {device: [] for device in layout.devices}
-    for i, (device, region) in enumerate(layout.chunks):
-        if region.size and all(region[axis].size == shape[axis] for axis in call.axes):
-            part = call.project(region)
-            if (device, part) not in sources:
-                sources[device, part] = [Piece(i, region)]
-                homes[device].append(part)
-    index_map = IndexMap(call.shape(shape), homes)
-    if not index_map.covers:
-        return None
-    by_slices = call.mode is None and len(call.axes) < 2
-    if call.dtype.kind in "biu" or by_slices or index_map.is_disjoint or index_map.is_replicated:
-        return sources
-    owned: _Pieces = {}
-    for device in index_map.devices:
-        for chunk, part in index_map.owned(device):
-            (source,) = sources[device, index_map.chunks[chunk][1]]
-            region = call.lift(part, shape)
-            owned[device, part] = [Piece(source.chunk, region)]
-    return owned
-
-
-def fold_sources(call: Reduction, layout: Layout) -> _Pieces:
-    """Pieces that hold every value once (or, where folding twice is harmless, whole chunks)."""
-    index_map = layout.index_map
-    pieces: _Pieces = {}
-    for device in index_map.devices:
-        if layout.is_partial or call.mode not in _COUNTED:
-            held = [(i, index_map.chunks[i][1]) for i in index_map.chunk_ids(device)]
-        else:
-            held = list(index_map.owned(device))
-        for i, region in held:
-            if region.size:
-                pieces.setdefault((device, call.project(region)), []).append(Piece(i, region))
-    return pieces
-
-
-# --- folding ----------------------------------------------------------------------------------------------------------
-
-
-class _FoldPlan(NamedTuple):
-    """Who folds what, for every call of one kind.
-
-    Attributes
-    ----------
-    layout : Layout
-        Of the result.
-    mode : Mode or None
-        The mode that partial results combine in; None where every device folds whole lines.
-    sources : tuple
-        For each chunk of the result, what it is folded from: ``(chunk of the operand, key into it)``, the key None for all.
-    steady : bool
-        Whether devices compute the same result, which must have the same bits.
-    """
-
-    layout: Layout
-    mode: Mode | None
-    sources: tuple[tuple[tuple[int, Any], ...], ...]
-    steady: bool
-
-
-def _planned(context: Context, call: Reduction, layout: Layout) -> _FoldPlan | None:
-    """The plan of a call, kept for others of its kind; None where values have to be passed on along the axis."""
-    exact = call.dtype.kind in "biu"
-    key = ("fold", call.axes, call.keepdims, call.squares, call.mode, exact, layout)
-    found = context.layouts.remembered(key)
-    if found is None:
-        pieces, mode = whole_lines(call, layout), None
-        if pieces is None and call.mode is not None:
-            pieces, mode = fold_sources(call, layout), call.mode
-        found = context.layouts.remember(key, (None if pieces is None else _plan(context, call, layout, pieces, mode),))
-    return found[0]  # type: ignore[no-any-return]
-
-
-def _plan(context: Context, call: Reduction, operand: Layout, pieces: _Pieces, mode: Mode | None) -> _FoldPlan:
-    homes: dict[int, list[Region]] = {device: [] for device in operand.devices}
-    for device_id, part in pieces:
-        homes[device_id].append(part)
-    index_map = IndexMap(call.shape(operand.shape), homes)
-    partial_mode = None if index_map.is_disjoint else mode
-    sources = []
-    for row in index_map.chunks:
-        own: list[tuple[int, Any]] = []
-        for piece in pieces.get(row, ()):
-            whole = operand.chunks[piece.chunk][1]
-            own.append((piece.chunk, None if whole == piece.region else (*whole.locate(piece.region).slices, ...)))
-        sources.append(tuple(own))
-    alone = len(homes) == 1
-    steady = partial_mode is None and index_map.is_replicated and not alone and call.dtype.kind not in "biu"
-    return _FoldPlan(context.layout(index_map, Mode.of(partial_mode)), mode, tuple(sources), steady)
-
 
 def _fold(
-    context: Context, call: Reduction, found: Operand, masks: Any, plan: _FoldPlan, readers: Any = None
+    context: Context, call: Reduction, found: Operand, masks: Any, plan: FoldPlan, readers: Any = None
 ) -> DistributedArray:
     """Reduce the pieces where they are; the result is in the plan's mode, or REPLICA. `readers` are the versions that are
     read, where the fold may wait for who uses it."""
@@ -407,7 +230,7 @@ def _fold(
     index_map = layout.index_map
     if readers is not None and masks is None and _waits(context, call, found, plan):
         return _fold_later(context, call, found, plan, readers)
-    apart = mode in _COUNTED and call.initial is not NOTHING and call.initial is not None
+    apart = mode in COUNTED and call.initial is not NOTHING and call.initial is not None
     start = call.initial
     if apart and mode is not None:
         start = None if masks is None else mode.identity(call.dtype)
@@ -441,7 +264,7 @@ def _fold(
     return from_chunks(context, layout, chunks, call.dtype)
 
 
-def _folded_at_once(context: Context, call: Reduction, found: Operand, plan: _FoldPlan, chunks: Sequence[Any]) -> bool:
+def _folded_at_once(context: Context, call: Reduction, found: Operand, plan: FoldPlan, chunks: Sequence[Any]) -> bool:
     """Fold small pieces on the host, one for each chunk of the result; False where nothing was done that counts: others do it
     again, and say what NumPy says."""
     if context.kind != "host" or plan.steady or call.squares or call.spread is not None or call.ufunc is np.power:
@@ -473,7 +296,7 @@ WAIT_FROM = 1 << 20
 """Elements on a device from which a fold of rows waits for the expression that uses it."""
 
 
-def _waits(context: Context, call: Reduction, found: Operand, plan: _FoldPlan) -> bool:
+def _waits(context: Context, call: Reduction, found: Operand, plan: FoldPlan) -> bool:
     """Whether rows are folded that an expression over the same rows may fold as it reads them: the last axis, kept, and
     whole, on GPUs. From metadata and what lies here alone; nothing is communicated either way."""
     if context.kind == "host" or context.eager or plan.mode is not None or plan.steady or not call.keepdims:
@@ -492,7 +315,7 @@ def _waits(context: Context, call: Reduction, found: Operand, plan: _FoldPlan) -
     )
 
 
-def _fold_later(context: Context, call: Reduction, found: Operand, plan: _FoldPlan, readers: Any) -> DistributedArray:
+def _fold_later(context: Context, call: Reduction, found: Operand, plan: FoldPlan, readers: Any) -> DistributedArray:
     """Chunks that are folded when they are asked for."""
     layout = plan.layout
     with context.reporting():
@@ -579,7 +402,7 @@ def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> D
         found, masks = in_blocks(context, found, masks, axis, name)
         pieces = whole_lines(call, found.layout)
         if pieces is not None:
-            return _fold(context, call, found, masks, _plan(context, call, found.layout, pieces, None))
+            return _fold(context, call, found, masks, plan_of_pieces(context, call, found.layout, pieces, None))
         way = relay(context, found.layout, axis)
         assert way is not None
     ahead = name in ASSOCIATIVE

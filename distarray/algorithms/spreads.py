@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.algorithms.reduction import Reduction, Spread, fold_sources, whole_lines
+from distarray.algorithms.fold_plans import Reduction, Spread, fold_sources, whole_lines
 from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="empty-body"
 """What type checkers see of the array's methods that stand above its class: signatures, for them alone.
 
-``operators.py``, ``distarray/protocols.py`` and ``distarray/distributed_array.py`` define them, and
+``operators.py``, ``distarray/protocols.py`` and the chapters of ``distarray/methods/`` define them, and
 ``tests/array/test_methods.py`` compares the two. Nothing imports this file when a program runs.
 """
 

@@ -1,7 +1,7 @@
 """DistributedArray: one logical array over many devices, as a storage seen through a view map, or as an expression.
 
 The class holds the state, what metadata answers, and placement. Its operators (``operators.py``), what Python and NumPy
-call (``distarray/protocols.py``) and its methods (``distarray/distributed_array.py``) need functions that stand above this file.
+call (``distarray/protocols.py``) and its methods (``distarray/methods/``) need functions that stand above this file.
 They are given to the class by ``methods.py``; type checkers read of them in ``declared.py``.
 """
 

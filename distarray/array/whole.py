@@ -24,6 +24,7 @@ from distarray.array.aliases import ArrayLike
 from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
 from distarray.array.state import DistributedArray
+from distarray.fusion.notes import GAPPED
 from distarray.sites import call_site, warn_at
 from distarray.storage import Storage, writable_chunks
 from distarray.transfer.ledger import watching
@@ -280,7 +281,7 @@ def apply(
 def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: Any) -> bool:
     """A ufunc called by NumPy on whole operands and into an array of the host's; False where nothing was done."""
     array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None or ufunc.signature is not None or ufunc is np.power:
+    if array is None or ufunc.signature is not None or ufunc is np.power or ufunc in GAPPED:
         return False
     found = _values(inputs, array._context.small)
     if found is None:
@@ -305,7 +306,13 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
 
 def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> bool:
     """A ufunc of one output, called by NumPy on whole operands and into a whole array; False where nothing was done."""
-    if target._detached or not target._writable or seen(target) is None or ufunc.signature is not None:
+    if (
+        target._detached
+        or not target._writable
+        or seen(target) is None
+        or ufunc.signature is not None
+        or ufunc in GAPPED
+    ):
         return False
     if ufunc is np.power and any(getattr(item, "dtype", target._dtype).kind in "biu" for item in (*inputs, target)):
         return False  # a negative exponent may raise when some elements are written

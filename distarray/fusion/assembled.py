@@ -189,7 +189,7 @@ def _run(program: Program, operands: Sequence[Any], out: Any) -> None:
         args = [operands[v] if k == "leaf" else done[v] if k == "step" else v for k, v in step.args]
         last = kind == "step" and value == number == len(program.steps) - 1
         if last and step.dtype == out.dtype and not step.masked and type(step.ufunc) is np.ufunc:
-            step.ufunc(*args, out=out, **step.kwargs)
+            call_numpy(step, args, out)
             return
         done.append(call_numpy(step, args, None))
     result = done[value] if kind == "step" else operands[value] if kind == "leaf" else value

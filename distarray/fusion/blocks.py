@@ -18,7 +18,7 @@ import numpy as np
 from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.devices.pool import ALIGNMENT
 from distarray.fusion.expr import ASTYPE, real_part
-from distarray.fusion.notes import Notes, call_numpy, is_same
+from distarray.fusion.notes import GAPPED, Notes, call_numpy, is_same
 from distarray.fusion.program import Instruction, Program
 
 __all__ = [
@@ -425,7 +425,7 @@ class _Pass:
         for i in varying:
             step = notes.step = steps[i]
             into = values[first + i]
-            if step.masked or step.loud or strict:
+            if step.masked or step.loud or strict or step.ufunc in GAPPED:
                 args = self._args(i, step)
                 if step.loud:
                     notes.loudly(step, args, into)

@@ -12,11 +12,17 @@ from distarray.fusion.expr import Conversion, converted_into, is_loud
 from distarray.fusion.program import Instruction, Program
 from distarray.sites import call_site, warn_at
 
-__all__ = ["Notes", "call_numpy", "is_same"]
+__all__ = ["GAPPED", "Notes", "call_numpy", "is_same"]
+
+
+GAPPED = frozenset({np.isnan, np.isinf, np.isfinite, np.signbit})
+"""NumPy (2.1 to 2.5 at least) leaves elements of their result unwritten where those do not lie side by side."""
 
 
 def call_numpy(step: Instruction, args: Sequence[Any], into: np.ndarray[Any, Any] | None) -> Any:
     """One step on the host, into an array where there is one; only where its mask holds, if it has one."""
+    if into is not None and step.ufunc in GAPPED:
+        return _tested(step, args, into)
     if not step.masked:
         if into is None:
             return step.ufunc(*args, **step.kwargs)
@@ -36,6 +42,19 @@ def call_numpy(step: Instruction, args: Sequence[Any], into: np.ndarray[Any, Any
         _hand_over(fresh, into)
         raise
     return _hand_over(fresh, into)
+
+
+def _tested(step: Instruction, args: Sequence[Any], into: np.ndarray[Any, Any]) -> Any:
+    """A step of `GAPPED`, which NumPy writes into memory of its own, unless all of it lies side by side."""
+    if not step.masked:
+        if into.flags.c_contiguous and (not isinstance(args[0], np.ndarray) or args[0].flags.c_contiguous):
+            return step.ufunc(*args, out=into, **step.kwargs)
+        found = step.ufunc(*args, **step.kwargs)
+    else:
+        *inputs, mask, initial = args
+        found = np.where(mask, step.ufunc(*inputs, **step.kwargs), initial)
+    np.copyto(into, found, casting="unsafe")
+    return into
 
 
 def _meet(array: Any, into: Any) -> bool:

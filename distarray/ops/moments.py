@@ -11,12 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.reduction import (
-    Spread,
-    computed_in,
-    moments,
-    normalized,
-)
+from distarray.algorithms.fold_plans import Spread
+from distarray.algorithms.reduction import computed_in, moments, normalized
 from distarray.algorithms.spreads import split_spread
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as

@@ -14,16 +14,8 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.algorithms.again import again
-from distarray.algorithms.reduction import (
-    Reduction,
-    as_taken,
-    computed_in,
-    learn,
-    normalized,
-    place_operand,
-    reduced,
-    small,
-)
+from distarray.algorithms.fold_plans import Reduction
+from distarray.algorithms.reduction import as_taken, computed_in, learn, normalized, place_operand, reduced, small
 from distarray.algorithms.small_folds import fold_again
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.fold_plans import Reduction, fold_sources, whole_lines
 from distarray.algorithms.folds import chain, ufunc_of
-from distarray.algorithms.reduction import Reduction, arrays_of, fold_sources, in_blocks, normalized, small, whole_lines
+from distarray.algorithms.reduction import arrays_of, in_blocks, normalized, small
 from distarray.array.aliases import ArrayLike, Axis, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements

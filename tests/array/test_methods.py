@@ -38,7 +38,12 @@ def definitions(file: str, name: str) -> dict[str, str]:
 
 def test_type_checkers_see_the_methods_that_there_are() -> None:
     declared = definitions("array/declared.py", "Declared")
-    places = {"array/operators.py": "Operators", "protocols.py": "Protocols", "distributed_array.py": "Methods"}
+    places = {"array/operators.py": "Operators", "protocols.py": "Protocols"} | {
+        f"methods/{chapter}.py": f"{name}Methods"
+        for chapter, name in [
+            ("items", "Item"), ("conversion", "Conversion"), ("shape", "Shape"), ("calculation", "Calculation"),
+        ]
+    }  # fmt: skip
     defined = {name: found for place in places.items() for name, found in definitions(*place).items()}
     wrong = [
         f"def {name}({arguments})"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import distarray as da
+from conformance import contexts
 
 
 @pytest.fixture(autouse=True)
@@ -229,3 +230,42 @@ def test_eager_and_deferred_agree(context):
             a[1:] += b
             results.append(a.get())
     np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("function", [np.isnan, np.isinf, np.isfinite, np.signbit], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
+def test_tests_of_numbers_write_every_element(function, dtype):
+    """NumPy leaves elements of such results unwritten where they do not lie side by side: held values in cells, views that are
+    written to, masks, turned arrays."""
+    if function is np.signbit and dtype == "c8":
+        pytest.skip("complex numbers have no sign")
+    host = np.linspace(-3, 3, 5 * 120).reshape(5, 120).astype(dtype)
+    host[:, ::7], host[:, 3::11] = np.nan, np.inf
+    other = np.arange(600).reshape(5, 120)
+    want = function(host)
+    with contexts.context(5):
+        for rows in (da.blocks(0), da.blocks(1), da.replicated(), None):
+            x, y = da.asarray(host, layout=rows), da.asarray(other, layout=da.cyclic(1))
+            held = function(x + 0)
+            np.testing.assert_array_equal(np.asarray(np.add(held, y)), want + other)
+            np.testing.assert_array_equal(np.asarray(held), want)
+            for target in (
+                da.full((10, 240), True, dtype=bool, layout=rows),
+                da.full((10, 240), 3, layout=da.cyclic(1)),
+            ):
+                target[::2, ::2] = function(x)
+                np.testing.assert_array_equal(np.asarray(target[::2, ::2]), want)
+                function(x.T, out=target[1::2, 1::2].T)
+                np.testing.assert_array_equal(np.asarray(target[1::2, 1::2]), want)
+                function(x, out=target[::2, 1::2], where=y % 2 == 0)
+                even = other % 2 == 0
+                np.testing.assert_array_equal(np.asarray(target[::2, 1::2])[even], want[even])
+            into = np.full((5, 240), 3, bool)
+            function(x, out=into[:, ::2])
+            np.testing.assert_array_equal(into[:, ::2], want)
+            np.testing.assert_array_equal(np.asarray(function(x.T + 0)), function(host.T + 0))
+            np.testing.assert_allclose(np.asarray(np.nanmax(x.T, axis=0)), np.nanmax(host.T, axis=0))
+            if dtype in ("f4", "f8"):
+                kept = np.where(np.isfinite(host), host, np.nan)
+                y = da.asarray(kept, layout=rows)
+                np.testing.assert_allclose(np.asarray(np.nansum(y.T, axis=1)), np.nansum(kept.T, axis=1), rtol=1e-5)

@@ -251,10 +251,7 @@ class _CellRun:
         if self.strict:
             args = [np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a for a in args]
         into = self.value(part.writes[0], block)
-        if step.masked:
-            call_numpy(step, args, into)
-        else:
-            step.ufunc(*args, out=into, **step.kwargs)
+        call_numpy(step, args, into)
 
     def value(self, v: int, block: Any) -> Any:
         found = self.shaped.get(v)
