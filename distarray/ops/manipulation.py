@@ -432,7 +432,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Dis
 
 
 @implements(np.broadcast_arrays)
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[DistributedArray, ...]:
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     """The arrays stretched to their common shape: views, read-only where they are stretched.
 
     Parameters
