@@ -52,12 +52,18 @@ def seen_by(program: Any, state: str, *hosts: Any, short: bool) -> Any:
                 if isinstance(outcome, da.DistributedArray):
                     outcome.evaluate()
             except Exception as error:
-                outcome = type(error), str(error)
+                outcome = type(error), _condition(error)
         if isinstance(outcome, da.DistributedArray):
             outcome = (outcome.shape, outcome.dtype, outcome.get().tobytes(), outcome.writable)
         after = [x.get().tobytes() for x in xs if isinstance(x, da.DistributedArray)]
-    said = sorted((w.category.__name__, str(w.message), w.lineno, w.filename) for w in caught)
+    said = sorted((w.category.__name__, _condition(w.message), w.lineno, w.filename) for w in caught)
     return outcome, after, said, met
+
+
+def _condition(met: Any) -> str:
+    """What was met: of an overflow not where, since a result that is converted into ``out=`` overflows in the conversion, which
+    NumPy counts as the operation's own."""
+    return str(met).partition("overflow encountered in")[1] or str(met)
 
 
 def same(program: Any, state: str, *hosts: Any) -> None:
