@@ -35,7 +35,7 @@ ASSIGNED = ("assignment destination", "write to x.copy() instead")
 """What `check_writable` calls the target of an assignment, and what cures it."""
 
 
-def check_writable(target: Any, what: str = "output array", cure: str = "pass x.copy()") -> None:
+def check_writable(target: AnyArray, what: str = "output array", cure: str = "pass x.copy()") -> None:
     """Refuse an array that what is written would be lost in."""
     if isinstance(target, DistributedArray) and not target._writable and not _alone(target):
         raise ReadOnlyError(
@@ -125,7 +125,7 @@ def _converted(value: DistributedArray, dtype: Any) -> DistributedArray:
     return DistributedArray._of_node(node)
 
 
-def element_of(x: DistributedArray, value: Any) -> Any:
+def element_of(x: DistributedArray, value: object) -> Any:
     """A value for one element of `x`: lists and the like are converted or refused as NumPy does it, arrays of one stay."""
     if not getattr(value, "ndim", not isinstance(value, PYTHON_SCALARS)):
         return value

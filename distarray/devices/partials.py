@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import Library
 from distarray.devices.kernels import Kernel, Kernels
 
 __all__ = ["MOST", "fold_kernel", "launch_folds"]
@@ -61,7 +62,9 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     return source, "P" * (copies + 1) + "q"
 
 
-def fold_kernel(lib: Any, fold: str, dtype: np.dtype[Any], copies: int, size: int) -> tuple[Kernel, int, int] | None:
+def fold_kernel(
+    lib: Library, fold: str, dtype: np.dtype[Any], copies: int, size: int
+) -> tuple[Kernel, int, int] | None:
     """The kernel that folds `copies` arrays of `size` elements, its blocks, and how many numbers these are; None where there is
     none."""
     found = _element(fold, dtype) if fold in _FOLDS and copies <= MOST else None
