@@ -104,6 +104,7 @@ ROWS = [
     Row("a + b", lambda xp, a, b: a + b, "ab", 3, 0.85),
     Row("(a*b+a)*0.5-b", lambda xp, a, b: (a * b + a) * 0.5 - b, "ab", 3, 0.85),
     Row("Black-Scholes", black_scholes, "ab", 3, 1.0),
+    Row("complex chain, 8192^2", lambda xp, z: (z * z + z) * (0.5 + 1j) - z, "z", 1, 0.29),
     Row("exp", lambda xp, a: xp.exp(a), "a", 2, 0.566),
     Row("where(a > b, a, b)", lambda xp, a, b: xp.where(a > b, a, b), "ab", 3, 0.85),
     Row("a - a.mean(axis=0)", lambda xp, a: a - a.mean(axis=0), "a", 3, 1.1),
@@ -151,6 +152,8 @@ def timed(call: Callable[[], Any], wait: Callable[[], None], small: bool) -> flo
 def sample(value: Any) -> Any:
     """Some elements of a NumPy array, in double precision."""
     flat = np.asarray(value).reshape(-1)
+    if flat.dtype.kind == "c":
+        flat = flat.view(flat.real.dtype)
     return flat[:: max(1, flat.size // 9973)].astype(np.float64)
 
 
@@ -261,6 +264,8 @@ def columns(scale: int) -> list[Callable[[], Column]]:
     base["p"] = random.standard_normal((POINTS // scale**2, 16), dtype=np.float32)
     base["c"] = base["p"][:8].copy()
     base["m"] = base["a"] > 0
+    half = slice(0, n // 2)
+    base["z"] = base["a"][half, half] + base["b"][half, half] * np.complex64(1j)
     base["w"] = base["a"].copy()
     rows = np.random.default_rng(3).integers(0, n, n)
     base["i"] = cupy.asarray(rows)

@@ -16,7 +16,7 @@ structured elements, the same bytes as another dtype. It holds no memory: its ve
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary, WeakSet, ref
@@ -98,6 +98,15 @@ def _baseline() -> int:
 _ALONE = _baseline()
 
 
+def contiguous_bytes(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """The strides in bytes of an array in C order."""
+    steps, jump = [], itemsize
+    for n in reversed(shape):
+        steps.append(jump)
+        jump *= max(n, 1)
+    return tuple(steps[::-1])
+
+
 class Storage:
     """The memory of an array and its views.
 
@@ -125,6 +134,10 @@ class Storage:
     def layout(self) -> Layout:
         """How the current value lies. Moves nothing."""
         return self.version.layout
+
+    def byte_strides(self) -> tuple[int, ...]:
+        """The strides in bytes that NumPy's array would have."""
+        return contiguous_bytes(self.layout.shape, self.version.dtype.itemsize)
 
     @property
     def volatile(self) -> bool:
@@ -249,6 +262,12 @@ class PartStorage(Storage):
     @property
     def layout(self) -> Layout:
         return self._layout
+
+    def byte_strides(self) -> tuple[int, ...]:
+        whole = self.parent
+        unit = np.empty(1, whole.version.dtype)  # never read
+        made = np.lib.stride_tricks.as_strided(unit, whole.layout.shape, whole.byte_strides(), writeable=False)
+        return tuple(self.show(made).strides)
 
     @property
     def volatile(self) -> bool:

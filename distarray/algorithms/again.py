@@ -1,4 +1,4 @@
-"""Reductions and products of small arrays on GPUs that come again: their launches, without a plan.
+"""Reductions, and products of small arrays, on GPUs that come again: their launches, without a plan.
 
 What the general way does for whole chunks of one layout depends on nothing but that layout, the dtype and the call. It tells
 this module what it did (`learn_fold`, `learn_product`); the next call of the kind finds it in the operand's form. Of several
@@ -20,6 +20,7 @@ from distarray.fusion.forms import Form, base_form
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
 from distarray.fusion.kernels.graphs import KernelLaunch, Turn, turns_of
+from distarray.fusion.kernels.later import LaterChunk
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
 from distarray.transfer.ledger import watching
@@ -33,21 +34,23 @@ __all__ = ["again", "learn_fold", "learn_product", "number_of"]
 _SCALARS = {np.dtype(t): np.array([1, 0], t) for t in ("float32", "float64")}
 """What a product is multiplied by, and what stands in its place before."""
 
+_BYTES = np.dtype(np.uint8)
+
 _PLACES = {dtype: (held.ctypes.data, held.ctypes.data + held.itemsize) for dtype, held in _SCALARS.items()}
 """Where BLAS reads them."""
 
 
 class _Fold(NamedTuple):
-    """One chunk of a reduction: its number and shape, the chunk that is reduced, and the launch but for addresses."""
+    """One chunk of a reduction: its number and shape, the chunk that is reduced, and the launches but for addresses: of one, or of
+    two with so many bytes between them."""
 
     number: int
     device: int
     shape: tuple[int, ...]
     source: int
-    kernel: Any
-    blocks: int
-    threads: int
-    values: tuple[Any, ...]
+    first: KernelLaunch
+    room: int
+    last: KernelLaunch | None
 
 
 class _Product(NamedTuple):
@@ -110,6 +113,7 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
             return None
         chunks: list[Chunk | None] = [None] * len(known.layout.chunks)
         launches: list[KernelLaunch] = []
+        rooms: list[Chunk] = []  # until all is queued: then their memory may be used again, in the order of the stream
         for part in known.parts:
             device = context.by_id[part.device]
             chunk = chunks[part.number] = device.empty(part.shape, known.dtype, known.name)
@@ -121,7 +125,15 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
             if address < 0:
                 return None
             target = chunk.address or chunk.array.data.ptr
-            launches.append((part.kernel, part.blocks, part.threads, (address, target, *part.values)))
+            kernel, blocks, threads, values = part.first
+            if part.last is not None:
+                between: Any = device.empty((part.room,), _BYTES, known.name)
+                place = between.address or between.array.data.ptr
+                launches.append((kernel, blocks, threads, (address, place, *values)))
+                rooms.append(between)
+                kernel, blocks, threads, values = part.last
+                address = place
+            launches.append((kernel, blocks, threads, (address, target, *values)))
         for graphs, device_id, begin, end in known.turns:
             graphs.run(context.by_id[device_id], launches if end - begin == len(launches) else launches[begin:end])
     found = Version(known.layout, chunks, known.dtype)
@@ -196,10 +208,10 @@ def _remember(form: Form, key: Any, known: _Known) -> None:
 
 
 def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: DistributedArray) -> None:
-    """Take note of a reduction of a small array that has been done. `sources`: for each chunk of the result, what it was
+    """Take note of a reduction of an array that has been done. `sources`: for each chunk of the result, what it was
     reduced from, as (chunk, key in it)."""
     form = _form(x)
-    if form is None or key in form.recipes or not 0 < prod(x._shape) <= SMALL or form.bases[0].layout.is_partial:
+    if form is None or key in form.recipes or not prod(x._shape) or form.bases[0].layout.is_partial:
         return
     context, version, made = x._context, x._storage.version, result._storage
     if context.communicator is not None and "raise" in np.geterr().values():
@@ -207,6 +219,8 @@ def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: Di
     if made is None or result._map is not None or any(len(own) != 1 or own[0][1] is not None for own in sources):
         return
     layout = made.version.layout
+    if any(type(chunk) is LaterChunk for chunk in made.version.chunks):  # which waits for who uses it
+        return
     parts = []
     for number, ((device_id, _), ((source, _),)) in enumerate(zip(layout.chunks, sources, strict=True)):
         if context.by_id[device_id].process != context.process:
@@ -221,7 +235,8 @@ def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: Di
         if launch is None:
             return
         parts.append(_Fold(number, device_id, out.array.shape, source, *launch))
-    turns = tuple(turns_of(context.by_id, [part.device for part in parts]))
+    launched = [part.device for part in parts for _ in range(1 if part.last is None else 2)]
+    turns = tuple(turns_of(context.by_id, launched))
     name, dtype = call.ufunc.__name__, made.version.dtype
     _remember(form, key, _Known(layout, dtype, name, parts, result._detached, turns=turns))
 

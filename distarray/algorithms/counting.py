@@ -69,7 +69,7 @@ def counted_integers(
     tasks = [
         partial(_count, device, layout, target, sources, dtype, chunks, totals.get(device.id)) for device in devices
     ]
-    run_tasks(context, tasks, nbytes, "bincount")
+    run_tasks(context, tasks, 0 if len(totals) == len(devices) else nbytes, "bincount")
     return from_chunks(context, target, chunks, dtype)
 
 

@@ -45,7 +45,7 @@ def with_axes(
         return _with_axes_of_copy(x, step, dtype, axes, operation)
     if _is_reshaped(x):
         make = partial(_with_axes_of_copy, step=step, dtype=dtype, axes=axes, operation=operation)
-        return stand_for(x, make)  # a write would be lost, where NumPy's reaches the array
+        return stand_for(x, make, step)  # a write would be lost, where NumPy's reaches the array
     full = tuple([Range.full(n) for n in axes])
     mine = x._view_map()
     n, old = len(mine.shape), len(mine.base)
@@ -166,29 +166,3 @@ def _shown(
     plain = None if view is None or (view.is_identity and view.base == layout.shape) else view
     shape = layout.shape if view is None else view.shape
     return x._make(x._context, shape, part.version.dtype, None, part, plain, x._writable)
-
-
-def byte_strides(x: DistributedArray) -> tuple[int, ...] | None:
-    """Bytes from one element to the next along each axis of a part, as NumPy has them; None where `x` is none, or a view of a
-    reshaped one."""
-    storage = x._storage
-    if not isinstance(storage, PartStorage):
-        return None
-    version = storage.root.version
-    lengths = version.layout.shape
-    steps, jump = [], int(version.dtype.itemsize)
-    for n in reversed(lengths):
-        steps.append(jump)
-        jump *= max(n, 1)
-    unit = np.empty(1, version.dtype)  # never read
-    model = storage.show(np.lib.stride_tricks.as_strided(unit, lengths, steps[::-1], writeable=False))
-    view = x._view
-    if view is None:
-        return tuple(model.strides)
-    if view.inner is not None or view.base != model.shape:
-        return None
-    found = [0] * len(view.shape)
-    for (axis, _, by), stride in zip(view.axes, model.strides, strict=True):
-        if axis >= 0:
-            found[axis] += by * stride
-    return tuple(found)

@@ -58,7 +58,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> D
         else:
             child, args = form.grown.get((ufunc, 1, kind)), (other, arg)
     elif kind is DistributedArray and other._shape == shape and other._context is context:
-        second = _recorded(other)
+        second = first if other is array else _recorded(other)
         if second is None:
             return None
         if left is array:

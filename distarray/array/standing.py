@@ -8,9 +8,10 @@ once nobody holds what it was copied from (`distarray.storage.Apart`): a write h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
+from distarray.array.memory_model import model
 from distarray.array.state import DistributedArray, copy_array
 from distarray.layout import Layout
 from distarray.storage import Apart, Storage, Version
@@ -25,7 +26,11 @@ StandingStep = Callable[[Storage], Version]
 
 
 def stand_for(
-    x: DistributedArray, make: Callable[[DistributedArray], DistributedArray], *, writable: bool = True
+    x: DistributedArray,
+    make: Callable[[DistributedArray], DistributedArray],
+    like: Callable[[Any], Any],
+    *,
+    writable: bool = True,
 ) -> DistributedArray:
     """``make(x)``, a copy, as what stands for a view of `x`.
 
@@ -34,6 +39,8 @@ def stand_for(
     x : DistributedArray
     make : function
         It holds no array, since it is kept to copy again.
+    like : function
+        NumPy's own, from an array with the strides of `x` to the view.
     writable : bool
         Whether NumPy's view can be written to.
 
@@ -47,7 +54,7 @@ def stand_for(
     """
     storage = x._own()
     version = _copied(make, x)
-    stand = StandIn(x._context, version)
+    stand = StandIn(x._context, version, tuple(like(model(x)).strides))
     place, shape, dtype, view, context = storage.maker(), x._shape, x._dtype, x._view, x._context
 
     def again(root: Storage) -> Version:
@@ -74,9 +81,10 @@ def _copied(make: Callable[[DistributedArray], DistributedArray], x: Distributed
 class StandIn(Storage):
     """The storage of such a copy."""
 
-    __slots__ = ("_current", "_origins", "_stale")
+    __slots__ = ("_current", "_origins", "_stale", "_strides")
 
-    def __init__(self, context: Context, version: Version) -> None:
+    def __init__(self, context: Context, version: Version, strides: tuple[int, ...]) -> None:
+        self._strides = strides
         self._stale: tuple[Storage, tuple[StandingStep, ...]] | None = None
         self._origins: list[ref[Storage]] = []
         super().__init__(context, version)
@@ -94,6 +102,9 @@ class StandIn(Storage):
     @property
     def layout(self) -> Layout:
         return self._current.layout
+
+    def byte_strides(self) -> tuple[int, ...]:
+        return self._strides
 
     def follow(self, origin: Storage, step: StandingStep) -> None:
         """Copy again when `origin` is written to, or what that is a copy of."""

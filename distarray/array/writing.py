@@ -130,7 +130,7 @@ def element_of(x: DistributedArray, value: object) -> Any:
     if not getattr(value, "ndim", not isinstance(value, PYTHON_SCALARS)):
         return value
     if isinstance(value, DistributedArray):
-        if not (x._dtype.kind == "b" and value.size == 1):
+        if not (x._dtype.kind in "bV" and value.size == 1):
             if x._dtype.kind == "c":
                 raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
             raise ValueError("setting an array element with a sequence.")

@@ -28,6 +28,7 @@ from distarray.devices.gpus import gpu_report, no_gpu
 from distarray.devices.idle import IdleArrays
 from distarray.devices.lapack import CudaLapack
 from distarray.devices.moves import Batch, Rows, rows_between
+from distarray.devices.row_copies import copied_rows
 from distarray.devices.transposes import transposed_copy
 from distarray.errors import DeviceError
 
@@ -139,6 +140,11 @@ class CudaRuntime:
         except IndexError:
             return self.cupy.cuda.Event(disable_timing=True)
 
+    def new_event(self, ordinal: int) -> Any:
+        """An event of a GPU that its owner keeps."""
+        with self._at(ordinal):
+            return self.cupy.cuda.Event(disable_timing=True)
+
     def reuse(self, ordinal: int, event: Any) -> None:
         """Gives an event back. A wait holds what was recorded when it was queued: recording again leaves it be."""
         self._events[ordinal].append(event)
@@ -215,10 +221,9 @@ class CudaRuntime:
     def number(self, address: int, dtype: np.dtype[Any], ordinal: int) -> Any:
         """What stands at an address of a GPU, as a NumPy scalar: the shortest way to the host."""
         stage = self._stage()
-        api, stream = self.api, self.streams[ordinal].ptr
-        with _ALWAYS_ACTIVE if self.current() == ordinal else self.on(ordinal):
-            api.memcpyAsync(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost, stream)
-            api.streamSynchronize(stream)
+        api = self.api
+        with self._at(ordinal):  # on the compute stream, and it waits
+            api.memcpy(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost)
         found = stage[1][: dtype.itemsize].view(dtype)[0]
         self._stages.append(stage)
         return found
@@ -227,14 +232,14 @@ class CudaRuntime:
         """What stands at addresses, each of a GPU: (ordinal, address)."""
         stage = self._stage()
         api, size = self.api, dtype.itemsize
-        met = set()
+        kind, last = api.memcpyDeviceToHost, {ordinal: i for i, (ordinal, _) in enumerate(places)}
         for i, (ordinal, address) in enumerate(places):
-            met.add(ordinal)
+            if last[ordinal] != i:
+                with self._at(ordinal):
+                    api.memcpyAsync(stage[0] + i * size, address, size, kind, self.streams[ordinal].ptr)
+        for ordinal, i in last.items():  # the last of each GPU waits for all before it
             with self._at(ordinal):
-                api.memcpyAsync(stage[0] + i * size, address, size, api.memcpyDeviceToHost, self.streams[ordinal].ptr)
-        for ordinal in met:
-            with self._at(ordinal):
-                api.streamSynchronize(self.streams[ordinal].ptr)
+                api.memcpy(stage[0] + i * size, places[i][1], size, kind)
         found = stage[1][: len(places) * size].view(dtype).copy()
         self._stages.append(stage)
         return found
@@ -310,18 +315,13 @@ class CudaRuntime:
         assert rows is not None
         api = self.api
         with self._at(to):
+            if to == frm and rows.height > 1 and copied_rows(self.cupy, to, dst, src, rows, stream.ptr):
+                return
             if rows.height > 1:
-                kind = api.memcpyDeviceToDevice
                 api.memcpy2DAsync(
-                    dst.data.ptr,
-                    rows.dst_pitch,
-                    src.data.ptr,
-                    rows.src_pitch,
-                    rows.width,
-                    rows.height,
-                    kind,
-                    stream.ptr,
-                )
+                    dst.data.ptr, rows.dst_pitch, src.data.ptr, rows.src_pitch, rows.width, rows.height,
+                    api.memcpyDeviceToDevice, stream.ptr,
+                )  # fmt: skip
             elif to == frm:
                 api.memcpyAsync(dst.data.ptr, src.data.ptr, rows.width, api.memcpyDeviceToDevice, stream.ptr)
             else:
@@ -333,6 +333,9 @@ class CudaRuntime:
 
         Nothing inside may compute on what another copy of the block brings. Not for several threads at once.
         """
+        if self.count == 1:
+            yield
+            return
         with self.ahead() as arrived:
             yield
         arrived()
@@ -341,12 +344,13 @@ class CudaRuntime:
     def ahead(self) -> Iterator[Callable[[], None]]:
         """As `independent`; but compute streams wait for the copies only once what the block gives is called, as it has to be: work
         that is queued until then runs beside them. What they read and write has to live until then."""
-        if self.count == 1 or self._batch is not None:
+        if self._batch is not None:
             yield _nothing
             return
         self._batch = batch = Batch(self)
         try:
             yield batch.close
+            batch.flush()
         except BaseException:
             batch.close()
             raise

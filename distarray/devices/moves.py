@@ -7,12 +7,12 @@ is copied meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from distarray.devices.arrays import DeviceArray
 
-__all__ = ["Batch", "Rows", "rows_between", "rows_of"]
+__all__ = ["Batch", "StreamOrder", "Rows", "rows_between", "rows_of"]
 
 NARROWEST_ROW = 64
 """Rows of fewer bytes are packed by a kernel: a copy engine moves narrow rows far below its bandwidth."""
@@ -82,11 +82,19 @@ class Batch:
         self.runtime = runtime
         self._lanes: dict[tuple[int, int], Any] = {}
         self._begun: dict[int, Any] = {}  # for each GPU, the event of what was queued before
+        self._later: list[tuple[Any, int, Any, Rows]] = []  # copies within a GPU: links are to be busy first
 
     def copy(self, dst: DeviceArray, to: int, src: DeviceArray, frm: int, rows: Rows | None) -> bool:
         """Queue a copy, where it is one of rows; others are left to the compute streams."""
         if rows is None:
             return False
+        if to == frm:
+            self._later.append((dst, to, src, rows))
+        else:
+            self._queue(dst, to, src, frm, rows)
+        return True
+
+    def _queue(self, dst: Any, to: int, src: Any, frm: int, rows: Rows) -> None:
         runtime = self.runtime
         lane = self._lanes.get((to, frm))
         if lane is None:
@@ -96,10 +104,16 @@ class Batch:
                     self._begun[end] = runtime.record(end, runtime.streams[end])
                 runtime.wait(to, lane, self._begun[end])
         runtime.move(dst, to, src, frm, rows, lane)
-        return True
+
+    def flush(self) -> None:
+        """Queue what was left for last."""
+        for dst, on, src, rows in self._later:
+            self._queue(dst, on, src, on, rows)
+        self._later.clear()
 
     def close(self) -> None:
         """Make the compute streams wait, so that buffers may be read, written and freed in their order."""
+        self.flush()
         runtime = self.runtime
         for end, event in self._begun.items():
             runtime.reuse(end, event)
@@ -110,3 +124,55 @@ class Batch:
                 runtime.wait(end, runtime.streams[end], event)
             runtime.reuse(to, event)
         self._lanes.clear()
+
+
+FEW = 4
+"""GPUs up to which each waits for all others; of more, one for all, and they for that one."""
+
+
+class StreamOrder:
+    """The order between the compute streams of some GPUs, before and after work in which they read each other's memory.
+
+    Parameters
+    ----------
+    runtime : CudaRuntime
+    gpus : iterable of int
+    """
+
+    def __init__(self, runtime: Any, gpus: Iterable[int]) -> None:
+        self._runtime = runtime
+        ordinals = sorted(set(gpus))
+        events = {ordinal: runtime.new_event(ordinal) for ordinal in ordinals} if len(ordinals) > 1 else {}
+        hub = ordinals[0]
+        self._recorded = list(events.items())
+        self._awaited = [
+            (ordinal, [events[other] for other in ordinals if other != ordinal])
+            for ordinal in reversed(ordinals)
+            if events and (len(ordinals) <= FEW or ordinal == hub)
+        ]
+        self._hub = None if len(ordinals) <= FEW else (hub, runtime.new_event(hub), ordinals[1:])
+
+    def keep(self) -> None:
+        """Let what is queued on any of them from now on run after all that is queued on all of them now."""
+        if not self._recorded:
+            return
+        runtime = self._runtime
+        api, streams = runtime.api, runtime.streams
+        switch, wait = api.setDevice, api.streamWaitEvent
+        here = runtime.current()
+        try:
+            for ordinal, event in self._recorded:
+                switch(ordinal)
+                api.eventRecord(event.ptr, streams[ordinal].ptr)
+            for ordinal, events in self._awaited:
+                switch(ordinal)
+                for event in events:
+                    wait(streams[ordinal].ptr, event.ptr, 0)
+            if self._hub is not None:
+                hub, event, others = self._hub
+                api.eventRecord(event.ptr, streams[hub].ptr)
+                for ordinal in others:
+                    switch(ordinal)
+                    wait(streams[ordinal].ptr, event.ptr, 0)
+        finally:
+            switch(here)

@@ -11,8 +11,9 @@ import numpy as np
 
 from distarray.devices.arrays import Library
 from distarray.devices.kernels import Kernel, Kernels
+from distarray.devices.moves import StreamOrder
 
-__all__ = ["MOST", "fold_kernel", "launch_folds"]
+__all__ = ["MOST", "Folds", "fold_kernel", "source_of"]
 
 MOST = 16
 """Copies that a kernel folds."""
@@ -62,61 +63,51 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     return source, "P" * (copies + 1) + "q"
 
 
-def fold_kernel(
-    lib: Library, fold: str, dtype: np.dtype[Any], copies: int, size: int
-) -> tuple[Kernel, int, int] | None:
-    """The kernel that folds `copies` arrays of `size` elements, its blocks, and how many numbers these are; None where there is
-    none."""
+class Folds:
+    """One kind of fold, made again and again: of whole copies that lie on some GPUs into arrays on some.
+
+    Parameters
+    ----------
+    runtime : CudaRuntime
+    kernel : Kernel
+    size : int
+        The numbers of a copy.
+    givers, takers : sequence of int
+        The GPU of each copy, and of each array that is written.
+    """
+
+    def __init__(self, runtime: Any, kernel: Kernel, size: int, givers: Sequence[int], takers: Sequence[int]) -> None:
+        self._runtime = runtime
+        self._kernel = kernel
+        self._size = size
+        self._takers = tuple(takers)
+        self._order = StreamOrder(runtime, (*givers, *takers))
+
+    def run(self, parts: Sequence[int], outs: Sequence[int]) -> None:
+        """Fold the copies at the addresses `parts` into those at `outs`, on the compute streams of their GPUs."""
+        runtime, size, launch = self._runtime, self._size, self._kernel.launch
+        streams, switch = runtime.streams, runtime.api.setDevice
+        blocks = -(-size // _THREADS)
+        self._order.keep()
+        here = at = runtime.current()
+        try:
+            for ordinal, out in zip(self._takers, outs, strict=True):
+                if at != ordinal:
+                    switch(ordinal)
+                    at = ordinal
+                launch(ordinal, streams[ordinal].ptr, blocks, _THREADS, *parts, out, size)
+        finally:
+            if at != here:
+                switch(here)
+        self._order.keep()
+
+
+def fold_kernel(lib: Library, fold: str, dtype: np.dtype[Any], copies: int, size: int) -> tuple[Kernel, int] | None:
+    """The kernel that folds `copies` arrays of `size` elements, and how many numbers these are; None where there is none."""
     found = _element(fold, dtype) if fold in _FOLDS and copies <= MOST else None
     if found is None:
         return None
     element, each = found
-    kernel = _KERNELS.get((lib, fold, element, copies), lambda: Kernel(lib, *source_of(fold, element, copies)))
-    return kernel, -(-size * each // _THREADS), size * each
-
-
-def launch_folds(
-    runtime: Any,
-    kernel: Kernel,
-    blocks: int,
-    numbers: int,
-    parts: Sequence[int],
-    outs: Sequence[tuple[int, int]],
-    givers: Sequence[int],
-) -> None:
-    """Fold the copies at the addresses `parts` into each of `outs`, which are (GPU, address), on its GPU's compute stream; with
-    the order that takes to the compute streams of the GPUs `givers`, on which the copies lie."""
-    apart = len({*givers, *[ordinal for ordinal, _ in outs]}) > 1
-    here = runtime.current()
-    switch, streams = runtime.api.setDevice, runtime.streams
-    try:
-        ready = {}
-        if apart:
-            for ordinal in givers:
-                switch(ordinal)
-                ready[ordinal] = event = runtime.event(ordinal)
-                event.record(streams[ordinal])
-        done: list[tuple[int, Any]] = []
-        met = set()
-        for ordinal, address in sorted(outs, key=lambda out: out[0], reverse=True):
-            switch(ordinal)
-            if apart and ordinal not in met:
-                met.add(ordinal)
-                for giver, event in ready.items():
-                    if giver != ordinal:
-                        streams[ordinal].wait_event(event)
-            kernel.launch(ordinal, 0, blocks, _THREADS, *parts, address, numbers)
-        for ordinal in met:
-            switch(ordinal)
-            event = runtime.event(ordinal)
-            event.record(streams[ordinal])
-            done.append((ordinal, event))
-        for giver in ready:
-            switch(giver)
-            for ordinal, event in done:
-                if giver != ordinal:
-                    streams[giver].wait_event(event)
-        for ordinal, event in (*ready.items(), *done):
-            runtime.reuse(ordinal, event)
-    finally:
-        switch(here)
+    return _KERNELS.get(
+        (lib, fold, element, copies), lambda: Kernel(lib, *source_of(fold, element, copies))
+    ), size * each

@@ -216,6 +216,23 @@ class ViewMap(NamedTuple):
                 found[axis] = step * stride
         return tuple(found)
 
+    def strides_over(self, shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+        """The view's strides over a storage of `shape` that has these; None where that could not be reshaped in place."""
+        below, within = shape, strides
+        if self.inner is not None:
+            found = self.inner.strides_over(shape, strides)
+            if found is None:
+                return None
+            below, within = self.inner.shape, found
+        steps = within if tuple(below) == self.base else reshape_strides(below, within, self.base)
+        if steps is None:
+            return None
+        shown = [0] * len(self.shape)
+        for (axis, _, step), stride in zip(self.axes, steps, strict=True):
+            if axis >= 0:
+                shown[axis] = step * stride
+        return tuple(shown)
+
     @property
     def depth(self) -> int:
         """How many views are reshaped within each other."""

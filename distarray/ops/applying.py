@@ -257,7 +257,7 @@ def sliding_window_view(
         lengths[number] += 1 - n
         if lengths[number] < 1:
             raise ValueError("window shape cannot be larger than input array shape")
-    return stand_for(result, partial(_windows, axes=axes, window=window), writable=False)
+    return stand_for(result, partial(_windows, axes=axes, window=window), step, writable=False)
 
 
 def _windows(result: DistributedArray, axes: Sequence[int], window: Sequence[int]) -> DistributedArray:

@@ -12,6 +12,7 @@ from distarray.array.aliases import ArrayLike, DeviceLike, DTypeLike, LayoutLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
+from distarray.array.memory_model import lies_in
 from distarray.array.place import host_or_device_array, place
 from distarray.array.state import DistributedArray, astype_node, copy_array, detach, from_chunks
 from distarray.context import group_ids
@@ -108,7 +109,7 @@ def asarray(
             if obj.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
                 warn_complex()
             return DistributedArray._of_node(astype_node(result, check_dtype(dtype)))
-        if copy and result is obj:
+        if result is obj and (copy or not lies_in(obj, order)):
             return copy_array(obj)
         return result
     if copy is False:

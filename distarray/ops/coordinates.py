@@ -357,7 +357,7 @@ def _asarray(
     a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None
 ) -> DistributedArray:
     """``np.asarray(a, like=x)``."""
-    return asarray(a, dtype=dtype, device=device, copy=copy)
+    return asarray(a, dtype, order, device=device, copy=copy)
 
 
 @implements(np.require)
@@ -408,7 +408,7 @@ def array(
     DistributedArray([[1., 2.],
                       [3., 4.]])
     """
-    result = asarray(object, dtype=dtype, copy=copy or None)
+    result = asarray(object, dtype, order, copy=copy or None)
     if result.ndim < ndmin:
         result = result._viewed(result._view_map().expand_dims(tuple(range(ndmin - result.ndim))))
     return result

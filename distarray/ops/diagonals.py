@@ -68,7 +68,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> D
         raise ValueError(f"axis1 and axis2 cannot be the same, and both are {rows}")
     rest = [axis for axis in range(x.ndim) if axis not in (rows, columns)]
     x = x.transpose((*rest, rows, columns))
-    return stand_for(x, partial(_copied, offset=offset), writable=False)
+    like = partial(np.diagonal, offset=offset, axis1=-2, axis2=-1)
+    return stand_for(x, partial(_copied, offset=offset), like, writable=False)
 
 
 def _copied(x: DistributedArray, offset: int) -> DistributedArray:

@@ -432,7 +432,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Dis
 
 
 @implements(np.broadcast_arrays)
-def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[DistributedArray, ...]:
+def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Any, ...]:
     """The arrays stretched to their common shape: views, read-only where they are stretched.
 
     Parameters
@@ -444,6 +444,7 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Distributed
     Returns
     -------
     tuple of DistributedArray
+        What is neither a number nor an array of numbers (None, text) is an array of NumPy's.
 
     Raises
     ------
@@ -461,9 +462,10 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Distributed
     ...     [x.shape for x in da.broadcast_arrays(da.zeros((2, 1)), da.zeros(3))]
     [(2, 3), (2, 3)]
     """
-    arrays = [asarray(a) for a in args]
+    given = [np.asarray(a) if a is None or isinstance(a, (str, bytes)) else a for a in args]
+    arrays: list[Any] = [a if getattr(getattr(a, "dtype", None), "kind", "-") in "OSUT" else asarray(a) for a in given]
     shape = broadcast_shape(*[x.shape for x in arrays]) if arrays else ()
-    return tuple([x if x.shape == shape else broadcast_to(x, shape) for x in arrays])
+    return tuple([x if x.shape == shape else np.broadcast_to(x, shape) for x in arrays])
 
 
 def broadcast_shapes(*shapes: ShapeLike) -> tuple[int, ...]:

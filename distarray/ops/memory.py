@@ -17,6 +17,7 @@ import numpy as np
 from distarray.array import parts
 from distarray.array.aliases import DTypeLike
 from distarray.array.dtypes import check_dtype
+from distarray.array.memory_model import byte_strides
 from distarray.array.standing import stand_for
 from distarray.array.state import DistributedArray, copy_array, detach, from_chunks
 from distarray.errors import UnsupportedError
@@ -37,16 +38,7 @@ ELSEWHERE = {"ctypes": _CHUNKS, "data": _CHUNKS, "getfield": _FIELDS, "setfield"
 
 def strides(x: DistributedArray) -> tuple[int, ...]:
     """Bytes from one element to the next along each axis, in one array in C order. Nothing is evaluated."""
-    view = x._view
-    if (found := parts.byte_strides(x)) is not None:
-        return found
-    if x._storage is None or view is None:
-        steps, jump = [], x.itemsize
-        for n in reversed(x.shape):
-            steps.append(jump)
-            jump *= max(n, 1)
-        return tuple(steps[::-1])
-    return tuple([s * x.itemsize for s in view.strides])
+    return byte_strides(x)
 
 
 def base(x: DistributedArray) -> DistributedArray | None:
@@ -311,7 +303,7 @@ def view(x: DistributedArray, dtype: DTypeLike = None, type: type[Any] | None = 
     shown = parts.rescaled(x, step, target, "view")
     if shown is not None:
         return shown
-    result = stand_for(x, partial(_copied, target=target)) if x.size else _copied(x, target)
+    result = stand_for(x, partial(_copied, target=target), step) if x.size else _copied(x, target)
     result._detached = x._detached
     return result
 

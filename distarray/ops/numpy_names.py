@@ -101,11 +101,11 @@ def asanyarray(
     -----
     Communication: none.
     """
-    return asarray(a, dtype=dtype, device=device, copy=copy)
+    return asarray(a, dtype, order, device=device, copy=copy)
 
 
 def ascontiguousarray(a: ArrayLike, dtype: DTypeLike = None) -> DistributedArray:
-    """The same as :func:`asarray`, with at least one axis; chunks are contiguous as they are.
+    """The same as :func:`asarray`, with at least one axis; a view with gaps is copied.
 
     Parameters
     ----------
@@ -128,19 +128,19 @@ def ascontiguousarray(a: ArrayLike, dtype: DTypeLike = None) -> DistributedArray
     ...     da.ascontiguousarray(5).shape
     (1,)
     """
-    x = asarray(a, dtype=dtype)
+    x = asarray(a, dtype, "C")
     return x if x.ndim else x.reshape(1)
 
 
 @described_as(ascontiguousarray)
 def asfortranarray(a: ArrayLike, dtype: DTypeLike = None) -> DistributedArray:
-    """The same as :func:`asarray`: how chunks lie in memory is not the program's matter.
+    """The same as :func:`asarray`, and a copy of what NumPy would copy into Fortran order; chunks stay in C order.
 
     Notes
     -----
     Communication: none.
     """
-    return asarray(a, dtype=dtype)
+    return asarray(a, dtype, "F")
 
 
 @described_as(ascontiguousarray)
@@ -161,10 +161,14 @@ def asarray_chkfinite(a: ArrayLike, dtype: DTypeLike = None, order: str | None =
     -----
     Communication: one number from each device.
     """
-    x = asarray(a, dtype=dtype)
+    x = asarray(a, dtype, order)
     if x.dtype.kind in "fc" and not bool(reductions.all(np.isfinite(x))):
         raise ValueError("array must not contain infs or NaNs")
     return x
+
+
+_FORTRAN = {"F", "F_CONTIGUOUS", "FORTRAN"}
+"""NumPy's names of Fortran order."""
 
 
 def require(a: ArrayLike, dtype: DTypeLike = None, requirements: str | Sequence[str] | None = None) -> DistributedArray:
@@ -202,7 +206,7 @@ def require(a: ArrayLike, dtype: DTypeLike = None, requirements: str | Sequence[
     listed: Any = [requirements] if isinstance(requirements, str) else list(requirements or ())
     np.require(0, None, listed)  # NumPy checks them
     wanted = {str(r).upper() for r in listed}
-    x = asarray(a, dtype=dtype)
+    x = asarray(a, dtype, "C" if wanted & {"C", "C_CONTIGUOUS", "CONTIGUOUS"} else "F" if wanted & _FORTRAN else None)
     owned = bool(wanted & {"O", "OWNDATA"}) and x._view is not None
     written = bool(wanted & {"W", "WRITEABLE"}) and not x._writable
     return x.copy() if owned or written else x

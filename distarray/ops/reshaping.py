@@ -4,18 +4,23 @@ device ever holding more than its part."""
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
 
 from distarray.array.aliases import ArrayLike, ShapeLike
 from distarray.array.functions import implements
+from distarray.array.memory_model import byte_strides, model
 from distarray.array.standing import settled, stand_for
 from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
+from distarray.geometry.reshape import reshape_strides
 from distarray.ops.convert import asarray
+from distarray.storage import Storage
 from distarray.transfer.execute import allocate, copy_into
 
 __all__ = ["ravel", "reshape"]
@@ -65,7 +70,7 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
         raise ValueError(f"order must be one of 'C', 'F', or 'A' (got {order!r})")
     order = order.upper()
     if order == "A":
-        flags = _model(x).flags
+        flags = model(x).flags
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
     new = _resolved(x, shape)
     if order == "F":
@@ -79,7 +84,7 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
         )
     if copy or not x.size or not _is_view(x, new):
         return _copied(x, new)
-    return stand_for(x, partial(_copied, new=new))
+    return stand_for(x, partial(_copied, new=new), methodcaller("reshape", new))
 
 
 @implements(np.ravel)
@@ -123,12 +128,10 @@ def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     if not isinstance(order, str):
         raise TypeError(f"order must be str, not {type(order).__name__}: pass 'C', 'F', 'A' or 'K'")
     order = order.upper()
-    flags = _model(x).flags
+    flags = model(x).flags
     if order == "K":
-        strides = _model(x).strides
-        perm = sorted(range(x.ndim), key=lambda axis: -abs(strides[axis]))
-        x, order = x._viewed(x._view_map().transpose(perm)), "C"
-        flags = _model(x).flags
+        x, order = x._viewed(x._view_map().transpose(_by_strides(byte_strides(x)))), "C"
+        flags = model(x).flags
     elif order == "A":
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
     flat = reshape(x, -1, order)
@@ -137,6 +140,21 @@ def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     return (
         copy_array(flat) if flat._storage is x._storage else settled(flat)
     )  # NumPy copies here, and its copy may be written to
+
+
+def _by_strides(strides: Sequence[int]) -> list[int]:
+    """The axes as NumPy's iterator nests them, the longest strides outermost; axes of stride 0 stay beside those they are at."""
+    order: list[int] = []  # the innermost first
+    for axis in reversed(range(len(strides))):
+        at = len(order)
+        for place in reversed(range(len(order))):
+            new, old = abs(strides[axis]), abs(strides[order[place]])
+            if new and old:
+                if old <= new:
+                    break
+                at = place
+        order.insert(at, axis)
+    return order[::-1]
 
 
 def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
@@ -204,19 +222,18 @@ def _resolved(x: DistributedArray, shape: Any) -> tuple[int, ...]:
 def _view(x: DistributedArray, new: tuple[int, ...]) -> ViewMap | None:
     """The reshaped view, where NumPy's reshape is one and every chunk can be reshaped where it is."""
     view = x._view_map().reshape(new)
+    if not _is_view(x, new):
+        return None
     if view is None or (view.inner is not None and not x.size):
         return None
     return view if x._context.layouts.allows(x._own().version.layout, view) else None
 
 
-def _model(x: DistributedArray) -> Any:
-    """A NumPy array with the strides that `x` would have over one contiguous base. It has no memory: never read it."""
-    return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), x.shape, x._view_map().strides, writeable=False)
-
-
 def _is_view(x: DistributedArray, new: tuple[int, ...]) -> bool:
     """Whether NumPy's reshape would be a view."""
-    return x._view_map().reshape(new) is not None
+    if type(x._storage) is Storage:
+        return x._view_map().reshape(new) is not None
+    return reshape_strides(x.shape, byte_strides(x), new) is not None
 
 
 def _copied(x: DistributedArray, new: tuple[int, ...]) -> DistributedArray:

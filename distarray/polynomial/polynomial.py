@@ -51,6 +51,9 @@ __all__ = [
     "polyval2d", "polyval3d", "polyvalfromroots", "polyvander", "polyvander2d", "polyvander3d", "polyx", "polyzero",
 ]  # fmt: skip
 
+_SERIES: Any = numpys.Polynomial.__base__
+"""What all of NumPy's classes of series are."""
+
 
 def _coefficients(c: Any) -> Any:
     """Coefficients on the host, of at least one axis and no integers."""
@@ -86,6 +89,8 @@ def polyval(x: ArrayLike, c: ArrayLike, tensor: bool = True) -> Any:
     ...     da.polynomial.polynomial.polyval(da.arange(3), [1, 0, 1]).tolist()
     [1.0, 2.0, 5.0]
     """
+    if isinstance(x, _SERIES):  # one series of another: what `convert` is made of
+        return numpys.polyval(x, _coefficients(c), tensor)
     return _horner(asarray(x), c, tensor)
 
 

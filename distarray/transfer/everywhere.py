@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from distarray.comm.base import Message, Signature
+from distarray.comm.base import Signature
 from distarray.devices import Chunk
-from distarray.devices.partials import MOST, fold_kernel, launch_folds
+from distarray.devices.arrays import AnyDType
+from distarray.devices.partials import MOST, Folds, fold_kernel
 from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.ledger import watching
@@ -28,13 +29,11 @@ LARGEST = 1 << 19
 
 
 class _Way(NamedTuple):
-    """Who holds the copies, in the order in which they are folded, and who gets the result."""
+    """Who gets the result, and how it is folded; between processes, the process of each copy, in the order of the fold."""
 
-    kernel: Any
-    blocks: int
-    numbers: int
-    givers: tuple[int, ...]
+    folds: Folds
     takers: tuple[int, ...]
+    processes: tuple[int, ...]
     detail: str
 
 
@@ -52,33 +51,37 @@ def folded_everywhere(context: Context, source: Operand, target: Layout, operati
     way: _Way | None = found[0]
     if way is None:
         return None
-    by_id: dict[int, Any] = context.by_id
+    by_id, me = context.by_id, context.process
+    fresh: list[Chunk | None] = []
+    outs: list[int] = []
     with context.reporting():
-        fresh: list[Chunk | None] = [
-            by_id[taker].empty(target.shape, source.dtype, operation)
-            if by_id[taker].process == context.process
-            else None
-            for taker in way.takers
-        ]
-        outs = [(by_id[chunk.device.id].ordinal, chunk.array.data.ptr) for chunk in fresh if chunk is not None]
+        for taker in way.takers:
+            device = by_id[taker]
+            if device.process != me:
+                fresh.append(None)
+                continue
+            chunk: Any = device.empty(target.shape, source.dtype, operation)
+            outs.append(chunk.address or chunk.array.data.ptr)
+            fresh.append(chunk)
         if context.communicator is None:
-            parts = [array.data.ptr for array in source.arrays]
-            givers = list(dict.fromkeys([by_id[giver].ordinal for giver in way.givers]))
-    if context.communicator is not None:
-        copies = _told(context, way, source, operation)
-        parts = [array.data.ptr for array in copies]
-        givers = [outs[0][0]]
+            way.folds.run([array.data.ptr for array in source.arrays], outs)
+            return fresh
+        device = context.local_devices[0]
+        room: Any = device.empty((len(way.processes), *source.shape), source.dtype, operation)
+        mine: Any = next(array for array in source.arrays if array is not None)
+    context.communicator.gather(mine, room.array, Signature(operation, way.detail, site()))
+    first, nbytes = room.address or room.array.data.ptr, mine.nbytes
     with context.reporting():
-        device: Any = context.local_devices[0]
-        launch_folds(device.runtime, way.kernel, way.blocks, way.numbers, parts, outs, givers)
+        way.folds.run([mine.data.ptr if p == me else first + p * nbytes for p in way.processes], outs)
     return fresh
 
 
-def _way(context: Context, layout: Layout, target: Layout, dtype: Any) -> _Way | None:
-    fold, size, by_id = layout.mode.fold, layout.index_map.size, context.by_id
+def _way(context: Context, layout: Layout, target: Layout, dtype: AnyDType) -> _Way | None:
+    fold, size = layout.mode.fold, layout.index_map.size
+    by_id: dict[int, Any] = context.by_id
     if fold is None or target.is_partial or not 0 < size * dtype.itemsize <= LARGEST:
         return None
-    if not layout.mode.exact_identity(dtype) or (folds_wide(layout.mode, dtype)):
+    if not layout.mode.exact_identity(dtype) or folds_wide(layout.mode, dtype):
         return None
     givers, takers = _holders(layout), _holders(target)
     if givers is None or takers is None or not 1 < len(givers) <= MOST:
@@ -93,7 +96,9 @@ def _way(context: Context, layout: Layout, target: Layout, dtype: Any) -> _Way |
         found = fold_kernel(device.lib, fold.__name__, dtype, len(givers), size)
     if found is None:
         return None
-    return _Way(*found, givers, takers, f"plan of {layout.digest.hex()} {dtype}")
+    near, far = ([by_id[d].ordinal for d in each if by_id[d].process == context.process] for each in (givers, takers))
+    processes = tuple([by_id[giver].process for giver in givers])
+    return _Way(Folds(device.runtime, *found, near, far), takers, processes, f"plan of {layout.digest.hex()} {dtype}")
 
 
 def _holders(layout: Layout) -> tuple[int, ...] | None:
@@ -109,27 +114,3 @@ def _readable(context: Context, givers: Sequence[int], takers: Sequence[int]) ->
     ordinals = {context.by_id[device].ordinal for device in (*givers, *takers)}  # type: ignore[attr-defined]
     device: Any = context.local_devices[0]
     return all(device.runtime.reaches(one, other) for one in ordinals for other in ordinals)
-
-
-def _told(context: Context, way: _Way, source: Operand, operation: str) -> list[Any]:
-    """The copies of all processes, in their order: one of each process, on its one GPU."""
-    communicator, me, by_id = context.communicator, context.process, context.by_id
-    assert communicator is not None
-    device = context.local_devices[0]
-    with context.reporting():
-        room = device.empty((len(way.givers), *source.shape), source.dtype, operation)
-    copies, sends, receives = [], [], []
-    for i, giver in enumerate(way.givers):
-        process = by_id[giver].process
-        if process == me:
-            mine = source.arrays[i]
-            copies.append(mine)
-        else:
-            copies.append(room.array[i])
-            receives.append(Message(process, room.array[i]))
-    for giver in way.givers:
-        if by_id[giver].process != me:
-            sends.append(Message(by_id[giver].process, mine))
-    with device.active():
-        communicator.exchange(sends, receives, Signature(operation, way.detail, site()))
-    return copies

@@ -268,7 +268,16 @@ def _run(
     devices, me = context.by_id, context.process
     itemsize = source.dtype.itemsize
     between = context.communicator is not None
-    arrived = _exchange_steps(context, moves, source, targets, operation) if between and moves.moving else {}
+    plain = not source.layout.is_partial
+    arrived: dict[tuple[int, int], Any] = {}
+    begun: frozenset[int] = frozenset()
+    if between and moves.moving:
+        begun, ended = _begun(context, moves, source, targets) if plain and context.kind != "host" else (begun, None)
+        try:
+            arrived = _exchange_steps(context, moves, source, targets, operation)
+        finally:
+            if ended is not None:
+                ended()
     work: dict[int, list[Callable[[], None]]] = {}
     total = 0
     if not aliased:
@@ -278,11 +287,10 @@ def _run(
                 task = partial(device.copy, targets[taker], source.arrays[giver], device)
                 work.setdefault(device.id, []).append(task)
                 total += dst[taker][1].size * itemsize
-    plain = not source.layout.is_partial
     copies: dict[int, list[tuple[int, Step]]] = {}
     for number, step in enumerate(moves.steps):
         device = devices[dst[step.target][0]]
-        if device.process != me or arrived.get((number, 0)) is _IN_PLACE:
+        if device.process != me or arrived.get((number, 0)) is _IN_PLACE or number in begun:
             continue
         total += step.size * itemsize * len(step.sources)
         if plain:
@@ -306,6 +314,24 @@ def _run(
         context.run([partial(in_turn, tasks) for tasks in work.values()], threads, independent=plain)
     if moves.forwards or (between and moves.forwarding):
         _run_forwards(context, moves, source.dtype, targets, operation)
+
+
+def _begun(
+    context: Context, moves: Plan, source: Operand, targets: Sequence[Any]
+) -> tuple[frozenset[int], Callable[[], None]]:
+    """Begin the copies of a plan that stay on GPUs of this process, to run beside its messages. Returns their numbers, and what
+    lets work that is queued later wait for them."""
+    src, dst, devices, me = source.layout.chunks, moves.target.chunks, context.by_id, context.process
+    begun = []
+    with context.reporting(), context.local_devices[0].ahead() as ended:
+        for number, step in enumerate(moves.steps):
+            device = devices[dst[step.target][0]]
+            ((chunk, key),) = step.sources
+            origin = devices[src[chunk][0]]
+            if device.process == origin.process == me:
+                device.copy(targets[step.target][step.key], source.arrays[chunk][key], origin)
+                begun.append(number)
+    return frozenset(begun), ended
 
 
 def _copy_steps(
@@ -496,10 +522,13 @@ def moved(storage: Storage, target: Layout, operation: str) -> Version:
         storage.unshare()
         version = storage.version
     arrays = [None if c is None else c.array for c in version.chunks]
+    source = Operand(version.layout, arrays, version.dtype)
+    if version.layout.is_partial and (everywhere := folded_everywhere(context, source, target, operation)) is not None:
+        return Version(target, everywhere, version.dtype)
     chunks = None if storage.exposed else version.chunks
     fresh = redistribute(
         context,
-        Operand(version.layout, arrays, version.dtype),
+        source,
         target,
         operation=operation,
         explicit=True,

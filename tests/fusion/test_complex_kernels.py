@@ -4,6 +4,7 @@ bit, special values among them, and against NumPy."""
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -132,9 +133,8 @@ def programs(draw: Any) -> Any:
 def test_fused_is_equal_to_the_steps(
     devices: int, program: Any, one: str, two: str, special: bool, m: int, n: int
 ) -> None:
-    types = []
-    for name in (one, two):
-        types.append(da.bfloat16 if name == "bfloat16" else np.dtype(name))
+    half = pytest.importorskip("ml_dtypes").bfloat16
+    types = [np.dtype(half if name == "bfloat16" else name) for name in (one, two)]
     a, b = values(types[0], (m, n), 1, special), values(types[1], (m, n), 2, special)
     found = []
     for eager in (False, True):
@@ -173,8 +173,10 @@ def test_complex_chains_and_sums_are_numpys(devices: int, dtype: str) -> None:
         np.testing.assert_allclose((x * y).sum(axis=0).get(), (a * b).sum(axis=0), rtol=1e-4, atol=1e-3)
         np.testing.assert_allclose((x * y).sum(axis=1).get(), (a * b).sum(axis=1), rtol=1e-4, atol=1e-3)
         np.testing.assert_allclose(abs(x * y).max(axis=1).get(), abs(a * b).max(axis=1), rtol=1e-5)
-        np.testing.assert_allclose((x - y).prod(axis=1)[:4].get(), (a - b).prod(axis=1)[:4], rtol=1e-2, atol=1e-30)
+        np.testing.assert_allclose((x - y)[:, :9].prod(axis=1).get(), (a - b)[:, :9].prod(axis=1), rtol=1e-3, atol=1e-3)
         x[1:-1] = (x[:-2] + x[2:]) * 0.5j
         a[1:-1] = (a[:-2] + a[2:]) * a.dtype.type(0.5j)
         np.testing.assert_allclose(x.get(), a, **tight)
-        np.testing.assert_array_equal(x.astype("f4").get() if dtype == "c8" else x.real.get(), x.get().real)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+            np.testing.assert_array_equal(x.astype("f4").get(), x.get().real.astype("f4"))

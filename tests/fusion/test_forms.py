@@ -258,3 +258,22 @@ def test_a_form_is_filled_in_the_order_of_its_steps(seed: int) -> None:
         if inner is not None:  # an expression of which a part has been computed is no longer filled so
             again = expr.record(context, np.negative, (held[-1],), {}, (6, 4))
             assert expr.filled(again, [], []) is False
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("devices", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(64, 64), (3000, 1100), (7, 200001)])
+@pytest.mark.parametrize("name", ["sum", "max", "any"])
+def test_reductions_that_come_again_have_the_same_bits(devices: int, shape: tuple[int, int], name: str) -> None:
+    with da.init(devices=devices, kind="cuda"):
+        (a, b), (x, y) = lives(2, da.blocks(0), shape)
+        for axis in (0, 1, None):
+            for keepdims in (False, True):
+                for host, array in ((a, x), (b, y)):
+                    found = [getattr(array, name)(axis=axis, keepdims=keepdims).get() for _ in range(6)]
+                    for other in found[1:]:
+                        np.testing.assert_array_equal(other, found[0])
+                    wanted = getattr(host, name)(axis=axis, keepdims=keepdims)
+                    np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-2)
+        x += 1.0
+        np.testing.assert_allclose(x.sum(axis=0).get(), (a + 1).sum(axis=0), rtol=1e-4, atol=1e-2)

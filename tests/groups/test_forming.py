@@ -40,6 +40,16 @@ def test_who_does_not_come_is_named(name: str, text: str, monkeypatch: pytest.Mo
 
 
 @needs_mpi
+def test_a_process_that_never_starts_mpi_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wait inside MPI_Init, where no Python runs."""
+    monkeypatch.setenv("DISTARRAY_BOOTSTRAP_TIMEOUT", "2")
+    done = launch(3, timeout=40, program=str(HERE / "early_program.py"))
+    assert done.returncode != 0 and "formed" not in done.stdout, done.stdout
+    assert "MPI did not start within 2 s: another process of this job has ended" in done.stderr, done.stderr
+    assert "early_program.py" in done.stderr, done.stderr
+
+
+@needs_mpi
 @pytest.mark.parametrize(
     ("name", "end"),
     [("gather", "block"), ("gather", "stop"), ("gather", "end"), ("scatter", "block"), ("broadcast", "end"),

@@ -50,6 +50,8 @@ MORE: dict[str, Any] = {
     "errorbar": lambda ax, x: ax.errorbar(x[:, 0], x[:, 1], yerr=abs(x[:, 2]))[0].get_xydata(),
     "fill_between": lambda ax, x: ax.fill_between(np.arange(20), x[:, 0], x[:, 1]).get_paths()[0].vertices,
     "bar": lambda ax, x: [bar.get_height() for bar in ax.bar(np.arange(20), x[:, 0])],
+    "bar, positions too": lambda ax, x: [bar.get_x() for bar in ax.bar(x[:, 1], x[:, 0])],
+    "barh": lambda ax, x: [bar.get_width() for bar in ax.barh(x[:, 1], x[:, 0])],
     "hist2d": lambda ax, x: ax.hist2d(x[:, 0], x[:, 1])[0],
     "hexbin": lambda ax, x: ax.hexbin(x[:, 0], x[:, 1], gridsize=5).get_array(),
     "quiver": lambda ax, x: ax.quiver(x, x).U,
@@ -70,7 +72,7 @@ def test_a_figure_is_drawn(axes: Any, four: Any) -> None:
     axes[0].figure.canvas.draw()
 
 
-@pytest.mark.parametrize("layout", [da.blocks(0), da.blocks(1), da.replicated()])
+@pytest.mark.parametrize("layout", [da.blocks(0), da.blocks(1)])
 @pytest.mark.parametrize("plot", [boxes, violins, bars, lines])
 def test_plots_are_those_of_the_numpy_array(plot: Any, layout: Any, axes: Any, four: Any) -> None:
     x = da.asarray(HOST, layout=layout)

@@ -1,31 +1,47 @@
 """SciPy's functions of the array API take distributed arrays and give them: special functions, statistics, signals, images,
-interpolation, rotations. ``tests/fft/test_scipy.py`` has the transforms."""
+interpolation, rotations. So do scikit-learn's estimators. ``tests/fft/test_scipy.py`` has the transforms."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+FOLDER = Path(__file__).resolve().parent
 
-def run(program: str) -> None:
-    """A program of this folder, in a process in which SciPy looks for namespaces."""
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """The programs of this folder, side by side: they spend their time on imports. SciPy looks for namespaces there."""
     # BLAS with threads of its own waits long for a core on a busy machine
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    env = os.environ | threads | {"SCIPY_ARRAY_API": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    path = Path(__file__).parent / program
-    done = subprocess.run([sys.executable, path], env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout.strip() == "whole", done.stderr
+    env = os.environ | threads | {"SCIPY_ARRAY_API": "1", "PYTHONPATH": str(FOLDER.parents[1])}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = {
+        name: subprocess.Popen([sys.executable, FOLDER / name], env=env, **pipes)
+        for name in ("scipy_program.py", "sklearn_program.py")
+    }
+    yield running
+    for process in running.values():
+        process.kill()
+        process.communicate()
 
 
-def test_functions() -> None:
+def ended(process: subprocess.Popen[str]) -> None:
+    told, errors = process.communicate(timeout=120)
+    assert told.strip() == "whole", errors
+
+
+def test_functions(started: dict[str, subprocess.Popen[str]]) -> None:
     pytest.importorskip("scipy.differentiate", reason="SciPy's array API reaches far enough from 1.15 on")
-    run("scipy_program.py")
+    ended(started["scipy_program.py"])
 
 
-def test_estimators() -> None:
+def test_estimators(started: dict[str, subprocess.Popen[str]]) -> None:
     pytest.importorskip("sklearn", minversion="1.9", reason="scikit-learn is in the extra 'test'")
-    run("sklearn_program.py")
+    ended(started["sklearn_program.py"])

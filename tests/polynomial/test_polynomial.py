@@ -135,3 +135,14 @@ def test_the_rest_is_numpys_own() -> None:
         assert hasattr(da.polynomial, name), name
     for name in np.polynomial.polynomial.__all__:
         assert name == "Polynomial" or hasattr(da.polynomial.polynomial, name), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("other", NAMES)
+def test_series_are_made_of_each_other(name: str, other: str, four: Any) -> None:
+    made, wanted = [
+        getattr(p, name).fit(x, x * x + 1, 2, domain=[0, 2]).convert(kind=getattr(p, other))
+        for p, x in ((da.polynomial, da.asarray(X, layout=da.blocks(0))), (np.polynomial, X))
+    ]
+    np.testing.assert_allclose(made.coef, wanted.coef, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(made(made).coef, wanted(wanted).coef, rtol=1e-9, atol=1e-12)

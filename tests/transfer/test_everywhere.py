@@ -9,7 +9,6 @@ import pytest
 
 import distarray as da
 from distarray.devices import partials
-from distarray.transfer import everywhere
 
 
 def test_sources_declare_what_they_are_passed() -> None:
@@ -39,8 +38,8 @@ def test_folds_are_those_of_the_general_way(devices: int, dtype: str, name: str,
         a[2, 2, 2] = np.nan
         a[5, 0, 0] = np.inf
     used = []
-    launched = everywhere.launch_folds
-    monkeypatch.setattr(everywhere, "launch_folds", lambda *given: used.append(1) or launched(*given))
+    ran = partials.Folds.run
+    monkeypatch.setattr(partials.Folds, "run", lambda *given: used.append(1) or ran(*given))
     with da.init(devices=devices, kind="cuda"), np.errstate(all="ignore"):
         x = da.asarray(a, layout=da.blocks(0))
         found = []

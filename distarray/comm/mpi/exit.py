@@ -18,11 +18,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
+import importlib
 import os
 import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from distarray.comm.deadlines import bootstrap_timeout
 from distarray.errors import UnsupportedError
 
 __all__ = ["GRAVEYARD", "Leaver", "forget", "forget_all", "load_mpi", "register"]
@@ -123,6 +126,29 @@ if "mpi4py.MPI" in sys.modules:  # too late to tell mpi4py; early enough to see 
     _EXIT.watch()
 
 
+_LATE = (
+    "MPI did not start within {limit:g} s: another process of this job has ended, or is still busy, before it started MPI. "
+    "DISTARRAY_BOOTSTRAP_TIMEOUT sets how long is waited"
+)
+
+
+def _started() -> Any:
+    """``mpi4py.MPI``, whose import starts MPI.
+
+    MPI_Init waits in C, with Python's lock held, for processes that may have died before they came to it. Only the thread of
+    ``faulthandler`` runs then: it ends this process with a traceback, which names the code that waits, and so says why.
+    """
+    limit = bootstrap_timeout()
+    names: dict[str, Any] = {}
+    waiting = compile("from mpi4py import MPI", _LATE.format(limit=limit), "exec")
+    faulthandler.dump_traceback_later(limit, exit=True, file=2)
+    try:
+        exec(waiting, names)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    return names["MPI"]
+
+
 def load_mpi() -> Any:
     """``mpi4py.MPI``, imported so that this process can end although a peer is lost.
 
@@ -144,7 +170,7 @@ def load_mpi() -> Any:
         ours = "mpi4py.MPI" not in sys.modules and mpi4py.rc.finalize is None and mpi4py.rc.initialize
         if ours:
             mpi4py.rc.finalize = False
-        from mpi4py import MPI
+        MPI = _started() if ours else importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no MPI library
         raise UnsupportedError(
             f"host data between processes needs MPI, and mpi4py cannot be used ({type(error).__name__}: {error}); "

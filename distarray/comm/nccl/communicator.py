@@ -179,6 +179,22 @@ class NcclCommunicator(Communicator):
             self.point_to_point(outgoing, incoming, 0, signature.operation)
         call.finish("queued")
 
+    def gather(self, part: Any, room: Any, signature: Signature) -> None:
+        self._usable()
+        if not part.flags.c_contiguous or room.nbytes != self.size * part.nbytes:
+            raise LayoutError(
+                f"{part.nbytes} bytes of each of {self.size} processes need as many times that, contiguous"
+            )
+        address, into, nbytes = part.data.ptr, room.data.ptr, part.nbytes
+        self.sequence += 1
+        call = self.record.begin(self.sequence, "gather", signature)
+        if self._debug and self.size > 1:
+            self._gather(call, b"")
+        all_gather = self.calls.all_gather
+        key = ("all_gather", nbytes.bit_length())
+        self.call(lambda: all_gather(address, into, nbytes, BYTE, 0), key, 0, signature.operation)
+        call.finish("queued")
+
     def point_to_point(
         self,
         sends: Sequence[tuple[int, int, int]],

@@ -16,6 +16,7 @@ import numpy as np
 
 from distarray.devices import Chunk
 from distarray.devices.kernels import Kernel
+from distarray.devices.moves import StreamOrder
 from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.compiled import alignment_of
 from distarray.fusion.expr import Leaf, Node, filled
@@ -51,6 +52,9 @@ OFTEN = {True: 16, False: 3}
 
 CELLS = 64
 """Launches in which an expression is computed: of more, the general way knows better."""
+
+FAR = 1 << 18
+"""Elements of a piece that a kernel reads where they lie on another GPU: a stencil's halo, but not much more."""
 
 INEXACT = 8
 """What a call of a transcendental function counts."""
@@ -100,6 +104,10 @@ class _Recipe(NamedTuple):
         What is written to: held, since its id is a part of the key.
     seen : Visible or None
         What the view that is written shows.
+    alone : bool
+        Whether it is one launch into one new chunk, which reads nothing of other devices.
+    across : StreamOrder or None
+        The GPUs that read each other's memory.
     """
 
     layout: Layout
@@ -111,6 +119,8 @@ class _Recipe(NamedTuple):
     turns: list[Turn]
     written: Any
     seen: Visible | None
+    alone: bool
+    across: StreamOrder | None
 
 
 class _Like:
@@ -152,7 +162,7 @@ def _pattern(leaves: list[Leaf]) -> tuple[int, ...]:
         return (0,)
     if count == 2:
         one, two = leaves
-        return (0, 0) if one.version is two.version and one.view is two.view else (0, 1)
+        return (0, 0) if one is two or (one.version is two.version and one.view is two.view) else (0, 1)
     first: dict[tuple[int, int], int] = {}
     return tuple([first.setdefault((id(leaf.version), id(leaf.view)), i) for i, leaf in enumerate(leaves)])
 
@@ -172,6 +182,8 @@ def direct(context: Context, node: Node) -> Version | None:
         recipe = _asked(context, form, node, (pattern, leaves, given), None)
         if recipe is None:
             return None
+    if recipe.alone:
+        return _alone(context, recipe, node, leaves, given)
     addresses = _addresses(recipe, leaves)
     if addresses is None or (recipe.fetches and watching.get() is not None):
         return None
@@ -186,6 +198,30 @@ def direct(context: Context, node: Node) -> Version | None:
     outs = [chunk.address or chunk.array.data.ptr for chunk in made]
     _launch(context, recipe, addresses, outs, numbers)
     return Version(layout, chunks, dtype)
+
+
+def _alone(context: Context, recipe: _Recipe, node: Node, leaves: list[Leaf], given: list[Any]) -> Version | None:
+    """The value of an expression that is one launch into one new chunk: `direct`, with nothing to go through."""
+    ((number, _, device_id, shape, _),), ((_, offset, sources, kernel, blocks, values),) = recipe.targets, recipe.cells
+    place = []
+    for operand, chunk_number, before in sources:
+        source: Any = leaves[operand].version.chunks[chunk_number]
+        address = source.address or address_of(source)
+        if address < 0:
+            return None
+        place.append(address + before)
+    device: Any = context.by_id[device_id]
+    chunk = device.empty(shape, node.dtype, node.ufunc.__name__)
+    place.append((chunk.address or chunk.array.data.ptr) + offset)
+    numbers = _numbers(recipe, given) if recipe.order else ()
+    graphs = Graphs() if numbers and 0 in numbers else recipe.turns[0][0]
+    graphs.run(device, ((kernel, blocks, THREADS, (*place, *values, *numbers)),))
+    layout = recipe.layout
+    chunks: list[Chunk | None] = [chunk]
+    if len(layout.chunks) > 1:
+        chunks = [None] * len(layout.chunks)
+        chunks[number] = chunk
+    return Version(layout, chunks, node.dtype)
 
 
 def written(context: Context, storage: Storage, view: ViewMap | None, node: Node, private: int) -> bool:
@@ -235,11 +271,16 @@ def _launch(context: Context, recipe: _Recipe, addresses: list[list[int]], outs:
     launches: list[KernelLaunch] = []
     for (target, offset, _, kernel, blocks, values), given in zip(recipe.cells, addresses, strict=True):
         launches.append((kernel, blocks, THREADS, (*given, outs[target] + offset, *values, *numbers)))
+    across = recipe.across
+    if across is not None:
+        across.keep()
     for graphs, device_id, first, last in recipe.turns:
         own = launches if last - first == len(launches) else launches[first:last]
         if 0 in numbers:  # and -0.0, which is equal to it
             graphs = Graphs()
         graphs.run(context.by_id[device_id], own)
+    if across is not None:
+        across.keep()
 
 
 def _reachable(recipe: _Recipe, version: Version) -> bool:
@@ -323,6 +364,7 @@ class _Cook:
         self.leaves = [leaves[operand] for operand in self.operands]
         self.program = _program(form, node, numbers, [self.operands.index(operand) for operand in pattern])
         self.dtype = node.dtype if target is None else target[2]
+        self.gpus: set[int] = set()  # that read each other's memory
 
     def made(self, place: Any) -> _Recipe | None:
         """The recipe, or None."""
@@ -370,10 +412,13 @@ class _Cook:
         taken = [(self.form.steps[step].args[arg][1], kind) for step, arg, kind in bound.element.scalars]
         plain = all(kind.kind == "f" and kind.itemsize >= 4 for _, kind in taken)
         turns = turns_of(context.by_id, [targets[cell.target].device for cell in cells])
-        return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, turns, target, seen)
+        alone = target is None and len(targets) == len(cells) == 1 and not al.fetches
+        first: Any = context.local_devices[0]
+        across = StreamOrder(first.runtime, self.gpus) if len(self.gpus) > 1 else None
+        return _Recipe(al.layout, targets, cells, bool(al.fetches), taken, plain, turns, target, seen, alone, across)
 
     def _aligned(self, wanted: Layout | None) -> Any:
-        """The alignment, where nothing has to move: what is fetched lies on the same GPU, in one piece each."""
+        """The alignment, where nothing has to move: what is fetched lies in one piece each."""
         context, program, leaves = self.context, self.program, self.leaves
         described = [(leaf.version.layout, leaf.view) for leaf in leaves]
         place, away, stores = meeting_place(context, program.shape, described, wanted)
@@ -382,11 +427,16 @@ class _Cook:
         al = alignment_of(context, program, leaves, wanted, program.shape)
         if al.layout.is_partial or sum([len(tiles) for tiles in al.cells]) > CELLS:
             return None
-        return (
-            None
-            if al.fetches and (context.communicator is not None or any(len(f.parts) > 1 for f in al.fetches))
-            else al
-        )
+        if al.fetches and (context.communicator is not None or any(len(f.parts) > 1 for f in al.fetches)):
+            return None
+        return None if self._far(al) else al
+
+    def _far(self, al: Any) -> bool:
+        """Whether so much would be read of another GPU that it is better copied first."""
+        first, *others = self.context.local_devices
+        if not al.fetches or all(first.shares_memory(other) for other in others):
+            return False
+        return any(fetch.region.size > FAR for fetch in al.fetches)
 
     def _cell(
         self, lib: Any, al: Any, tile: Any, device: Any, target: int, out: Any, base: int, element: Any
@@ -398,8 +448,10 @@ class _Cook:
                 number, array = _source(al, leaf, k, source)
                 chunk: Any = leaf.version.chunks[number]
                 start = address_of(chunk)
-                if start < 0 or chunk.device.ordinal != device.ordinal:
+                if start < 0 or not device.runtime.reaches(device.ordinal, chunk.device.ordinal):
                     return None
+                if chunk.device.ordinal != device.ordinal:
+                    self.gpus |= {device.ordinal, chunk.device.ordinal}
                 arrays.append(array if source.key is None else array[source.key])
                 sources.append((operand, number, arrays[-1].data.ptr - start))
             ready = prepared(lib, element, [*arrays, out])

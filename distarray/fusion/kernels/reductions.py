@@ -415,14 +415,19 @@ def launch_of(
     lib: Library, name: str, array: DeviceArray | PendingProgram, out: DeviceArray, axes: tuple[int, ...]
 ) -> Any:
     """The kernel that `reduce` launches for an array by itself, its blocks and threads, and what it is passed behind the
-    addresses of the array and of `out`; None where it launches none, or two."""
+    addresses of the array and of `out`; with the bytes that lie between it and the next one, and the same of that, where it takes
+    two. None where it launches none."""
     if name not in FOLDS or array.size < LEAST or not axes or not out.flags.c_contiguous:
         return None
     bound = element_of(lib, WHOLE, (array.dtype,), _folded_in(name, array.dtype, out.dtype))
     ready = bound and _prepared(lib, name, bound.element, (array,), array.shape, out.dtype, axes)
-    if not ready or ready.last is not None:
+    if not ready:
         return None
-    return ready.kernel, ready.blocks, ready.threads, (*ready.values, 1.0, 1.0, *ready.steps)
+    first = ready.kernel, ready.blocks, ready.threads, (*ready.values, 1.0, 1.0, *ready.steps)
+    last = None
+    if ready.last is not None:
+        last = ready.last, ready.last_blocks, _THREADS, (*ready.last_values, 1.0, 1.0)
+    return first, ready.room, last
 
 
 def spread(
