@@ -148,6 +148,9 @@ def conjugate_gradients(xp: Any, b: Any) -> Any:
     return x
 
 
+REST = 0.03
+"""Seconds after which another program begins: threads of BLAS spin for so long, and would have a core of the next one's."""
+
 BIG = 1 << 24
 ROWS = [
     Work("chain of 6, 2²⁴ float32", randoms(BIG, BIG, BIG, dtype="float32"),
@@ -228,6 +231,7 @@ def measure(row: Work, rounds: int, skip: frozenset[str]) -> dict[str, float]:
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(rounds):
         for name, call in calls.items():
+            time.sleep(REST)
             best[name] = min(best[name], seconds(call, number))
     return best
 

@@ -190,7 +190,7 @@ class Protocols(DistributedArray):
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if self.ndim and kind != "bool":
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        if self._context.kind != "host" and (number := number_of(self)) is not None:
+        if (number := number_of(self)) is not None:
             return number
         return self.get().reshape(())[()]
 

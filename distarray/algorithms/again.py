@@ -23,7 +23,7 @@ from distarray.fusion.kernels.graphs import KernelLaunch, Turn, turns_of
 from distarray.fusion.kernels.later import LaterChunk
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
-from distarray.transfer.ledger import watching
+from distarray.transfer.ledger import note_to_host, watching
 from distarray.transfer.partial_numbers import folded_number
 
 if TYPE_CHECKING:
@@ -178,9 +178,11 @@ def _product(device: Any, part: _Product, first: Version, second: Version, chunk
 
 
 def number_of(x: DistributedArray) -> Any:
-    """The one number of an array without axes on GPUs of this process alone, as a NumPy scalar; None where partial values do not
-    fold to it at once."""
+    """The one number of an array without axes, as a NumPy scalar: of GPUs of this process alone, or partial values of hosts; None
+    where those do not fold to it at once, and of others."""
     context, storage = x._context, x._storage
+    if context.kind == "host":
+        return None if storage is None or x._map is not None else _number_here(context, storage.version)
     if storage is None or x._map is not None or context.communicator is not None or watching.get() is not None:
         return None
     version = storage.version
@@ -199,6 +201,20 @@ def number_of(x: DistributedArray) -> Any:
             return None
         held: list[Any] = list(chunks)
         return folded_number(context, Operand(layout, [chunk.array for chunk in held], version.dtype))
+
+
+def _number_here(context: Context, version: Version) -> Any:
+    """Partial values of host devices, folded."""
+    layout, dtype = version.layout, version.dtype
+    if layout.shape or not layout.is_partial:
+        return None
+    with context.lock:
+        context.check()
+        arrays = [None if chunk is None else chunk.array for chunk in version.chunks]
+        number = folded_number(context, Operand(layout, arrays, dtype))
+        if number is not None:
+            note_to_host(dtype.itemsize)
+        return number
 
 
 def _remember(form: Form, key: Any, known: _Known) -> None:

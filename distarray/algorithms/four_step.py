@@ -92,7 +92,7 @@ def complex_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, d
     devices = len(call.devices)
     if held.operand.layout is dealt and n % devices == 0:
         return _from_cyclic(call, held, n, sign, scale, dtype)
-    rows = factor(n, devices)
+    rows = devices if n % devices == 0 else factor(n, devices, at_least=8) or factor(n, devices)  # shares much alike
     assert rows is not None
     columns = n // rows
     wide = _unrolled(call, held, rows, columns)

@@ -27,6 +27,7 @@ from distarray.algorithms.folds import (
     run_tasks,
     ufunc_of,
 )
+from distarray.algorithms.small_folds import AT_ONCE, fold_all, learn_small_fold
 from distarray.array.aliases import Axis, DTypeLike
 from distarray.array.dtypes import check_dtype, loop_dtype
 from distarray.array.functions import NOTHING
@@ -129,14 +130,19 @@ def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) 
 
 
 def learn(key: tuple[Any, ...], call: Reduction, a: DistributedArray, result: DistributedArray) -> None:
-    """Let calls like this one of small arrays go straight to their kernels: see `again`."""
+    """Let calls like this one of small arrays go straight to their kernels, or NumPy: see `again` and `small_folds`."""
     storage = a._storage
     if storage is None or a._map is not None or (call.mode in COUNTED and is_half(call.dtype)):
         return
     with a._context.lock:
-        plan = planned(a._context, call, storage.version.layout)
-        if plan is not None and not plan.steady:
+        layout = storage.version.layout
+        plan = planned(a._context, call, layout)
+        if plan is None or plan.steady:
+            return
+        if a._context.kind != "host":
             learn_fold(key, a, call, plan.sources, result)
+        elif not layout.is_partial and call.ufunc is not np.power:
+            learn_small_fold(key, call, a, plan.layout, plan.sources)
 
 
 def _widened(call: Reduction) -> Reduction:
@@ -258,10 +264,6 @@ def _fold(
     return from_chunks(context, layout, chunks, call.dtype)
 
 
-AT_ONCE = 1 << 16
-"""Folds of fewer bytes in all are the calling thread's, one call of NumPy a chunk."""
-
-
 def _folded_at_once(context: Context, call: Reduction, found: Operand, plan: FoldPlan, chunks: Sequence[Any]) -> bool:
     """Fold small pieces on the host, one for each chunk of the result; False where nothing was done that counts: others do it
     again, and say what NumPy says."""
@@ -285,13 +287,8 @@ def _folded_at_once(context: Context, call: Reduction, found: Operand, plan: Fol
     if nbytes > AT_ONCE:
         return False
     with context.reporting():
-        _, met = context.quiet(_fold_all, call, work)
+        _, met = context.quiet(fold_all, call, work)
     return not met
-
-
-def _fold_all(call: Reduction, work: Sequence[tuple[Any, Any]]) -> None:
-    for chunk, array in work:
-        local_reduce(chunk.device, call.ufunc, array, chunk.array, call.axes, call.given, call.initial, None)
 
 
 _WAITING = frozenset({np.add, np.maximum, np.minimum})

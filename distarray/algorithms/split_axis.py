@@ -45,9 +45,12 @@ def along_split_axis(call: SplitCall, held: Held, kind: str, n: int, norm: str, 
     Notes
     -----
     Communication: the data twice; a third time where the number of devices does not divide `n`, and for ``rfft``, whose
-    data are half as large; for ``irfft`` as for a complex transform of twice the data, mirrored first.
+    data are half as large; for ``irfft`` of even length four times, and for the others as for a complex transform of twice
+    the data, mirrored first.
     """
     if kind == "irfft":
+        if n % 2 == 0 and factor(n // 2, len(call.devices)) is not None:
+            return _even_inverse(call, held, n, norm, dtype)
         return _real_inverse(call, held, n, norm, dtype)
     scale = _scale(kind, n, norm)
     sign = 1 if kind == "ifft" else -1
@@ -111,6 +114,94 @@ def _real_inverse(call: SplitCall, held: Held, n: int, norm: str, dtype: np.dtyp
             results.append(device.adopt(device.lib.ascontiguousarray(real), call.name))
     real_held = Held.of(found.layout, results, dtype)
     return real_held.moved(call.context, call.natural(found.shape), call.name)
+
+
+def _even_inverse(call: SplitCall, held: Held, n: int, norm: str, dtype: np.dtype[Any]) -> Held:
+    """Real sums of even length from half of their transform: complex sums of half the length, whose parts take turns."""
+    half, axis = n // 2, call.axis
+    wide = np.result_type(dtype, np.complex64)
+    found = _as_complex(call, held, wide).operand
+    layout = call.natural((*found.shape[:axis], half, *found.shape[axis + 1 :]))
+    folded = _read(call, found, layout, 0, 1)
+    mirror = _read(call, found, layout, half, -1)
+    after = len(found.shape) - axis - 1
+
+    def step(device: Device, one: Any, other: Any, run: Range) -> None:
+        with device.active():
+            if run.start == 0:  # elements 0 and n / 2 of a transform of real data are real
+                for array in (one, other):
+                    array[call.at(slice(0, 1))].imag = 0
+            device.lib.conjugate(other, out=other)
+            one += other
+            other *= -2
+            other += one  # the difference
+            turns = 1j * np.exp(2j * np.pi / n * np.arange(run.start, run.stop, dtype=np.int64))
+            other *= device.lib.asarray(turns.astype(wide)).reshape(-1, *(1,) * after)
+            one += other
+
+    tasks = [
+        (device_id, partial(step, one.device, one.array, other.array, region[axis]))
+        for (device_id, region), one, other in zip(layout.chunks, folded, mirror, strict=True)
+        if one is not None and other is not None and region.size
+    ]
+    run_by_device(call.context, tasks, math.prod(layout.shape) * wide.itemsize)
+    del mirror, tasks
+    whole = _complex(call, Held.of(layout, folded, wide), half, 1, _scale("irfft", n, norm), wide)
+    del folded
+    whole = whole.moved(call.context, layout, call.name)
+    homes: dict[int, list[Region]] = {}
+    results: list[Chunk | None] = []
+    with call.context.reporting():
+        for (device_id, region), array in zip(layout.chunks, whole.operand.arrays, strict=True):
+            run = region[axis]
+            twice = Region((*region[:axis], Range.of(2 * run.start, 1, 2 * run.size), *region[axis + 1 :]))
+            homes[device_id] = [twice]
+            if array is None:
+                results.append(None)
+                continue
+            device = call.context.by_id[device_id]
+            with device.active():
+                if after:
+                    chunk = device.empty(twice.shape, dtype, call.name)
+                    chunk.array[call.at(slice(0, None, 2))] = array.real
+                    chunk.array[call.at(slice(1, None, 2))] = array.imag
+                else:
+                    real = array.view(array.real.dtype).astype(dtype, copy=False)
+                    chunk = device.adopt(real.reshape(twice.shape), call.name)
+            results.append(chunk)
+    full = (*found.shape[:axis], n, *found.shape[axis + 1 :])
+    paired = Held.of(call.context.layout(IndexMap(full, homes)), results, dtype)
+    return paired.moved(call.context, call.natural(full), call.name)
+
+
+def _read(call: SplitCall, found: Operand, layout: Layout, first: int, step: int) -> list[Chunk | None]:
+    """Chunks of `layout` that hold at place k of the axis the element ``first + step k`` (`step` is 1 or -1), or zero."""
+    axis = call.axis
+    chunks: list[Chunk | None] = []
+    homes: dict[int, list[Region]] = {}
+    places: dict[tuple[int, Region], Any] = {}
+    for device_id, region in layout.chunks:
+        device, run = call.context.by_id[device_id], region[axis]
+        own = device.process == call.context.process
+        chunk = device.full(region.shape, found.dtype, 0, call.name) if own else None
+        chunks.append(chunk)
+        homes.setdefault(device_id, [])
+        low, high = sorted((first + step * run.start, first + step * (run.stop - 1)))
+        low, high = max(low, 0), min(high + 1, found.shape[axis])
+        if high <= low or not region.size:
+            continue
+        piece = Region((*region[:axis], Range.of(low, 1, high - low), *region[axis + 1 :]))
+        homes[device_id].append(piece)
+        target = None
+        if chunk is not None:
+            place = (low if step == 1 else high - 1) - first
+            place = step * place - run.start
+            target = chunk.array[call.at(slice(place, place + high - low))][call.at(slice(None, None, step))]
+        places[device_id, piece] = target
+    index_map = IndexMap(found.shape, homes)
+    arrays = [places[key] for key in index_map.chunks]
+    copy_into(call.context, found, call.context.layout(index_map), arrays, operation=call.name)
+    return chunks
 
 
 def _mirrored(call: SplitCall, half: Held, n: int) -> Held:

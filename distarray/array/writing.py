@@ -12,6 +12,7 @@ import numpy as np
 from distarray.array.aliases import AnyArray, Out, Shape
 from distarray.array.place import as_array, host_nested, is_cupy, nested
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
+from distarray.array.shown import seen
 from distarray.array.state import DistributedArray, astype_node, same_context
 from distarray.errors import ReadOnlyError
 from distarray.fusion.conditions import WarningOnce
@@ -20,6 +21,7 @@ from distarray.fusion.expr import Leaf, Node, is_loud, small, warn_complex
 from distarray.fusion.write import write
 from distarray.geometry import ViewMap
 from distarray.storage import Apart
+from distarray.transfer.execute import is_uncounted
 
 NO_ARRAY = "output must be an array, not {}: pass a DistributedArray or a NumPy array"
 
@@ -125,9 +127,16 @@ def _converted(value: DistributedArray, dtype: Any) -> DistributedArray:
     return DistributedArray._of_node(node)
 
 
-def element_of(x: DistributedArray, value: object) -> Any:
-    """A value for one element of `x`: lists and the like are converted or refused as NumPy does it, arrays of one stay."""
+def element_of(x: DistributedArray, value: Any) -> Any:
+    """A value for one element of `x`: lists and the like are converted or refused as NumPy does it, arrays of one stay. So is
+    a number that each process sees, where integers can't hold it: NaN, say."""
     if not getattr(value, "ndim", not isinstance(value, PYTHON_SCALARS)):
+        if x._dtype.kind == "i" and type(value) is DistributedArray and value._detached and value._dtype.kind == "f":
+            held = seen(value) if x._context.kind == "host" else None
+            if held is None and is_uncounted(x._context):
+                held = value.get()
+            if held is not None:
+                np.empty(1, x._dtype)[0] = held[()]
         return value
     if isinstance(value, DistributedArray):
         if not (x._dtype.kind in "bV" and value.size == 1):

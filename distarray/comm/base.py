@@ -69,6 +69,10 @@ class Communicator(abc.ABC):
             A peer failed inside an operation; carries the type and text of its exception.
         """
 
+    def swap(self, mine: Any, arrivals: Sequence[Message], signature: Signature) -> None:
+        """An exchange of one small array with each of the processes that `arrivals` name, `mine` with all of them."""
+        self.exchange([Message(peer, mine) for peer, _ in arrivals], arrivals, signature)
+
     def gather(self, part: Any, room: Any, signature: Signature) -> None:
         """Every process's array `part`, of one size, one behind the other in the memory of `room`; where this process's own would
         lie, nothing needs to be written. Ordered and checked as an exchange."""

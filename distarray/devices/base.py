@@ -80,7 +80,7 @@ class Chunk:
     place : int
         Its number among the chunks that were made at once (see `Device.empties`).
     address : int
-        Where a GPU finds it, in C order and aligned; 0 where that is not known, -1 of arrays that lie otherwise.
+        Where it lies, in C order and aligned; 0 where that is not known, -1 of arrays that lie otherwise.
     """
 
     __slots__ = ("__weakref__", "address", "array", "device", "nbytes", "place", "shared")

@@ -89,7 +89,9 @@ class HostDevice(Device):
         try:
             if nbytes < LEAST or dtype.hasobject:
                 return Chunk(self, np.empty(shape, dtype))
-            return Chunk(self, self.pool.array(shape, dtype, nbytes))
+            chunk = Chunk(self, self.pool.array(shape, dtype, nbytes))
+            chunk.address = chunk.array.base.start
+            return chunk
         except MemoryError:
             self.relieve()
             self.pool.clear()
@@ -116,7 +118,9 @@ class HostDevice(Device):
         at = buffer.offset
         chunks = []
         for place, (shape, size) in enumerate(zip(shapes, sizes, strict=True)):
-            chunks.append(Chunk(self, np.ndarray(shape, dtype, buffer, at), place))
+            chunk = Chunk(self, np.ndarray(shape, dtype, buffer, at), place)
+            chunk.address = buffer.start + at - buffer.offset
+            chunks.append(chunk)
             at += size
         return chunks
 

@@ -34,9 +34,10 @@ ALIGNMENT = 64
 class Buffer(np.ndarray[Any, np.dtype[np.uint8]]):
     """Raw memory of the pool. A type of its own, so that it is told apart from memory that arrays came with."""
 
-    __slots__ = ("offset", "parts", "size_class")
+    __slots__ = ("offset", "parts", "size_class", "start")
 
     offset: int
+    start: int  # where that is in memory
     parts: int  # how many chunks it was made for
     size_class: int
 
@@ -129,7 +130,9 @@ class HostPool:
             finally:
                 self._lock.release()
         buffer = Buffer((size + ALIGNMENT,), np.uint8)
-        buffer.offset = -buffer.__array_interface__["data"][0] % ALIGNMENT
+        place: int = buffer.__array_interface__["data"][0]
+        buffer.offset = -place % ALIGNMENT
+        buffer.start = place + buffer.offset
         buffer.size_class = size
         return buffer
 

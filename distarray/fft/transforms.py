@@ -67,6 +67,8 @@ def fft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None = 
     than 65536 elements are transformed on one device and spread again. Each device's lines go through SciPy's or CuPy's
     library.
 
+    Memory on each device: at most 2.5 times its share of operand and result; some five times by Bluestein's method.
+
     Examples
     --------
     >>> import numpy as np, distarray as da
@@ -147,8 +149,8 @@ def irfft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None 
 
     Notes
     -----
-    Communication: as for :func:`fft`; where one split axis is all there is, that of a complex transform of length `n`, and
-    the data once more to mirror them; the result is in blocks.
+    Communication: as for :func:`fft`; where one split axis is all there is, the data some four times for an even `n`, else
+    that of a complex transform of length `n`, and the data once more to mirror them; the result is in blocks.
 
     Examples
     --------

@@ -169,7 +169,7 @@ def evaluate_into(
     places = tuple([each.step for each in values])
     if al.plain and whole is not None and lent is None and context.kind == "host" and not context.eager:
         columns = [*[leaves[k].version.chunks for k in picks], *kept]
-        lines = line_cells(context, program, al.layout, columns, places, [*more[len(kept) :], whole])
+        lines = line_cells(program, columns, places, [*more[len(kept) :], whole])
         if lines is not None:
             nbytes = sum([cell.sizes[-1] for cell in lines]) * program.dtype.itemsize
             with guard:

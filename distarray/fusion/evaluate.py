@@ -84,16 +84,34 @@ def evaluate_lines(
     notes = Notes()
     threads = context.workers.threads_for(max(len(cells), context.workers.cores), nbytes)
     if threads <= 1:
-        with notes.listening(program):
-            _run_host(program, None, [_NO_ARRAYS] * len(cells), cells, strict, notes, stored)
+        _run_lines(program, cells, strict, notes, stored)
     else:
         if len(cells) % threads:  # one thread would be left with a chunk more than others
             cells = [part for cell in cells for part in cell.cut(threads)]
+        every = [notes.beside() for _ in cells]
         context.workers.run(
-            [partial(_run_listening, program, None, (_NO_ARRAYS,), (cell,), strict, notes, stored) for cell in cells],
+            [
+                partial(_run_lines, program, (cell,), strict, mine, stored)
+                for cell, mine in zip(cells, every, strict=True)
+            ],
             nbytes,
         )
+        for mine in every:
+            notes.seen.update(mine.seen)
+            notes.failed = notes.failed or mine.failed
     notes.finish()
+
+
+def _run_lines(
+    program: Program, cells: Sequence[NativeCell], strict: bool, notes: Notes, stored: tuple[int, ...]
+) -> None:
+    if cells[0].plan.mixed:
+        with notes.listening(program):
+            _run_host(program, None, [_NO_ARRAYS] * len(cells), cells, strict, notes, stored)
+        return
+    again = partial(_again_heard, program, strict, notes, stored)
+    for cell in cells:
+        cell.run(notes, again, strict)
 
 
 def evaluate_plain(context: Context, node: Node, layout: Layout) -> list[Any]:
@@ -170,6 +188,20 @@ def _again(
 ) -> None:
     """A block that a kernel leaves to NumPy."""
     _run(np, program, operands, out, strict, notes, dict(zip(stored, arrays, strict=True)))
+
+
+def _again_heard(
+    program: Program,
+    strict: bool,
+    notes: Notes,
+    stored: tuple[int, ...],
+    operands: Sequence[Any],
+    out: Any,
+    arrays: Sequence[Any],
+) -> None:
+    """The same, where nobody listens so far."""
+    with notes.listening(program):
+        _again(program, strict, notes, stored, operands, out, arrays)
 
 
 def _run(

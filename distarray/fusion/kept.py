@@ -38,6 +38,10 @@ mostly reads anyway."""
 LEAST = {"host": 0, "cuda": 1 << 16}
 """Elements from which values are kept: on a GPU less work than that costs no more than a launch, with or without it."""
 
+READ = 6
+"""What each array counts, on a host, that is read for a value beyond the first: to read two again, and to store what comes of them
+after all, costs more than storing it at once."""
+
 INEXACT = 8
 """What a call of a transcendental function counts."""
 
@@ -161,15 +165,23 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
     worth, weighed = WORTH[context.kind], context.kind == "host"
     uses = _uses(steps)
     spent: list[int] = []
+    read: list[frozenset[int]] = []
     found = []
     for i, step in enumerate(steps):
         itemsize, cost = step.dtype.itemsize, 0
+        mine: frozenset[int] = frozenset()
         for kind, value in step.args:
             if kind == "step":
                 cost += spent[value]
+                mine |= read[value]
                 itemsize = max(itemsize, steps[value].dtype.itemsize)
+            elif kind == "leaf":
+                mine |= {value}
         cost += (itemsize if weighed else 1) * (1 if step.ufunc.__name__ in CUT_FREE else INEXACT)
         spent.append(cost)
+        read.append(mine)
+        if weighed:
+            cost += READ * itemsize * max(0, len(mine) - 1)
         if _references(step) - _ALONE <= uses[i] or step.loud or (i == len(steps) - 1 and not root):
             continue
         node = step.node
@@ -182,6 +194,7 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
         if chunks is not None:
             found.append(Stored(i, chunks))
             spent[i] = 0
+            read[i] = frozenset()
     return found
 
 

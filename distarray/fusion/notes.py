@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, ClassVar
 
 import numpy as np
@@ -97,6 +98,12 @@ class Notes:
         self.handler: Any = np.geterrcall()
         self.now: dict[str, Any] = dict(np.geterr())
         self.failed: FloatingPointError | None = None
+
+    def beside(self) -> Notes:
+        """Notes of another thread, for the same caller."""
+        mine = copy(self)
+        mine.seen = {}
+        return mine
 
     def as_numpy(self, step: Instruction) -> Any:
         """A context in which NumPy does about conditions what the user asked for."""

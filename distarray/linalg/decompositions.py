@@ -17,7 +17,19 @@ from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, is_spread, matrix, real, square
+from distarray.linalg.matrices import (
+    Linear,
+    adjoint,
+    arrays,
+    collected,
+    common,
+    dealt,
+    each,
+    is_spread,
+    matrix,
+    real,
+    square,
+)
 from distarray.sites import call_site, warn_at
 from distarray.transfer.execute import redistribute
 
@@ -82,11 +94,11 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
     if is_spread(x, WHOLE):
         with x._context.lock:
             # the lower triangle of the conjugate is the upper one transposed, and its factor that of `a` transposed
-            panels = dealt("cholesky", np.conjugate(x.mT) if upper else x)
+            panels = dealt("cholesky", adjoint(x) if upper else x)
             if not factorize(x._context, panels):
                 raise Linear("Matrix is not positive definite")
             lower = collected(panels)
-        return np.conjugate(lower.mT) if upper else lower
+        return adjoint(lower) if upper else lower
     (found,) = each(
         "cholesky", [x], partial(_cholesky, upper=bool(upper)), [(x.shape[-2:], x.dtype)], [2], fallible=True
     )
@@ -295,8 +307,8 @@ def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
     """U, the singular values and Vh over all devices; without `vectors` the values alone."""
     m, n = x.shape
     if m < n:
-        u, s, vh = spread_svd(np.conjugate(x.mT), full=full, vectors=vectors)
-        return (np.conjugate(vh.mT), s, np.conjugate(u.mT)) if vectors else (None, s, None)
+        u, s, vh = spread_svd(adjoint(x), full=full, vectors=vectors)
+        return (adjoint(vh), s, adjoint(u)) if vectors else (None, s, None)
     if vectors and full and m > n:
         q, r = _spread_qr(x, "complete", tall=False)
         u, s, vh = svd(r[:n], full_matrices=False)
@@ -374,7 +386,7 @@ def _hermitian_svd(x: DistributedArray, *, vectors: bool) -> Any:
     u = np.take(v, order, axis=1)
     signs = np.where(values[order] < 0, -1, 1).astype(values.dtype)
     s = as_array(x._context, np.abs(values[order]))
-    return SVDResult(u, s, np.conjugate((u * signs).mT))
+    return SVDResult(u, s, adjoint(u * signs))
 
 
 def _svd(device: Any, a: Any, *, full_matrices: bool, compute_uv: bool, hermitian: bool) -> Any:

@@ -14,7 +14,7 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.linalg.matrices import Linear, arrays, common, each, is_spread, real, square
+from distarray.linalg.matrices import Linear, adjoint, arrays, common, each, is_spread, real, square
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 
@@ -154,7 +154,7 @@ def _mirrored(x: DistributedArray, UPLO: str) -> Any:
     place = as_array(x._context, np.arange(x.shape[0], dtype=np.int32))
     row, column = np.expand_dims(place, 1), np.expand_dims(place, 0)
     held = row >= column if UPLO == "L" else row <= column
-    return np.where(held, x, np.conjugate(x.mT)).evaluate()  # type: ignore[attr-defined]
+    return np.where(held, x, adjoint(x)).evaluate()  # type: ignore[attr-defined]
 
 
 def _dealt(whole: Any, name: str, shift: float, vectors: bool) -> Jacobi:

@@ -11,7 +11,7 @@ from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.linalg.decompositions import svd
-from distarray.linalg.matrices import Linear, arrays, common, each, matrix, real, square
+from distarray.linalg.matrices import Linear, adjoint, arrays, common, each, matrix, real, square
 from distarray.linalg.norms import norm
 from distarray.linalg.solving import inv, inv_here
 
@@ -79,8 +79,8 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, 
             raise Linear(_UNSOLVED) from error
         kept = s > limit * s[:1]
         inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
-        u_y = np.conjugate(u.mT) @ y
-        solution = np.conjugate(vh.mT) @ (inverse[:, None] * u_y)
+        u_y = adjoint(u) @ y
+        solution = adjoint(vh) @ (inverse[:, None] * u_y)
         rank = int(np.count_nonzero(kept))
         if not rank and np.isnan(s[0]):  # LAPACK says so of SVD itself for some of the matrices that have infinities
             raise Linear(_UNSOLVED)
@@ -155,7 +155,7 @@ def pinv(
     u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
     large = s > np.asarray(rcond)[..., None] * np.max(s, axis=-1, keepdims=True)
     inverse = np.where(large, 1 / np.where(large, s, 1), 0)
-    return np.conjugate(vh.mT) @ (inverse[..., None] * np.conjugate(u.mT))
+    return adjoint(vh) @ (inverse[..., None] * adjoint(u))
 
 
 @implements(np.linalg.matrix_rank)

@@ -24,7 +24,7 @@ from distarray.layout import Layout
 from distarray.storage import Operand
 
 __all__ = [
-    "Linear", "arrays", "collected", "common", "dealt", "each", "identity", "is_spread", "matrix", "real", "square",
+    "Linear", "adjoint", "arrays", "collected", "common", "dealt", "each", "identity", "is_spread", "matrix", "real", "square",
 ]  # fmt: skip
 
 Linear = np.linalg.LinAlgError
@@ -65,6 +65,11 @@ def square(x: DistributedArray) -> None:
     matrix(x)
     if x.shape[-1] != x.shape[-2]:
         raise Linear(f"Last 2 dimensions of the array must be square, and they are {x.shape[-2:]}")
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose; of real matrices a view."""
+    return np.conjugate(x.mT) if x.dtype.kind == "c" else x.mT
 
 
 def real(dtype: DTypeLike) -> np.dtype[Any]:

@@ -16,6 +16,7 @@ import numpy as np
 from distarray.algorithms.again import again
 from distarray.algorithms.fold_plans import Reduction
 from distarray.algorithms.reduction import as_taken, computed_in, learn, normalized, place_operand, reduced, small
+from distarray.algorithms.small_folds import fold_again
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
@@ -311,8 +312,10 @@ def reduce(
     plain = out is None and where is True and initial is NOTHING and (dtype is None or isinstance(dtype, np.dtype))
     plain = plain and type(keepdims) is bool and (axis is None or type(axis) is int)
     key = ("fold", ufunc, axis, dtype, keepdims)
-    if plain and type(array) is DistributedArray and (ready := again(key, array)) is not None:
-        return ready
+    if plain and type(array) is DistributedArray:
+        ready = fold_again(key, array) if array._context.kind == "host" else again(key, array)
+        if ready is not None:
+            return ready
     known = [item for item in (array, out, where, initial) if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(array)._context
     if isinstance(initial, DistributedArray):
@@ -324,7 +327,7 @@ def reduce(
         call = _checked(ufunc, a, axis, dtype, out, keepdims, initial, where)
     result = reduced(context, call, a, where)
     result = deliver(result, out)
-    if plain and context.kind != "host":
+    if plain and a is array:
         learn(key, call, a, result)
     return result
 

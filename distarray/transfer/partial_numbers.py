@@ -110,12 +110,8 @@ def _told(
         detail = context.layouts.remember(key, f"plan of {layout.digest.hex()} {dtype}")
     mine = parts[order.index(context.process)]
     arrived = np.empty(len(order), dtype)
-    sends, receives = [], []
-    for i, process in enumerate(order):
-        if process != context.process:
-            sends.append(Message(process, mine))
-            receives.append(Message(process, arrived[i : i + 1]))
-    communicator.exchange(sends, receives, Signature("a value for Python", detail, site()))
+    receives = [Message(process, arrived[i : i + 1]) for i, process in enumerate(order) if process != context.process]
+    communicator.swap(mine, receives, Signature("a value for Python", detail, site()))
     return [mine if process == context.process else arrived[i] for i, process in enumerate(order)]
 
 

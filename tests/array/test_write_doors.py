@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import distarray as da
+from conformance import contexts
 
 DTYPES = ("bool", "int8", "uint64", "float16", "float32", "complex64", "M8[D]", "m8[s]", "i4,f4")
 VALUES: tuple[Any, ...] = (
@@ -141,3 +142,22 @@ def test_python_objects_are_no_dtype_of_reductions(layout: Any) -> None:
         ):  # fmt: skip
             with pytest.raises(TypeError, match="distributed"):
                 call()
+
+
+@pytest.mark.parametrize("layout", [None, da.blocks(0), da.cyclic(0), da.replicated()], ids=str)
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300, 300.0])
+def test_elements_that_integers_cannot_hold_are_refused_as_numbers_are(layout, value):
+    for dtype in ("i1", "i8"):
+        host, given = np.zeros(5, dtype), np.array([value, 1])
+        with contexts.context(4):
+            x, y = da.asarray(host, layout=layout), da.asarray(given, layout=layout)
+            try:
+                host[1] = given[0]
+            except (ValueError, OverflowError) as error:
+                with pytest.raises(type(error), match=str(error)):
+                    x[1] = y[0]
+                with pytest.raises(type(error), match=str(error)):
+                    x[1] += y[0]
+            else:
+                x[1] = y[0]
+            np.testing.assert_array_equal(np.asarray(x), host)

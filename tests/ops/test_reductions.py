@@ -411,3 +411,30 @@ def test_sums_of_squares_stand_behind_sums(
     assert sums.size == size
     np.testing.assert_allclose(sums, host.sum(axis=reduced, keepdims=keepdims), rtol=1e-13)
     np.testing.assert_allclose(squares, (host * host).sum(axis=reduced, keepdims=keepdims), rtol=1e-13)
+
+
+@pytest.mark.parametrize("layout", [da.blocks(0), da.blocks(1), da.cyclic(0), da.replicated()], ids=str)
+@pytest.mark.parametrize("call", [{}, {"axis": 0}, {"axis": 1}, {"axis": -1, "keepdims": True}], ids=str)
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "logical_or"])
+def test_what_comes_again_is_what_came_first(layout, call, name):
+    rng = np.random.default_rng(3)
+    fold = getattr(np, name).reduce
+    if not call:
+        call = {"axis": None}
+    with da.init(devices=3, kind="host", minimum_chunk=1):
+        for dtype in ("float64", "float32", "int8", "bool"):
+            hosts = [(rng.random((9, 7)) * 3).astype(dtype) for _ in range(3)]
+            arrays = [da.asarray(host, layout=layout) for host in hosts]
+            first = [fold(x | False if dtype == "bool" else x + 0, **call) for x in arrays]
+            for _ in range(3):
+                for host, x, wanted in zip(hosts, arrays, first, strict=True):
+                    found = fold(x, **call)
+                    assert found.dtype == fold(host, **call).dtype
+                    assert found.shape == np.shape(fold(host, **call))
+                    assert found.get().tobytes() == wanted.get().tobytes()
+        if name != "add":
+            return
+        huge = da.asarray(np.full((9, 7), 1e308), layout=layout)
+        for _ in range(3):
+            with pytest.warns(RuntimeWarning, match="overflow"):
+                fold(huge, **call).get()

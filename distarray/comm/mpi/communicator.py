@@ -90,6 +90,22 @@ class MpiCommunicator(Channel, Communicator):
             raise
         call.finish()
 
+    def swap(self, mine: Any, arrivals: Sequence[Message], signature: Signature) -> None:
+        call = start(self, "exchange", signature)
+        pending: list[Pending] = []
+        try:
+            tag = self._tags.tag(Tags.EXCHANGE, call.sequence, signature)
+            sent = mine.reshape(-1).view(np.uint8)
+            for peer, buffer in arrivals:
+                self.transfer(call, pending, peer, buffer.view(np.uint8), True, tag)
+            for peer, _ in arrivals:
+                self.transfer(call, pending, peer, sent, False, tag)
+            self.complete(call, pending)
+        except BaseException as error:
+            self.broke(call, pending, error)
+            raise
+        call.finish()
+
     def all_gather(self, payload: bytes, signature: Signature) -> list[bytes]:
         return all_gather(self, payload, signature)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distarray.devices import Chunk
 from distarray.fusion import blocks
@@ -19,40 +19,35 @@ from distarray.fusion.native.planning import NativePlan, plan_of, scalars_of
 from distarray.fusion.native.run import NEAR, NativeCell, function_of, is_due, packing
 from distarray.fusion.native.source import elementwise_text
 from distarray.fusion.program import Program
-from distarray.layout import Layout
-
-if TYPE_CHECKING:
-    from distarray.context import Context
 
 __all__ = ["line_cells"]
 
 
 def line_cells(
-    context: Context,
     program: Program,
-    layout: Layout,
     operands: Sequence[Sequence[Chunk | None]],
     stored: tuple[int, ...],
     targets: Sequence[Sequence[Chunk | None]],
 ) -> list[NativeCell] | None:
-    """For each chunk of this process, or part of one where that shares the work better, what computes it; None where this way
-    does not serve. `targets`: the chunks of the steps `stored`, then those of the result, which nothing else shows."""
+    """For each chunk of this process what computes it; None where this way does not serve. `targets`: the chunks of the steps
+    `stored`, then those of the result, which nothing else shows."""
     if program.result[0] != "step" or not run.is_offered():
         return None
     columns = [*operands, *targets]
-    found = []
+    found: list[tuple[Any, ...]] = []
     total = 0
-    for i, (device, region) in enumerate(layout.chunks):
-        if not region.size or context.by_id[device].process != context.process:
+    for chunks in zip(*columns, strict=True):
+        last = chunks[-1]
+        if last is None or not (size := last.array.size):
             continue
-        if region.size < run.LEAST:
+        if size < run.LEAST:
             return None
-        total += region.size
-        found.append((region.size, [column[i].array for column in columns]))  # type: ignore[union-attr]
+        total += size
+        found.append(chunks)
     if not found:
         return None
     first = len(operands)
-    dtypes = [array.dtype for array in found[0][1]]
+    dtypes = [chunk.array.dtype for chunk in found[0]]
     plan = plan_of(program, tuple(dtypes[:first]), dtypes[-1], stored)
     if plan is None or plan.given_up > 2:
         return None
@@ -64,24 +59,35 @@ def line_cells(
         return None
     numbers = [*range(first), *[first + i for i in stored], first + len(program.steps)]
     itemsizes = [dtype.itemsize for dtype in dtypes]
+    block = min(run.BLOCK, blocks.REGISTER_BYTES // plan.itemsize) if plan.registers else run.BLOCK
     known: dict[tuple[int, ...], list[Any] | None] = {}
     cells: list[NativeCell] = []
-    for size, arrays in found:
-        steps = [_step(array, item) for array, item in zip(arrays, itemsizes, strict=True)]
-        if 0 in steps:
-            return None
+    for row in found:
+        places, steps = {}, []
+        for v, chunk, item in zip(numbers, row, itemsizes, strict=True):
+            place, step = chunk.address, item
+            if place <= 0:
+                step = _step(chunk.array, item)
+                if not step:
+                    return None
+                place = chunk.array.__array_interface__["data"][0]
+                if step == item:
+                    chunk.address = place
+            places[v] = place
+            steps.append(step)
         key = tuple(steps)
         if key not in known:
-            single = {v: step == item for v, step, item in zip(numbers, steps, itemsizes, strict=True)}
-            known[key] = _calls(plan, single, scalars, spent)
+            dense = {v: step == item for v, step, item in zip(numbers, steps, itemsizes, strict=True)}
+            known[key] = _calls(plan, dense, scalars, spent)
         calls = known[key]
         if calls is None:
             return None
-        cell = NativeCell(program, plan, dict(zip(numbers, arrays, strict=True)), first, numbers[first:], [1, size])
+        arrays = [chunk.array for chunk in row]
+        size = [1, arrays[-1].size]
+        cell = NativeCell(program, plan, dict(zip(numbers, arrays, strict=True)), first, numbers[first:], size, places)
         cell.steps = {v: [0, step] for v, step in zip(numbers, steps, strict=True)}
         cell.calls = calls
-        if plan.registers:
-            cell.block = min(run.BLOCK, blocks.REGISTER_BYTES // plan.itemsize)
+        cell.block = block
         cells.append(cell)
     plan.spent = spent
     return cells

@@ -57,14 +57,17 @@ class NativePlan:
         Steps times elements that have been asked for so far: what compiling is weighed against.
     given_up : int
         How often most blocks had to be computed again by NumPy.
+    mixed : bool
+        Whether NumPy's calls are among the parts.
     kernels : list of dict
         For each part what calls and packs its kernels, by how the arrays lie.
     """
 
-    __slots__ = ("dtypes", "given_up", "itemsize", "kernels", "parts", "raising", "registers", "spent")
+    __slots__ = ("dtypes", "given_up", "itemsize", "kernels", "mixed", "parts", "raising", "registers", "spent")
 
     def __init__(self, parts: list[Part], dtypes: dict[int, Any], raising: list[tuple[str, int | None]]) -> None:
         self.parts = parts
+        self.mixed = any(part.element is None for part in parts)
         self.dtypes = dtypes
         self.raising = raising
         self.registers = _registers(parts, dtypes)

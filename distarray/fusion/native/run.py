@@ -133,6 +133,7 @@ class NativeCell:
         leaves: int,
         targets: list[int],
         sizes: list[int],
+        places: dict[int, int] | None = None,
     ) -> None:
         self.program = program
         self.plan = plan
@@ -141,7 +142,9 @@ class NativeCell:
         self.targets = targets
         self.sizes = sizes
         self.steps: dict[int, list[int]] = {}
-        self.places = {v: array.__array_interface__["data"][0] for v, array in arrays.items()}
+        if places is None:
+            places = {v: array.__array_interface__["data"][0] for v, array in arrays.items()}
+        self.places = places
         self.aliased: list[int] = []
         self.calls: list[Any] = []
         self.block = BLOCK

@@ -1,0 +1,83 @@
+"""Reductions of small arrays on host devices that come again: what all of a kind share is found by one look-up, and each chunk
+is one call of NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from distarray.algorithms.folds import local_reduce
+from distarray.array.state import DistributedArray, from_chunks
+from distarray.devices import Chunk, Device
+from distarray.layout import Layout
+
+__all__ = ["AT_ONCE", "fold_all", "fold_again", "learn_small_fold"]
+
+AT_ONCE = 1 << 16
+"""Folds of fewer bytes in all are the calling thread's, one call of NumPy a chunk."""
+
+
+class _Place(NamedTuple):
+    """A chunk of the result, and the chunk that is folded into it."""
+
+    number: int
+    device: Device
+    shape: tuple[int, ...]
+    source: int
+
+
+class _SmallFold(NamedTuple):
+    """How reductions of a kind are computed. `call` is the `Reduction`, `places` are those of this process."""
+
+    call: Any
+    layout: Layout
+    places: list[_Place]
+
+
+def fold_all(call: Any, work: Sequence[tuple[Chunk, Any]]) -> None:
+    """Fold an array into each chunk."""
+    for chunk, array in work:
+        local_reduce(chunk.device, call.ufunc, array, chunk.array, call.axes, call.given, call.initial, None)
+
+
+def fold_again(key: tuple[Any, ...], x: DistributedArray) -> DistributedArray | None:
+    """A reduction of `x`, where one of the kind has come before; None where the general way does it. `key` names the call."""
+    storage, context = x._storage, x._context
+    if storage is None or x._map is not None or context.kind != "host":
+        return None
+    version = storage.version
+    known: _SmallFold | None = context.layouts.remembered((key, version.layout, version.dtype))
+    if known is None:
+        return None
+    if context.communicator is not None and (context.warnings_raise or "raise" in np.geterr().values()):
+        return None
+    call, layout, places = known
+    chunks: list[Chunk | None] = [None] * len(layout.chunks)
+    held: Any = version.chunks
+    work = []
+    with context.lock, context.reporting():
+        context.check()
+        for number, device, shape, source in places:
+            chunk = chunks[number] = device.empty(shape, call.dtype, "reduce")
+            work.append((chunk, held[source].array))
+        _, met = context.quiet(fold_all, call, work)
+    return None if met else from_chunks(context, layout, chunks, call.dtype, detached=not layout.shape)
+
+
+def learn_small_fold(key: tuple[Any, ...], call: Any, x: DistributedArray, layout: Layout, sources: Any) -> None:
+    """Let reductions like this one of a small array go straight to NumPy. `layout`: of the result; `sources`: for each of its
+    chunks, what it is folded from, as (chunk, key in it)."""
+    storage, context = x._storage, x._context
+    if storage is None or x._map is not None or not 0 < x.nbytes <= AT_ONCE:
+        return
+    version = storage.version
+    if any(len(own) != 1 or own[0][1] is not None for own in sources):
+        return
+    places = []
+    for number, ((device_id, region), ((source, _),)) in enumerate(zip(layout.chunks, sources, strict=True)):
+        device = context.by_id[device_id]
+        if device.process == context.process:
+            places.append(_Place(number, device, region.shape, source))
+    context.layouts.remember((key, version.layout, version.dtype), _SmallFold(call, layout, places))
