@@ -37,7 +37,7 @@ ASSIGNED = ("assignment destination", "write to x.copy() instead")
 """What `check_writable` calls the target of an assignment, and what cures it."""
 
 
-def check_writable(target: Any, what: str = "output array", cure: str = "pass x.copy()") -> None:
+def check_writable(target: AnyArray, what: str = "output array", cure: str = "pass x.copy()") -> None:
     """Refuse an array that what is written would be lost in."""
     if isinstance(target, DistributedArray) and not target._writable and not _alone(target):
         if isinstance(target._writable, Apart):
