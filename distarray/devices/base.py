@@ -347,7 +347,7 @@ class Device(abc.ABC):
         and work queued later on either device comes after; the host does not wait between GPUs.
         """
 
-    def multiply(self, left: Any, right: Any, into: Any) -> None:
+    def multiply(self, left: DeviceArray, right: DeviceArray, into: DeviceArray) -> None:
         """``into = left @ right``, of matrices or stacks of them, of one dtype, while the device is active."""
         self.lib.matmul(left, right, out=into)
 

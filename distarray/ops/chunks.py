@@ -47,7 +47,7 @@ class LocalChunk(NamedTuple):
     data: Any
 
 
-def local_chunks(x: Any) -> list[LocalChunk]:
+def local_chunks(x: ArrayLike) -> list[LocalChunk]:
     """The chunks of an array that this process holds, with their regions.
 
     Where chunks overlap, whoever writes to one must write the others too. In a partial mode the data are partial values.
@@ -87,7 +87,7 @@ def local_chunks(x: Any) -> list[LocalChunk]:
     return found
 
 
-def map_chunks(f: Callable[..., Any], x: ArrayLike, *others: Any, dtype: DTypeLike = None) -> DistributedArray:
+def map_chunks(f: Callable[..., Any], x: ArrayLike, *others: ArrayLike, dtype: DTypeLike = None) -> DistributedArray:
     """Apply a function of NumPy or CuPy arrays to each chunk.
 
     Parameters
