@@ -159,8 +159,7 @@ def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> Distr
     shape = call.shape(a.shape)
     value: Any = np.empty((), call.dtype)
     if 0 not in shape:
-        value = np.asarray(call.ufunc.reduce(np.empty(0, a.dtype), dtype=call.given, initial=call.initial))
-        value = value.astype(call.dtype)
+        call.ufunc.reduce(np.empty(0, a.dtype), dtype=call.given, out=value, initial=call.initial)
     layout = resolve_layout(context, None, shape, itemsize=call.dtype.itemsize)
     return place(context, np.broadcast_to(value, shape), layout)
 
