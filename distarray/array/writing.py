@@ -72,6 +72,15 @@ def check_outputs(out: tuple[Any, ...], shape: Shape) -> None:
         check_writable(target)
 
 
+def check_reduced(out: Out, shape: Shape, name: str) -> None:
+    """Refuse an ``out=`` of another shape than a reduction's result: nothing is broadcast there."""
+    if out is not None and tuple(out.shape) != tuple(shape):
+        raise ValueError(
+            f"output parameter for reduction operation {name} has shape {tuple(out.shape)}, and the result has "
+            f"shape {tuple(shape)}: pass an out= of that shape"
+        )
+
+
 def single(out: Out | tuple[Out, ...]) -> Any:
     """The one ``out=`` of a ufunc's method, which NumPy hands over as a tuple."""
     return out[0] if isinstance(out, tuple) and len(out) == 1 else out

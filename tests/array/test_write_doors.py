@@ -90,7 +90,11 @@ def test_a_mask_without_elements_reads_nothing() -> None:
                     x[key]
 
 
-@pytest.mark.parametrize("given", [range(3), deque([3, 1, 2]), bytearray(b"abc"), memoryview(np.arange(3))], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [range(3), deque([3, 1, 2]), bytearray(b"abc"), memoryview(np.arange(3))],
+    ids=lambda given: type(given).__name__,
+)
 def test_sequences_and_buffers_are_operands(given: Any) -> None:
     with da.init(devices=3, kind="host", minimum_chunk=1):
         host = np.arange(3)
