@@ -20,6 +20,7 @@ from distarray.array.aliases import ArrayLike, Axis, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.place import fetched
+from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_out, check_reduced, check_writable, deliver
 from distarray.geometry import IndexMap, Range, Region
@@ -134,11 +135,12 @@ class _Lines:
         return value
 
 
-def _delivered(value: DistributedArray, out: Any, strictly: bool = False) -> Any:
+def _delivered(value: DistributedArray, out: Any, strictly: bool = False, spread: bool = False) -> Any:
     if out is None:
         return deliver(value, None)
     check_out(out)
-    check_reduced(out, value.shape, "add")
+    if not (spread and fits(value.shape, tuple(out.shape))):
+        check_reduced(out, value.shape, "add")
     if strictly and not np.can_cast(value.dtype, out.dtype, "same_kind"):
         raise TypeError(
             f"Cannot cast output from {value.dtype!r} to {out.dtype!r} with casting rule 'same_kind': pass an out= of "
@@ -274,7 +276,7 @@ def nanmedian(
             value = lines.mapped(middle, 1, x.dtype)
     if bool(reductions.any(np.isnan(value))):
         warn_at(call_site(), "All-NaN slice encountered")
-    return _delivered(lines.shaped(value, (), keepdims), out)
+    return _delivered(lines.shaped(value, (), keepdims), out, spread=True)  # as NumPy's nanmedian does
 
 
 # --- quantiles --------------------------------------------------------------------------------------------------------
