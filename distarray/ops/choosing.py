@@ -328,9 +328,10 @@ def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Any:
     """
     x = as_array(context_of((a,)), a)
     function = _ROUND_INTEGERS if x.dtype.kind in "iu" else np.around
-    check_out(out)
-    if out is not None and tuple(out.shape) != x.shape:
-        raise ValueError(f"invalid output shape: out= has {tuple(out.shape)}, and the result has {x.shape}")
+    if out is not None:
+        check_out(out)
+        if tuple(out.shape) != x.shape:
+            raise ValueError(f"invalid output shape: out= has {tuple(out.shape)}, and the result has {x.shape}")
     return into(recorded(function, (x, operator.index(decimals))), out)
 
 
