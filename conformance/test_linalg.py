@@ -23,7 +23,8 @@ KINDS = ["random", "graded", "deficient", "ill"]
 
 
 def made(data: st.DataObject, shape: tuple[int, ...], dtype: Any, kinds: Any = KINDS) -> np.ndarray:
-    """A matrix, or a stack: random, with rows of very different size, of low rank, or nearly singular."""
+    """A matrix, or a stack: random, with rows of very different size, of low rank, or nearly singular: as far as the dtype
+    tells that from singular."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**20)))
     kind = data.draw(st.sampled_from(kinds))
 
@@ -40,7 +41,8 @@ def made(data: st.DataObject, shape: tuple[int, ...], dtype: Any, kinds: Any = K
     rank = max(k // 2, 1) if kind == "deficient" else k
     u = np.linalg.qr(draw(*shape[:-2], m, k))[0][..., :rank]
     v = np.linalg.qr(draw(*shape[:-2], n, k))[0][..., :rank]
-    s = np.logspace(0, -8 if kind == "ill" else 0, k)[:rank]
+    least = -8 if np.finfo(dtype).eps < 1e-10 else -5
+    s = np.logspace(0, least if kind == "ill" else 0, k)[:rank]
     return ((u * s) @ np.swapaxes(v, -1, -2)).astype(dtype)
 
 

@@ -65,6 +65,7 @@ PROGRAMS: dict[str, tuple[Any, Any, Any]] = {
     "stack": (S.reshape(3, 4, 12)[:, :, :4], np.linalg.inv, np.linalg.inv(S.reshape(3, 4, 12)[:, :, :4])),
     "einsum": (A, lambda x: np.einsum("ij,jk,kl->il", x, x, x), A @ A @ A),
     "norm": (A, lambda x: np.linalg.norm(x, "nuc"), np.linalg.norm(A, "nuc")),
+    "infinities": (A, lambda x: np.linalg.svdvals(np.where(x == x[1, 2], np.inf, x)), np.full(len(A), np.nan)),
 }
 
 
@@ -120,6 +121,10 @@ FAILING = {
     "eigh": lambda x: np.linalg.eigh(x * np.nan),
     "svd": lambda x: np.linalg.svd(x / 0 * 0),
     "eig": lambda x: np.linalg.eig(x * np.inf),
+    "lstsq of infinities": lambda x: np.linalg.lstsq(np.where(x == x[0, 0], np.inf, x), x),
+    "pinv of NaN": lambda x: np.linalg.pinv(np.where(x == x[0, 0], np.nan, x)),
+    "cond of NaN": lambda x: np.linalg.cond(x * np.nan),
+    "rank of NaN": lambda x: np.linalg.matrix_rank(x * np.nan),
     "one of a stack": lambda x: np.linalg.inv(np.stack([x, x * 0, x])),
 }
 

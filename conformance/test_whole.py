@@ -60,8 +60,23 @@ def seen_by(program: Any, state: str, *hosts: Any, short: bool) -> Any:
     return outcome, after, said, met
 
 
-def same(program: Any, state: str, *hosts: Any) -> None:
-    assert seen_by(program, state, *hosts, short=True) == seen_by(program, state, *hosts, short=False)
+def same(program: Any, state: str, *hosts: Any, converts: bool = False) -> None:
+    """Both ways of a program agree. Where the result `converts` into ``out=``, conditions met there are the conversion's own in
+    the general way and the operation's in NumPy's: they count without the name of what met them, and once."""
+    short, long = (seen_by(program, state, *hosts, short=way) for way in (True, False))
+    assert (_unnamed(short) if converts else short) == (_unnamed(long) if converts else long)
+
+
+def _unnamed(seen: Any) -> Any:
+    outcome, after, said, met = seen
+    if outcome is not None and outcome[0] is FloatingPointError:
+        outcome = (outcome[0], outcome[1].partition(" encountered in ")[0])
+    return (
+        outcome,
+        after,
+        {(kind, text.partition(" encountered in ")[0], *place) for kind, text, *place in said},
+        set(met),
+    )
 
 
 @given(data=st.data(), state=STATES, name=st.sampled_from(BINARY))
@@ -110,7 +125,7 @@ def test_in_place(data: Any, state: str, name: str) -> None:
             assert held.get().tobytes() == copied.get().tobytes()
         return target
 
-    same(program, state, a, b)
+    same(program, state, a, b, converts=True)
 
 
 @given(data=st.data(), state=STATES)

@@ -287,7 +287,7 @@ class Context:
         """
         return self._reporting
 
-    def traced(self, what: str, *values: Any) -> None:
+    def traced(self, what: str, *values: object) -> None:
         """Remember an operation and the values that it got from Python, in debug mode.
 
         They must be the same in all processes: the next communication compares what was remembered until then.

@@ -37,7 +37,7 @@ from distarray.ops import (
     ufuncs,
 )
 from distarray.transfer.asking import called_name, ensure_asked, refuse_strides
-from distarray.transfer.ledger import note_to_host
+from distarray.transfer.ledger import note_to_host, watching
 
 __all__ = ["Protocols", "as_numpy"]
 
@@ -195,7 +195,8 @@ class Protocols(DistributedArray):
         return self.get().reshape(())[()]
 
     def __bool__(self) -> bool:
-        return bool(self._only("bool"))
+        scalar = self._fresh
+        return bool(scalar if type(scalar) is np.bool and watching.get() is None else self._only("bool"))
 
     def __int__(self) -> int:
         return int(self._only("int"))

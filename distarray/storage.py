@@ -193,7 +193,7 @@ def _itself(root: Storage) -> Storage:
 class Copy(Protocol):
     """A storage that is a copy of what a view would show of another one."""
 
-    def outdated(self, origin: Storage, steps: Any) -> None:
+    def outdated(self, origin: Storage, steps: tuple[Any, ...]) -> None:
         """`origin` is written to; `steps` make the copy of it."""
 
 

@@ -115,9 +115,9 @@ def page() -> str:
     lines = [
         "# Functions",
         "",
-        "What there is, and what it moves between devices. NumPy's functions of the same names dispatch to these; a NumPy",
-        "function that is not here raises `TypeError` and gathers nothing. Memory is what a device needs besides its parts of",
-        "operands and result, where that is more than buffers. Written by `docs/generate_functions.py`.",
+        "What there is, and what it moves between devices. Where NumPy has a function of the name, it dispatches to this one; a",
+        "NumPy function that is not here raises `TypeError` and gathers nothing. Memory is what a device needs besides its parts",
+        "of operands and result, where that is more than buffers. Written by `docs/generate_functions.py`.",
     ]
     for title, modules in CHAPTERS.items():
         lines += ["", f"## {title}", "", "| function | communication | memory on each device |", "|---|---|---|"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.array.state import DistributedArray
-from distarray.devices import Chunk
+from distarray.devices import Chunk, arrays_of
 from distarray.devices.arrays import AnyDType
 from distarray.fusion.forms import Form, base_form
 from distarray.fusion.kernels import reductions
@@ -210,7 +210,7 @@ def _number_here(context: Context, version: Version) -> Any:
         return None
     with context.lock:
         context.check()
-        arrays = [None if chunk is None else chunk.array for chunk in version.chunks]
+        arrays = arrays_of(version.chunks)
         number = folded_number(context, Operand(layout, arrays, dtype))
         if number is not None:
             note_to_host(dtype.itemsize)

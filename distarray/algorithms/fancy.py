@@ -222,7 +222,7 @@ def _broadcast(shape: tuple[int, ...], arrays: Sequence[tuple[Any, int]], common
     return tuple(index)
 
 
-def wrapped(array: Any, size: int, axis: int) -> Any:
+def wrapped(array: np.ndarray[Any, Any], size: int, axis: int) -> Any:
     """Indices as int64, negative ones counted from the end; raises NumPy's IndexError where one is out of bounds."""
     low = int(array.min(initial=0)) if array.dtype.kind == "i" else 0
     if low < -size or (array.size and int(array.max()) >= size):

@@ -15,7 +15,7 @@ import numpy as np
 
 from distarray.algorithms.short_rows import sum_short_rows
 from distarray.array.functions import NOTHING
-from distarray.devices import Chunk, Device, in_turn
+from distarray.devices import Chunk, Device, arrays_of, in_turn
 from distarray.devices.arrays import DeviceArray
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
@@ -290,7 +290,7 @@ def carry(
         before_it = way.turns[max(0, turn - 1)]
         if layout is not before_it:
             held = [values.get(region) for _, region in before_it.chunks]
-            source = Operand(before_it, [None if c is None else c.array for c in held], dtype)
+            source = Operand(before_it, arrays_of(held), dtype)
             moved = redistribute(context, source, layout, operation=name, chunks=held)
             values = {
                 region: chunk for (_, region), chunk in zip(layout.chunks, moved, strict=True) if chunk is not None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from distarray.context import Context
-from distarray.devices import Chunk, in_turn
+from distarray.devices import Chunk, arrays_of, in_turn
 from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.execute import redistribute
@@ -26,7 +26,7 @@ class Held(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout, chunks: Sequence[Chunk | None], dtype: np.dtype[Any]) -> Self:
-        return cls(Operand(layout, [None if c is None else c.array for c in chunks], dtype), chunks)
+        return cls(Operand(layout, arrays_of(chunks), dtype), chunks)
 
     def moved(self, context: Context, target: Layout, name: str) -> Self:
         """The same values in another layout."""

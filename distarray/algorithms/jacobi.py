@@ -28,7 +28,7 @@ import numpy as np
 
 from distarray.algorithms.panels import run
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, arrays_of
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -202,7 +202,7 @@ class Jacobi:
         self._layout = self._placed(self.length)
 
     def _moved(self, before: Layout, after: Layout, chunks: list[Chunk | None]) -> list[Chunk | None]:
-        arrays = [None if chunk is None else chunk.array for chunk in chunks]
+        arrays = arrays_of(chunks)
         source = Operand(before, arrays, self.dtype)
         return redistribute(self.context, source, after, operation=self.label, chunks=chunks)
 

@@ -12,7 +12,7 @@ import numpy as np
 from distarray.algorithms.folds import run_tasks
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, arrays_of
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region, blocks
@@ -31,13 +31,13 @@ def arrays_in(context: Context, source: Operand, layout: Layout, name: str) -> l
     """The arrays of an operand in a layout, moved there where they lie otherwise. Never write to them."""
     if source.layout is layout:
         return source.arrays
-    return [None if c is None else c.array for c in redistribute(context, source, layout, operation=name)]
+    return arrays_of(redistribute(context, source, layout, operation=name))
 
 
 def aligned(x: DistributedArray, layout: Layout) -> list[Any]:
     """The arrays of `x`, broadcast to a layout's shape, in that layout."""
     node = record(x._context, ASTYPE, (x._arg(),), {"dtype": x.dtype}, layout.shape)
-    return [None if c is None else c.array for c in demand(node, layout).chunks]
+    return arrays_of(demand(node, layout).chunks)
 
 
 def everywhere(context: Context, shape: Sequence[int], devices: Sequence[int], mode: Mode = Mode.REPLICA) -> Layout:

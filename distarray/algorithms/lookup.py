@@ -24,7 +24,7 @@ from distarray.algorithms.sample_sort import (
     spread,
 )
 from distarray.algorithms.sorting import INDEX, Sorted, in_blocks
-from distarray.devices import Chunk, Device, ordering
+from distarray.devices import Chunk, Device, arrays_of, ordering
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -110,7 +110,7 @@ def _delivered(
             nbytes += region.size * dtype.itemsize
     on_devices(context, [partial(work, context.by_id[d], numbers) for d, numbers in mine.items()], nbytes)
     if layout is not wanted:
-        found = Operand(layout, [None if c is None else c.array for c in chunks], dtype)
+        found = Operand(layout, arrays_of(chunks), dtype)
         chunks = redistribute(context, found, wanted, operation=name, chunks=chunks)
     return Sorted(wanted, chunks, dtype)
 

@@ -22,7 +22,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.context import Context
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, arrays_of
 from distarray.devices.arrays import DeviceArray
 from distarray.errors import UnsupportedError
 from distarray.fusion.conditions import WarningOnce
@@ -129,7 +129,7 @@ def contract(
         if unlike and halfway(context, second.layout, first.layout, MEETINGS, 1):
             # cut where the two meet, there would be far more products than either has chunks
             beside = redistribute(context, second, first.layout, operation=name)
-            second = Operand(first.layout, [None if c is None else c.array for c in beside], second.dtype)
+            second = Operand(first.layout, arrays_of(beside), second.dtype)
         sizes = (first.dtype.itemsize, second.dtype.itemsize, dtype.itemsize)
         least = LEAST if context.WHOLE is None else 0
         key = ("contract", problem, first.layout, second.layout, sizes, least)

@@ -35,7 +35,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import DistributedArray, astype_node, from_chunks
 from distarray.context import Context
-from distarray.devices import Device, in_turn
+from distarray.devices import Device, arrays_of, in_turn
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record, warn_complex
@@ -51,7 +51,6 @@ from distarray.storage import Operand
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
-    "arrays_of",
     "as_taken",
     "computed_in",
     "in_blocks",
@@ -159,8 +158,7 @@ def _of_nothing(context: Context, call: Reduction, a: DistributedArray) -> Distr
     shape = call.shape(a.shape)
     value: Any = np.empty((), call.dtype)
     if 0 not in shape:
-        value = np.asarray(call.ufunc.reduce(np.empty(0, a.dtype), dtype=call.given, initial=call.initial))
-        value = value.astype(call.dtype)
+        call.ufunc.reduce(np.empty(0, a.dtype), dtype=call.given, out=value, initial=call.initial)
     layout = resolve_layout(context, None, shape, itemsize=call.dtype.itemsize)
     return place(context, np.broadcast_to(value, shape), layout)
 
@@ -215,7 +213,7 @@ def mask_chunks(context: Context, where: Any, layout: Layout) -> list[Any]:
     else:
         mask = place(context, np.broadcast_to(np.asarray(where), layout.shape), target)
         chunks = mask._own().version.chunks
-    return [None if chunk is None else chunk.array for chunk in chunks]
+    return arrays_of(chunks)
 
 
 # --- who reduces what -------------------------------------------------------------------------------------------------
@@ -441,11 +439,6 @@ def in_blocks(
         flags = Operand(context.layout(found.layout.index_map), masks, np.dtype(bool))
         masks = arrays_of(redistribute(context, flags, target, operation=name))
     return moved, masks
-
-
-def arrays_of(chunks: Sequence[Any]) -> list[Any]:
-    """The arrays of chunks."""
-    return [None if chunk is None else chunk.array for chunk in chunks]
 
 
 def _axis_by_axis(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:

@@ -23,13 +23,13 @@ from distarray.algorithms.folds import (
     run_tasks,
     ufunc_of,
 )
-from distarray.algorithms.reduction import arrays_of, in_blocks
+from distarray.algorithms.reduction import in_blocks
 from distarray.array.dtypes import loop_dtype
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
-from distarray.devices import Device, in_turn
+from distarray.devices import Device, arrays_of, in_turn
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.kernels import scans as kernels
 from distarray.fusion.native.vectors import accumulated

@@ -26,7 +26,7 @@ from distarray.algorithms.sample_sort import (
     spread,
 )
 from distarray.algorithms.sorting import INDEX, Sorted
-from distarray.devices import Chunk, Device, ordering
+from distarray.devices import Chunk, Device, arrays_of, ordering
 from distarray.geometry import IndexMap, Region, blocks
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -92,7 +92,7 @@ def distinct(
     if rows and not (_has_whole_rows(source.layout) and source.layout.index_map.is_disjoint):
         target = context.layout(blocks(0).resolve(source.shape, source.layout.devices))
         fresh = redistribute(context, source, target, operation=name)
-        source = Operand(target, [None if c is None else c.array for c in fresh], source.dtype)
+        source = Operand(target, arrays_of(fresh), source.dtype)
     given, whole = source.layout, source.layout.is_replicated
     if not whole:
         source = held_once(context, source)
@@ -106,7 +106,7 @@ def distinct(
     else:
         result = _united(context, source, devices, found, tail, wanted, name)
     if result.inverse is not None and not rows and layout is not given:
-        there = Operand(layout, [None if c is None else c.array for c in result.inverse.chunks], INDEX)
+        there = Operand(layout, arrays_of(result.inverse.chunks), INDEX)
         fresh = redistribute(context, there, given, operation=name, chunks=result.inverse.chunks)
         result = result._replace(inverse=Sorted(given, fresh, INDEX))
     return result

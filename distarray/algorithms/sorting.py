@@ -25,7 +25,7 @@ from distarray.algorithms.sample_sort import (
     sample_splitters,
     spread,
 )
-from distarray.devices import Chunk, Device, in_turn, ordering
+from distarray.devices import Chunk, Device, arrays_of, in_turn, ordering
 from distarray.geometry import IndexMap, Range, Region, blocks, flat_blocks
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -114,7 +114,7 @@ def _brought(context: Context, source: Operand, layout: Layout, name: str) -> Op
 
 
 def _operand(found: Sorted) -> Operand:
-    return Operand(found.layout, [None if c is None else c.array for c in found.chunks], found.dtype)
+    return Operand(found.layout, arrays_of(found.chunks), found.dtype)
 
 
 def _dealt(context: Context, layout: Layout, axis: int) -> Layout:

@@ -18,6 +18,7 @@ from distarray.algorithms.fold_plans import Reduction, Spread, fold_sources, who
 from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
+from distarray.devices import arrays_of
 from distarray.devices.kernels import Kernel, Kernels
 from distarray.fusion.expr import ASTYPE
 from distarray.fusion.kernels.element import element_of
@@ -94,7 +95,7 @@ def split_spread(
         places = _on_one_gpu(context, course, rows)
         everywhere: list[Any] = []
         if places is None:
-            source = Operand(course.rows, [None if c is None else c.array for c in rows], _WIDE)
+            source = Operand(course.rows, arrays_of(rows), _WIDE)
             everywhere = redistribute(context, source, course.all_rows, operation="reduce")
         with context.reporting():
             results = allocate(context, course.result, made.dtype, label="reduce")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distarray.context import Context
-from distarray.devices import Chunk, Device, in_turn
+from distarray.devices import Chunk, Device, arrays_of, in_turn
 from distarray.fusion.conditions import WarningOnce
 from distarray.geometry import IndexMap, Region, blocks
 from distarray.layout import Layout
@@ -104,7 +104,7 @@ def apply(
             inputs.append(list(operand.arrays))
         else:
             brought = redistribute(context, operand, target, operation=name)
-            inputs.append([None if chunk is None else chunk.array for chunk in brought])
+            inputs.append(arrays_of(brought))
     commons = [_everywhere(context, name, operand, where.batch.devices) for operand in shared]
     layouts = [context.layout(lifted(where.batch, core)) for core, _ in outputs]
     results: list[list[Chunk | None]] = [[None] * len(layout.chunks) for layout in layouts]
@@ -125,7 +125,7 @@ def _everywhere(context: Context, name: str, operand: Operand, devices: Sequence
     target = context.layout(IndexMap(operand.shape, {device: [Region.full(operand.shape)] for device in devices}))
     arrays = operand.arrays
     if target != operand.layout:
-        arrays = [None if c is None else c.array for c in redistribute(context, operand, target, operation=name)]
+        arrays = arrays_of(redistribute(context, operand, target, operation=name))
     return {device: array for (device, _), array in zip(target.chunks, arrays) if array is not None}
 
 
@@ -150,5 +150,5 @@ def sent(
     context: Context, name: str, layout: Layout, chunks: Sequence[Chunk | None], dtype: np.dtype[Any], target: Layout
 ) -> list[Chunk | None]:
     """Results in another layout; chunks that stay are not copied."""
-    arrays = [None if chunk is None else chunk.array for chunk in chunks]
+    arrays = arrays_of(chunks)
     return redistribute(context, Operand(layout, arrays, np.dtype(dtype)), target, operation=name, chunks=chunks)

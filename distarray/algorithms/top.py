@@ -17,7 +17,7 @@ import numpy as np
 from distarray.algorithms.sample_sort import held_once, on_devices
 from distarray.array.layouts import resolve_layout
 from distarray.context import Context
-from distarray.devices import Chunk, Device, ordering
+from distarray.devices import Chunk, Device, arrays_of, ordering
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -84,7 +84,7 @@ def _in_slabs(context: Context, source: Operand, axis: int) -> Operand:
         return _in_slabs(context, held_once(context, source), axis)
     target = context.layout(blocks(axis).resolve(shape, layout.devices))
     chunks = redistribute(context, source, target, operation="top_k")
-    return Operand(target, [None if c is None else c.array for c in chunks], source.dtype)
+    return Operand(target, arrays_of(chunks), source.dtype)
 
 
 def _run(context: Context, tasks: list[Callable[[], None]], source: Operand) -> None:
@@ -116,7 +116,7 @@ def _best(context: Context, values: Found, places: Found, axis: int, k: int, lar
         meeting, target = (blocks(longest).resolve(each, few.devices) for each in (few.shape, shape))
     met = []
     for layout, chunks, dtype in (values, places):
-        operand = Operand(layout, [None if c is None else c.array for c in chunks], dtype)
+        operand = Operand(layout, arrays_of(chunks), dtype)
         met.append(redistribute(context, operand, context.layout(meeting), operation="top_k"))
     kept = context.layout(target)
     with context.reporting():
@@ -126,11 +126,11 @@ def _best(context: Context, values: Found, places: Found, axis: int, k: int, lar
         device = context.by_id[chunk[0]]
         if device.process == context.process and chunk[1].size:
             tasks.append(partial(_merge, device, met[0][i], met[1][i], axis, largest, outs[0][i], outs[1][i]))
-    _run(context, tasks, Operand(few, [None if c is None else c.array for c in values[1]], values[2]))
+    _run(context, tasks, Operand(few, arrays_of(values[1]), values[2]))
     found = []
     for chunks, dtype in zip(outs, (values[2], INDEX)):
         final = resolve_layout(context, None, shape, itemsize=dtype.itemsize)
-        operand = Operand(kept, [None if c is None else c.array for c in chunks], dtype)
+        operand = Operand(kept, arrays_of(chunks), dtype)
         found.append((final, redistribute(context, operand, final, operation="top_k", chunks=chunks), dtype))
     return found[0], found[1]
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from distarray.algorithms.panels import run, taking_part
 from distarray.context import Context
-from distarray.devices import Chunk
+from distarray.devices import Chunk, arrays_of
 from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
@@ -59,7 +59,7 @@ class TSQR:
         self.layout = _rows(context, a.layout)
         if self.layout is not a.layout:
             chunks = redistribute(context, a, self.layout, operation=label)
-            a = Operand(self.layout, [None if c is None else c.array for c in chunks], a.dtype)
+            a = Operand(self.layout, arrays_of(chunks), a.dtype)
         self._leaves = [(i, device, region) for i, (device, region) in enumerate(self.layout.chunks) if region.size]
         self.devices = [device for _, device, _ in self._leaves]
         self.root = self.devices[0]

@@ -56,7 +56,7 @@ def agreed(context: Context, operation: str, local: Callable[[], Any]) -> list[A
     return [answer["said"] for answer in answers]
 
 
-def compare_host(context: Context, array: Any) -> None:
+def compare_host(context: Context, array: np.ndarray[Any, Any]) -> None:
     """In debug mode, compare a host operand between processes, so that one that differs is named and not computed with.
 
     Raises

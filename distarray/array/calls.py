@@ -327,7 +327,7 @@ def _broadcast(ufunc: np.ufunc, left: Any, right: Any) -> tuple[int, ...]:
         raise
 
 
-def known(other: Any) -> bool:
+def known(other: object) -> bool:
     """Whether an object is an operand by itself: an array of ours or NumPy's or CuPy's, a scalar, nested lists, a sequence."""
     if isinstance(other, np.ndarray):
         return type(other) is np.ndarray or not own_protocol(type(other))
@@ -345,7 +345,7 @@ def _is_opaque(other: Any) -> bool:
     return equality is object.__eq__ and not any(hasattr(type(other), name) for name in arrays)
 
 
-def takes(other: Any) -> bool:
+def takes(other: object) -> bool:
     """Whether an operator goes on to the ufunc, by NEP 13: with known operands, and those with a protocol of their own."""
     return known(other) or getattr(type(other), "__array_ufunc__", None) is not None
 

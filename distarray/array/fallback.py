@@ -61,7 +61,9 @@ def falls_back() -> bool:
     return os.environ.get("DISTARRAY_HOST_FALLBACK", "0") not in ("", "0") if chosen is None else chosen
 
 
-def on_host(context: Context, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def on_host(
+    context: Context, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Run a function of NumPy's on gathered arguments, and spread what it returns."""
     nbytes = 0
 

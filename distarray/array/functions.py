@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, SupportsIndex, TypeVar, cast
 
 import numpy as np
 
@@ -62,11 +62,11 @@ def implements(*functions: Callable[..., Any]) -> Callable[[F], F]:
     return register
 
 
-def given(value: object, default: Any) -> Any:
+def given(value: object, default: object) -> Any:
     """An argument, or its default where it was not given."""
     return default if value is NOTHING else value
 
 
-def keeps_axes(keepdims: Any) -> bool:
+def keeps_axes(keepdims: SupportsIndex) -> bool:
     """Whether a reduction keeps its axes: an integer, as NumPy's reductions take it."""
     return keepdims is not NOTHING and bool(operator.index(keepdims))

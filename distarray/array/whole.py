@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from operator import add, and_, lshift, mul, or_, rshift, sub, xor
+from operator import add, and_, eq, ge, gt, le, lshift, lt, mul, ne, or_, rshift, sub, truediv, xor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,14 +48,19 @@ NUMBERS = _PYTHON | {
 COMPLEX = frozenset((complex, np.complex64, np.complex128))
 _ALONE = NUMBERS - COMPLEX
 _WHOLE = frozenset(kind for kind in _ALONE if issubclass(kind, (int, np.bool, np.integer)))
+_COMPARED: dict[Any, Any] = {
+    np.less: lt, np.less_equal: le, np.greater: gt, np.greater_equal: ge, np.equal: eq, np.not_equal: ne
+}  # fmt: skip
 _SCALAR: dict[Any, Any] = {
-    np.add: add, np.subtract: sub, np.multiply: mul, np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor
+    np.add: add, np.subtract: sub, np.multiply: mul, np.divide: truediv, np.bitwise_and: and_, np.bitwise_or: or_,
+    np.bitwise_xor: xor, **_COMPARED
 }  # fmt: skip
 """What NumPy's numbers compute faster than its ufuncs do, with the same bits."""
 _BITS: dict[Any, Any] = {
-    np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor, np.left_shift: lshift, np.right_shift: rshift
+    np.bitwise_and: and_, np.bitwise_or: or_, np.bitwise_xor: xor, np.left_shift: lshift, np.right_shift: rshift,
+    **_COMPARED
 }  # fmt: skip
-"""Of these what meets no floating-point condition."""
+"""What meets no floating-point condition on whole numbers."""
 KINDS = frozenset("biufc")
 _array = np.ndarray
 _new = object.__new__

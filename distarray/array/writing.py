@@ -37,11 +37,17 @@ ASSIGNED = ("assignment destination", "write to x.copy() instead")
 """What `check_writable` calls the target of an assignment, and what cures it."""
 
 
-def check_writable(target: Any, what: str = "output array", cure: str = "pass x.copy()") -> None:
+def check_writable(target: AnyArray, what: str = "output array", cure: str = "pass x.copy()") -> None:
     """Refuse an array that what is written would be lost in."""
     if isinstance(target, DistributedArray) and not target._writable and not _alone(target):
+        if isinstance(target._writable, Apart):
+            raise ReadOnlyError(
+                f"{what} is read-only: it is a copy where NumPy has a view, since the layout allows none here, and a write would "
+                "not reach the array that it was made of. Write to that array, or make the view of x.reshard(layout) with a "
+                f"layout that keeps the axes that are joined or split whole, such as distarray.replicated(); or {cure}"
+            )
         raise ReadOnlyError(
-            f"{what} is read-only: it is a copy where NumPy would have a view, a broadcast view, or was set so; {cure}"
+            f"{what} is read-only: it is a broadcast view, a diagonal, a view of what is read-only, or was set so; {cure}"
         )
 
 
@@ -64,6 +70,15 @@ def check_outputs(out: tuple[Any, ...], shape: Shape) -> None:
                 f"non-broadcastable output operand with shape {target.shape} doesn't match the broadcast shape {whole}"
             )
         check_writable(target)
+
+
+def check_reduced(out: Out, shape: Shape, name: str) -> None:
+    """Refuse an ``out=`` of another shape than a reduction's result: nothing is broadcast there."""
+    if out is not None and tuple(out.shape) != tuple(shape):
+        raise ValueError(
+            f"output parameter for reduction operation {name} has shape {tuple(out.shape)}, and the result has "
+            f"shape {tuple(shape)}: pass an out= of that shape"
+        )
 
 
 def single(out: Out | tuple[Out, ...]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distarray.devices.base import Alias, Chunk, Device, as_int
+from distarray.devices.base import Alias, Chunk, Device, arrays_of, as_int
 from distarray.devices.cuda import CudaDevice, CudaRuntime
 from distarray.devices.gpus import cupy_available, from_dlpack, gpu_count, gpu_report, no_gpu
 from distarray.devices.host import HostDevice
@@ -15,6 +15,7 @@ from distarray.devices.workers import INLINE_BYTES, Workers, cpu_count, cpu_set,
 from distarray.errors import DeviceError
 
 __all__ = [
+    "arrays_of",
     "as_int",
     "INLINE_BYTES",
     "Alias",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import abc
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ import numpy.typing as npt
 from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.errors import DeviceError, DeviceMemoryError
 
-__all__ = ["Alias", "Chunk", "Device", "as_int", "bytes_text"]
+__all__ = ["Alias", "Chunk", "Device", "arrays_of", "as_int", "bytes_text"]
 
 
 def _nothing() -> None:
@@ -125,6 +125,11 @@ class Chunk:
     def __repr__(self) -> str:
         shared = ", shared" if self.shared else ""
         return f"Chunk({self.device.name}, shape={tuple(self.array.shape)}, dtype={self.array.dtype}{shared})"
+
+
+def arrays_of(chunks: Iterable[Chunk | None]) -> list[Any]:
+    """The arrays of chunks; None for those of other processes."""
+    return [None if chunk is None else chunk.array for chunk in chunks]
 
 
 class Alias(Chunk):
@@ -347,7 +352,7 @@ class Device(abc.ABC):
         and work queued later on either device comes after; the host does not wait between GPUs.
         """
 
-    def multiply(self, left: Any, right: Any, into: Any) -> None:
+    def multiply(self, left: DeviceArray, right: DeviceArray, into: DeviceArray) -> None:
         """``into = left @ right``, of matrices or stacks of them, of one dtype, while the device is active."""
         self.lib.matmul(left, right, out=into)
 

@@ -269,7 +269,7 @@ class CudaRuntime:
         self._stages.append(stage)
         return found
 
-    def copy(self, dst: Any, to: int, src: Any, frm: int) -> None:
+    def copy(self, dst: DeviceArray, to: int, src: DeviceArray, frm: int) -> None:
         """Copies between arrays of equal shape and dtype on the GPUs `to` and `frm`, on the compute stream of `to`.
 
         Straight into place where CUDA copies it as rows; else packed on the source, moved, and unpacked.
@@ -310,7 +310,7 @@ class CudaRuntime:
             elif not transposed_copy(self.cupy, dst, src):
                 dst[...] = src
 
-    def move(self, dst: Any, to: int, src: Any, frm: int, rows: Rows | None, stream: Any) -> None:
+    def move(self, dst: DeviceArray, to: int, src: DeviceArray, frm: int, rows: Rows | None, stream: Any) -> None:
         """Queue a 2-d copy on a stream of the GPU `to`."""
         assert rows is not None
         api = self.api
@@ -535,7 +535,7 @@ class CudaDevice(Device):
                 self._upload(packed, src_device.to_host(src_array))
                 dst_array[...] = packed
 
-    def from_foreign(self, array: Any, label: str = "") -> Chunk:
+    def from_foreign(self, array: DeviceArray, label: str = "") -> Chunk:
         """A chunk in C order with a copy of a user's CuPy array, from any GPU of the process and any stream.
 
         The copy waits for what the user's current stream on that GPU has queued, and that stream waits for the copy.
@@ -552,7 +552,7 @@ class CudaDevice(Device):
             self.runtime.order(self.ordinal, self.stream, frm, theirs)
         return chunk
 
-    def multiply(self, left: Any, right: Any, into: Any) -> None:
+    def multiply(self, left: DeviceArray, right: DeviceArray, into: DeviceArray) -> None:
         if into.ndim != 2 or into.flags.c_contiguous or not multiply_rows(self._cupy, left, right, into):
             super().multiply(left, right, into)
 

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray, Library
+
 __all__ = ["multiply_rows"]
 
 
@@ -38,7 +40,7 @@ def _lay(a: Any) -> tuple[int, int] | None:
     return None
 
 
-def multiply_rows(lib: Any, left: Any, right: Any, into: Any) -> bool:
+def multiply_rows(lib: Library, left: DeviceArray, right: DeviceArray, into: DeviceArray) -> bool:
     """``into = left @ right`` on the current device; False, and nothing is done, where cuBLAS does not read or write it."""
     kind = _KINDS.get(into.dtype)
     lies = [_lay(a) for a in (left, right, into)] if kind is not None and left.size and right.size else [None]

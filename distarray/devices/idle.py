@@ -15,7 +15,7 @@ from collections import OrderedDict
 from sys import getrefcount
 from typing import Any
 
-from distarray.devices.arrays import AnyDType
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.devices.base import Chunk
 
 __all__ = ["IdleArrays", "LARGEST"]
@@ -101,7 +101,7 @@ class IdleArrays:
         self.nbytes -= found[0].nbytes
         return found
 
-    def give(self, nbytes: int, array: Any, address: int) -> None:
+    def give(self, nbytes: int, array: DeviceArray, address: int) -> None:
         """Keep the array of a chunk that ends, where nothing else refers to it and it lies in C order: a device's ``dispose``."""
         if not 0 < nbytes <= self._largest or array.base is not None:
             return

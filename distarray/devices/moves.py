@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from distarray.devices.arrays import DeviceArray
+
 __all__ = ["Batch", "StreamOrder", "Rows", "rows_between", "rows_of"]
 
 NARROWEST_ROW = 64
@@ -54,7 +56,7 @@ def rows_of(shape: Sequence[int], itemsize: int, dst: Sequence[int], src: Sequen
     return Rows(width, height, to, frm)
 
 
-def rows_between(dst: Any, src: Any) -> Rows | None:
+def rows_between(dst: DeviceArray, src: DeviceArray) -> Rows | None:
     """The same of two arrays; None too where rows are narrow."""
     rows = rows_of(dst.shape, dst.dtype.itemsize, dst.strides, src.strides)
     return None if rows is None or (rows.height > 1 and rows.width < NARROWEST_ROW) else rows
@@ -82,7 +84,7 @@ class Batch:
         self._begun: dict[int, Any] = {}  # for each GPU, the event of what was queued before
         self._later: list[tuple[Any, int, Any, Rows]] = []  # copies within a GPU: links are to be busy first
 
-    def copy(self, dst: Any, to: int, src: Any, frm: int, rows: Rows | None) -> bool:
+    def copy(self, dst: DeviceArray, to: int, src: DeviceArray, frm: int, rows: Rows | None) -> bool:
         """Queue a copy, where it is one of rows; others are left to the compute streams."""
         if rows is None:
             return False

@@ -135,15 +135,22 @@ def sort_lines(lib: Library, out: DeviceArray, array: DeviceArray) -> None:
     if array.dtype.kind not in "biufc" or (array.dtype.kind == "c" and lib is not np):
         out[...] = take(lib, array, argsort(lib, columns(lib, array)))
         return
-    special = _special(array) if array.dtype.kind == "f" else None
     if out is not array:
         out[...] = array
     if array.dtype.kind == "c":
         out.sort(axis=-1, kind="stable")
         return
+    special = _special(array) if out is array and array.dtype.kind == "f" else None
     out.sort(axis=-1)
+    if out is not array and array.dtype.kind == "f" and _may_be_special(out):
+        special = _special(array)
     if special is not None:
         _restore(out, special)
+
+
+def _may_be_special(out: Any) -> bool:
+    """Whether sorted lines may hold zeros or NaN: their ends tell of most that they do not."""
+    return bool(out.size) and not bool((out[..., 0].min() > 0) | (out[..., -1].max() < 0))
 
 
 def _special(array: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import Library
 from distarray.devices.kernels import Kernel, Kernels
 from distarray.devices.moves import StreamOrder
 
@@ -101,7 +102,7 @@ class Folds:
         self._order.keep()
 
 
-def fold_kernel(lib: Any, fold: str, dtype: np.dtype[Any], copies: int, size: int) -> tuple[Kernel, int] | None:
+def fold_kernel(lib: Library, fold: str, dtype: np.dtype[Any], copies: int, size: int) -> tuple[Kernel, int] | None:
     """The kernel that folds `copies` arrays of `size` elements, and how many numbers these are; None where there is none."""
     found = _element(fold, dtype) if fold in _FOLDS and copies <= MOST else None
     if found is None:

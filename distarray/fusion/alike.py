@@ -1,4 +1,4 @@
-"""The shortest way of evaluation: small expressions on the host whose operands all lie in the same chunks.
+"""The shortest way of evaluation: small expressions, and light ones, on the host whose operands all lie in the same chunks.
 
 Nothing is aligned, moved, cut in blocks or given to threads there, and most calls of programs on small arrays are such. So
 an expression is walked once, and its steps are called chunk by chunk: NumPy's own ufuncs, in the order and with the bits

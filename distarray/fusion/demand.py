@@ -156,7 +156,7 @@ def evaluate_into(
     """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout; what the
     program still holds of the steps is kept.
 
-    `whole` are the chunks that `outs` are the arrays of, where they are such. `lent`, of a write: see `held.stored`.
+    `whole` are the chunks that `outs` are the arrays of, where they are such. `lent`, of a write: see `kept.stored`.
     """
     buffers = fetch_operands(context, program, leaves, al) if al.fetches else []
     jobs: list[tuple[Any, list[CellArrays]]] = []

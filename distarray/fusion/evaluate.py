@@ -50,14 +50,8 @@ def evaluate_cells(
     if context.kind != "host":
         for device, cells in jobs:
             with device.active():
-                for out, given, stores in cells:
-                    operands: Sequence[Any] = given
-                    if any(type(item) is LaterChunk for item in given):
-                        if not stored and fused_rows(device.lib, program, given, out):
-                            continue
-                        operands = settled(given)
-                    if context.eager or not fused(device.lib, program, operands, out, stored, stores):
-                        _run(device.lib, program, operands, out, False, None, dict(zip(stored, stores, strict=True)))
+                for out, operands, stores in cells:
+                    _run_on_gpu(context, device.lib, program, operands, out, stored, stores)
         return
     notes = Notes()
     native = None if context.eager else native_cells(program, jobs, stored)
@@ -75,6 +69,24 @@ def evaluate_cells(
         ]
         context.workers.run(tasks, nbytes)
     notes.finish()
+
+
+def _run_on_gpu(
+    context: Context,
+    lib: Any,
+    program: Program,
+    operands: Sequence[Any],
+    out: Any,
+    stored: tuple[int, ...],
+    stores: Sequence[Any],
+) -> None:
+    """One cell by the kernel that takes it whole, or step by step."""
+    if any(type(item) is LaterChunk for item in operands):
+        if not stored and fused_rows(lib, program, operands, out):
+            return
+        operands = settled(operands)
+    if context.eager or not fused(lib, program, operands, out, stored, stores):
+        _run(lib, program, operands, out, False, None, dict(zip(stored, stores, strict=True)))
 
 
 def evaluate_lines(

@@ -303,6 +303,18 @@ def _amended(name: str) -> Correction:
     return call
 
 
+def _log2(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    """Complex logarithms to base 2, by the natural ones: CuPy divides those by a complex number."""
+    loop = _loop(ufunc, inputs, dtype)
+    if loop[0].kind != "c":
+        return None
+    found = function_of(lib, np.log)(*_cast(lib, inputs, loop))
+    scale = found.real.dtype.type(1 / np.log(2))
+    result = lib.empty(found.shape, loop[-1])
+    result.real, result.imag = found.real * scale, found.imag * scale
+    return result
+
+
 # --- corrections ------------------------------------------------------------------------------------------------------
 
 
@@ -530,6 +542,7 @@ CORRECTIONS: dict[str, Correction] = {
     "ldexp": _ldexp,
     "frexp": _frexp,
     **{name: _amended(name) for name in ("log", "log10", "log1p", "arccosh", "tanh")},
+    "log2": _log2,
     "clip": _clip,
     "around": _around,
 }

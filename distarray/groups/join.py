@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from distarray.devices.gpus import gpu_count
@@ -80,7 +81,9 @@ def init_process_group(
     return NcclGroup(n_devices, rank, *_address(host, port), use_mpi=use_mpi)
 
 
-def init_all(devices: Any = None, *, kind: str | None = None) -> list[LocalCommunicator] | list[HostCommunicator]:
+def init_all(
+    devices: int | Sequence[int] | None = None, *, kind: str | None = None
+) -> list[LocalCommunicator] | list[HostCommunicator]:
     """One process, a communicator for each device.
 
     Parameters

@@ -12,7 +12,7 @@ import operator
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from distarray.errors import CommunicationError, DeviceError, PeerLostError, UnsupportedError
 from distarray.groups.base import ProcessGroup
@@ -65,7 +65,7 @@ class GroupCalls:
             done()
 
 
-def wanted_devices(devices: Any, what: str) -> list[int] | None:
+def wanted_devices(devices: int | Sequence[int] | None, what: str) -> list[int] | None:
     """The numbers of the devices asked for, which need not be there; None for all."""
     if devices is None:
         return None

@@ -228,13 +228,13 @@ def send(group: Engine, matrix: object, peer: int, stream: buffers.Stream) -> No
     _move(group, "send", [(peer, _check(group, matrix, "array"))], [], stream)
 
 
-def recv(group: Engine, out: Any, peer: int, stream: buffers.Stream) -> None:
+def recv(group: Engine, out: object, peer: int, stream: buffers.Stream) -> None:
     _check(group, out, "out_array")
     [came] = _receive(group, "recv", [], [peer], out, stream)
     _assign(out, came, "out_array")
 
 
-def send_recv(group: Engine, matrix: object, out: Any, peer: int, stream: buffers.Stream) -> None:
+def send_recv(group: Engine, matrix: object, out: object, peer: int, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array"), _check(group, out, "out_array")
     [came] = _receive(group, "send_recv", [(peer, matrix)], [peer], out, stream)
     _assign(out, came, "out_array")
@@ -249,14 +249,14 @@ def broadcast(group: Engine, matrix: object, root: int, stream: buffers.Stream) 
     _assign(matrix, came, "in_out_array")
 
 
-def scatter(group: Engine, matrices: Any, out: Any, root: int, stream: buffers.Stream) -> None:
+def scatter(group: Engine, matrices: object, out: object, root: int, stream: buffers.Stream) -> None:
     _check(group, out, "out_array")
     sends = list(enumerate(_check_list(group, matrices, "in_array"))) if group.rank == root else []
     [came] = _receive(group, "scatter", sends, [root], out, stream, root=root)
     _assign(out, came, "out_array")
 
 
-def gather(group: Engine, matrix: object, out: Any, root: int, stream: buffers.Stream) -> None:
+def gather(group: Engine, matrix: object, out: object, root: int, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array")
     if group.rank == root:
         filled, sends = _check_empty(out, "out_array"), [(root, matrix)]
@@ -265,20 +265,20 @@ def gather(group: Engine, matrix: object, out: Any, root: int, stream: buffers.S
         _move(group, "gather", [(root, matrix)], [], stream, root=root)
 
 
-def all_gather(group: Engine, matrix: object, out: Any, stream: buffers.Stream) -> None:
+def all_gather(group: Engine, matrix: object, out: object, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array")
     sends = [(peer, matrix) for peer in _everyone(group)]
     _check_empty(out, "out_array").extend(_receive(group, "all_gather", sends, _everyone(group), matrix, stream))
 
 
-def all_to_all(group: Engine, matrices: Any, out: Any, stream: buffers.Stream) -> None:
+def all_to_all(group: Engine, matrices: object, out: object, stream: buffers.Stream) -> None:
     checked = _check_list(group, matrices, "in_array")
     like = checked[group.rank]
     filled, sends = _check_empty(out, "out_array"), list(enumerate(checked))
     filled.extend(_receive(group, "all_to_all", sends, _everyone(group), like, stream))
 
 
-def reduce(group: Engine, matrix: object, out: Any, root: int, op: str, stream: buffers.Stream) -> None:
+def reduce(group: Engine, matrix: object, out: object, root: int, op: str, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array")
     _check_reduction(op, [matrix])
     if group.rank != root:
@@ -289,14 +289,14 @@ def reduce(group: Engine, matrix: object, out: Any, root: int, op: str, stream: 
     _assign(out, _fold(came, op), "out_array")
 
 
-def all_reduce(group: Engine, matrix: object, out: Any, op: str, stream: buffers.Stream) -> None:
+def all_reduce(group: Engine, matrix: object, out: object, op: str, stream: buffers.Stream) -> None:
     _check(group, matrix, "in_array"), _check(group, out, "out_array")
     _check_reduction(op, [matrix])
     sends = [(peer, matrix) for peer in _everyone(group)]
     _assign(out, _fold(_receive(group, "all_reduce", sends, _everyone(group), matrix, stream, op), op), "out_array")
 
 
-def reduce_scatter(group: Engine, matrices: Any, out: Any, op: str, stream: buffers.Stream) -> None:
+def reduce_scatter(group: Engine, matrices: object, out: object, op: str, stream: buffers.Stream) -> None:
     checked = _check_list(group, matrices, "in_array")
     _check(group, out, "out_array")
     _check_reduction(op, checked)

@@ -141,12 +141,12 @@ def pinv(
         rcond = 1e-15 if rtol is _NOT_SET else rtol
     elif rtol is not _NOT_SET:
         raise ValueError("`rtol` and `rcond` can't be both set: pass rtol=")
-    (x,) = common(x)
     m, n = x.shape[-2:]
+    if not x.size:  # of the dtype of `a`, whatever that is
+        return np.zeros_like(x, shape=(*x.shape[:-2], n, m))
+    (x,) = common(x)
     if rcond is None:
         rcond = max(m, n) * np.finfo(x.dtype).eps
-    if not x.size:
-        return np.zeros_like(x, shape=(*x.shape[:-2], n, m))
     if np.broadcast_shapes(np.shape(rcond), x.shape[:-2]) != x.shape[:-2]:
         raise ValueError(
             f"pinv: rcond has shape {np.shape(rcond)}, and the stack of matrices {x.shape[:-2]}: pass one number, or one for "

@@ -15,6 +15,7 @@ from distarray.algorithms.lu import LU
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
+from distarray.array.shown import seen
 from distarray.array.state import DistributedArray
 from distarray.devices import Device
 from distarray.devices.arrays import DeviceArray
@@ -92,7 +93,10 @@ def solve(a: ArrayLike, b: ArrayLike) -> DistributedArray:
             _regular(LU(x._context, source, "solve", sides)).solve()
             found = collected(sides)
         return found[:, 0] if is_vector else found
-    if rest and not batch and rest[0] > n and prod(core):  # the solutions of many right-hand sides stay where these are
+    here = seen(x) is not None and seen(y) is not None
+    if (
+        rest and not batch and rest[0] > n and prod(core) and not here
+    ):  # many right-hand sides: solutions stay where these are
         return each("solve", [y.mT], _solve_rows, [((n,), x.dtype)], [1], shared=[x], fallible=True)[0].mT
     return each("solve", [x, y], _solve if rest or not batch else _solve_one, [(core, x.dtype)], [2, len(core)],
                 fallible=True)[0]  # fmt: skip

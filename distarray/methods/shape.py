@@ -34,7 +34,7 @@ class ShapeMethods(DistributedArray):
         reshaping.set_shape(self, shape)
 
     @described_as(memory.resize)
-    def resize(self, *new_shape: Any, refcheck: bool = True) -> None:
+    def resize(self, *new_shape: ShapeLike, refcheck: bool = True) -> None:
         """Change the shape in place, by cutting elements off at the end or adding zeros.
 
         Views of the array keep the old one.

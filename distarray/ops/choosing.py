@@ -16,7 +16,7 @@ from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, as_mask
 from distarray.array.state import DistributedArray
-from distarray.array.writing import ASSIGNED, check_writable, element_of
+from distarray.array.writing import ASSIGNED, check_out, check_writable, element_of
 from distarray.context import Context
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.expr import ASTYPE, Node, record
@@ -328,6 +328,10 @@ def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Any:
     """
     x = as_array(context_of((a,)), a)
     function = _ROUND_INTEGERS if x.dtype.kind in "iu" else np.around
+    if out is not None:
+        check_out(out)
+        if tuple(out.shape) != x.shape:
+            raise ValueError(f"invalid output shape: out= has {tuple(out.shape)}, and the result has {x.shape}")
     return into(recorded(function, (x, operator.index(decimals))), out)
 
 

@@ -14,7 +14,7 @@ from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
-from distarray.devices import Device
+from distarray.devices import Device, arrays_of
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region
@@ -47,7 +47,7 @@ class LocalChunk(NamedTuple):
     data: Any
 
 
-def local_chunks(x: Any) -> list[LocalChunk]:
+def local_chunks(x: ArrayLike) -> list[LocalChunk]:
     """The chunks of an array that this process holds, with their regions.
 
     Where chunks overlap, whoever writes to one must write the others too. In a partial mode the data are partial values.
@@ -87,7 +87,7 @@ def local_chunks(x: Any) -> list[LocalChunk]:
     return found
 
 
-def map_chunks(f: Callable[..., Any], x: ArrayLike, *others: Any, dtype: DTypeLike = None) -> DistributedArray:
+def map_chunks(f: Callable[..., Any], x: ArrayLike, *others: ArrayLike, dtype: DTypeLike = None) -> DistributedArray:
     """Apply a function of NumPy or CuPy arrays to each chunk.
 
     Parameters
@@ -144,7 +144,7 @@ def map_chunks(f: Callable[..., Any], x: ArrayLike, *others: Any, dtype: DTypeLi
                 f"broadcast to the first"
             )
         node = record(context, ASTYPE, (aligned._arg(),), {"dtype": aligned.dtype}, array.shape)
-        given.append([None if c is None else c.array for c in demand(node, layout).chunks])
+        given.append(arrays_of(demand(node, layout).chunks))
     wanted = [i for i, (_, region) in enumerate(layout.chunks) if region.size] or list(range(len(layout.chunks)))
     results: dict[int, Any] = {}
     tasks = []
@@ -234,6 +234,6 @@ def _told(context: Context, layout: Layout, names: dict[int, str]) -> dict[int, 
     for i, chunk in enumerate(chunks):
         if chunk is not None:
             chunk.device.fill(chunk.array, _NAMES.index(names[i]) if i in names else -1)
-    values = Operand(spread, [None if c is None else c.array for c in chunks], np.dtype(np.int64))
+    values = Operand(spread, arrays_of(chunks), np.dtype(np.int64))
     codes = gather_to_host(context, values)
     return {i: _NAMES[code] for i, code in enumerate(codes.tolist()) if code >= 0}

@@ -304,7 +304,7 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: Devi
 
 
 def converted(
-    x: Any, /, dtype: DTypeLike, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    x: ArrayLike, /, dtype: DTypeLike, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
     """The array converted to another dtype, with the arguments of NumPy's method; recorded, not evaluated.
 

@@ -285,7 +285,9 @@ def fromfunction(
 
 
 @implements(np.meshgrid)
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[DistributedArray, ...]:
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> tuple[DistributedArray, ...]:
     """Coordinate matrices from coordinate vectors.
 
     Parameters

@@ -164,7 +164,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> Any:
 
 
 @implements(np.result_type)
-def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> np.dtype[Any]:
     """The dtype that NumPy's promotion gives.
 
     Arrays count with their dtype; their values are not read.

@@ -260,7 +260,7 @@ class ufunc:
         """
         return scans.reduceat(self._numpys, asarray(array), indices, axis, dtype, out)
 
-    def at(self, a: AnyArray, indices: ArrayLike, /, *b: Any) -> None:
+    def at(self, a: AnyArray, indices: ArrayLike, /, *b: ArrayLike) -> None:
         """Apply the function in place to the elements at `indices`, once for each time that an index stands there.
 
         Parameters

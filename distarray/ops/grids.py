@@ -231,7 +231,7 @@ r_ = _Join("r_", 0, 1, -1)
 c_ = _Join("c_", -1, 2, 0)
 
 
-def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[DistributedArray, ...]:
+def mask_indices(n: int, mask_func: Callable[..., Any], k: object = 0) -> tuple[DistributedArray, ...]:
     """Where a function such as :func:`triu` leaves ones in an n × n matrix.
 
     Parameters

@@ -39,7 +39,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_nested, host_values, is_cupy, nested, place
 from distarray.array.state import DistributedArray, copy_array, from_chunks, same_context
 from distarray.array.writing import ASSIGNED, check_writable
-from distarray.devices import Chunk
+from distarray.devices import Chunk, arrays_of
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.expr import warn_complex
 from distarray.geometry import Region
@@ -325,7 +325,7 @@ def _parts(x: DistributedArray, fancy: Fancy, value: Any, held: Sequence[Any], o
                 parts.append(device.from_host(block, label="values").array)
         return parts
     chunks = fetch(context, value._operand(operation), axes, [request for _, _, request in held], operation)
-    return [None if chunk is None else chunk.array for chunk in chunks]
+    return arrays_of(chunks)
 
 
 # --- ufunc.at ---------------------------------------------------------------------------------------------------------

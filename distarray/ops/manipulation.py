@@ -337,7 +337,7 @@ def _lifted(x: DistributedArray, n: int) -> DistributedArray:
 
 
 @implements(np.atleast_1d)
-def atleast_1d(*arys: Any) -> Any:
+def atleast_1d(*arys: ArrayLike) -> Any:
     """Each array with at least one axis, as views; a tuple where several are given.
 
     Parameters
@@ -365,7 +365,7 @@ def atleast_1d(*arys: Any) -> Any:
 
 @implements(np.atleast_2d)
 @described_as(atleast_1d)
-def atleast_2d(*arys: Any) -> Any:
+def atleast_2d(*arys: ArrayLike) -> Any:
     """Each array with at least two axes, as views; a tuple where several are given.
 
     Examples
@@ -380,7 +380,7 @@ def atleast_2d(*arys: Any) -> Any:
 
 @implements(np.atleast_3d)
 @described_as(atleast_1d)
-def atleast_3d(*arys: Any) -> Any:
+def atleast_3d(*arys: ArrayLike) -> Any:
     """Each array with at least three axes, as views; a tuple where several are given.
 
     Examples
@@ -432,7 +432,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Dis
 
 
 @implements(np.broadcast_arrays)
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> tuple[Any, ...]:
     """The arrays stretched to their common shape: views, read-only where they are stretched.
 
     Parameters
@@ -468,7 +468,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     return tuple([x if x.shape == shape else np.broadcast_to(x, shape) for x in arrays])
 
 
-def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: ShapeLike) -> tuple[int, ...]:
     """The shape that shapes broadcast to.
 
     Parameters

@@ -22,7 +22,7 @@ from distarray.array.functions import NOTHING, given, implements
 from distarray.array.place import fetched
 from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
-from distarray.array.writing import check_writable, deliver
+from distarray.array.writing import check_out, check_reduced, check_writable, deliver
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.ops import moments, reductions
@@ -135,11 +135,17 @@ class _Lines:
         return value
 
 
-def _delivered(value: DistributedArray, out: Any) -> Any:
+def _delivered(value: DistributedArray, out: Any, strictly: bool = False, spread: bool = False) -> Any:
     if out is None:
         return deliver(value, None)
-    if not fits(value.shape, tuple(out.shape)):
-        raise ValueError(f"Wrong shape of argument 'out', shape={value.shape} is required; got shape={out.shape}.")
+    check_out(out)
+    if not (spread and fits(value.shape, tuple(out.shape))):
+        check_reduced(out, value.shape, "add")
+    if strictly and not np.can_cast(value.dtype, out.dtype, "same_kind"):
+        raise TypeError(
+            f"Cannot cast output from {value.dtype!r} to {out.dtype!r} with casting rule 'same_kind': pass an out= of "
+            f"{value.dtype!r}"
+        )
     if isinstance(out, DistributedArray):
         check_writable(out)
         out[...] = value
@@ -270,7 +276,7 @@ def nanmedian(
             value = lines.mapped(middle, 1, x.dtype)
     if bool(reductions.any(np.isnan(value))):
         warn_at(call_site(), "All-NaN slice encountered")
-    return _delivered(lines.shaped(value, (), keepdims), out)
+    return _delivered(lines.shaped(value, (), keepdims), out, spread=True)  # as NumPy's nanmedian does
 
 
 # --- quantiles --------------------------------------------------------------------------------------------------------
@@ -306,7 +312,7 @@ def _quantile(
     if skip and not x.size:
         return nanmean(x, axis, out=out, keepdims=keepdims)
     if weights is not None:
-        return _delivered(_weighted(x, q, axis, keepdims, weights, skip), out)
+        return _delivered(_weighted(x, q, axis, keepdims, weights, skip), out, strictly=True)
     lines = _Lines(x, axis, "quantile")
     if not lines.n:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
@@ -317,7 +323,7 @@ def _quantile(
             warn_at(call_site(), "All-NaN slice encountered")
     else:
         value = _of_all(lines, flat, weak, method)
-    return _delivered(lines.shaped(value, q.shape, keepdims), out)
+    return _delivered(lines.shaped(value, q.shape, keepdims), out, strictly=True)
 
 
 def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:

@@ -22,7 +22,7 @@ from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
 from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray, same_context
-from distarray.array.writing import check_out, deliver, single
+from distarray.array.writing import check_out, check_reduced, deliver, single
 from distarray.ops.convert import asarray
 
 __all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "min", "prod", "ptp", "sum"]
@@ -281,6 +281,8 @@ def ptp(a: ArrayLike, axis: Axis = None, out: Out = None, keepdims: bool = NOTHI
     array = asarray(a)
     top, bottom = max(array, axis, keepdims=keepdims), min(array, axis, keepdims=keepdims)
     if out is not None:
+        check_out(out)
+        check_reduced(out, top.shape, "maximum")
         return np.subtract(top, bottom, out=cast("Any", out))
     return deliver(np.subtract(top, bottom), None)
 
@@ -366,11 +368,7 @@ def _checked(
                 computed = computed_in(ufunc, a.dtype, out.dtype)
     axes = normalized(axis, a.ndim)
     call = Reduction(ufunc, axes, bool(keepdims), computed, dtype, initial)
-    if out is not None and tuple(out.shape) != call.shape(a.shape):
-        raise ValueError(
-            f"output parameter for reduction operation {ufunc.__name__} has shape {tuple(out.shape)}, and the result has "
-            f"shape {call.shape(a.shape)}: pass an out= of that shape"
-        )
+    check_reduced(out, call.shape(a.shape), ufunc.__name__)
     if initial is not NOTHING and initial is not None:
         value = np.empty((), computed)
         value[...] = initial

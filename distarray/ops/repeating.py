@@ -15,7 +15,7 @@ from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.standing import settled
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.devices import Chunk
+from distarray.devices import Chunk, arrays_of
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.ops.convert import asarray
 from distarray.ops.joining import assemble, concatenate, shown_map, unfilled
@@ -129,7 +129,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Distrib
     if any(region[axis].step != 1 for _, region in source.layout.chunks):
         target = context.layout(blocks(axis).resolve(x.shape, source.layout.devices))
         moved = redistribute(context, source, target, operation="repeat")
-        source = Operand(target, [None if c is None else c.array for c in moved], source.dtype)
+        source = Operand(target, arrays_of(moved), source.dtype)
     shape = (*x.shape[:axis], whole[-1], *x.shape[axis + 1 :])
     made: dict[tuple[int, Region], Chunk | None] = {}
     regions: dict[int, list[Region]] = {device: [] for device in source.layout.devices}

@@ -173,7 +173,7 @@ def savetxt(
 
 
 @implements(np.savez)
-def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+def savez(file: File, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike) -> None:
     """Write several arrays to one ``.npz`` file, as ``numpy.savez``.
 
     Parameters
@@ -204,7 +204,7 @@ def savez(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> Non
 
 @implements(np.savez_compressed)
 @described_as(savez)
-def savez_compressed(file: File, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+def savez_compressed(file: File, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike) -> None:
     """Write several arrays to one compressed ``.npz`` file, as ``numpy.savez_compressed``.
 
     Notes

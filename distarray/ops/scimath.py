@@ -36,7 +36,7 @@ def _beyond_one(x: DistributedArray) -> Any:
 def _function(name: str, outside: Callable[[DistributedArray], Any], domain: str) -> Callable[[Any], Any]:
     ufunc = getattr(np, name)
 
-    def function(x: Any) -> Any:
+    def function(x: ArrayLike) -> Any:
         return ufunc(_widened(asarray(x), outside))
 
     function.__name__ = function.__qualname__ = name

@@ -15,7 +15,7 @@ import numpy as np
 
 from distarray.algorithms.fold_plans import Reduction, fold_sources, whole_lines
 from distarray.algorithms.folds import chain, ufunc_of
-from distarray.algorithms.reduction import arrays_of, in_blocks, normalized, small
+from distarray.algorithms.reduction import in_blocks, normalized, small
 from distarray.array.aliases import ArrayLike, Axis, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, given, implements
@@ -24,7 +24,7 @@ from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.array.writing import check_out, deliver
 from distarray.context import Context
-from distarray.devices import Chunk, Device, in_turn
+from distarray.devices import Chunk, Device, arrays_of, in_turn
 from distarray.fusion.kernels import reductions as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout

@@ -73,6 +73,8 @@ def choose(a: ArrayLike, choices: Arrays, out: Out = None, mode: str = "raise") 
     ]
     dtype: np.dtype[Any] = np.choose(np.zeros(0, np.intp), models).dtype  # numbers are weak, as NumPy has them here
     shape = broadcast_shape(number.shape, *[x.shape for x in arrays])
+    if out is not None and tuple(out.shape) != shape:
+        raise TypeError(f"choose: invalid shape for output array: it is {tuple(out.shape)}, and the result's {shape}")
     if mode == "raise":
         if 0 not in shape and not (int(reductions.min(number)) >= 0 and int(reductions.max(number)) < n):
             raise ValueError("invalid entry in choice array")

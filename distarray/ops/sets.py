@@ -19,6 +19,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
+from distarray.devices import arrays_of
 from distarray.ops.convert import asarray, astype
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
@@ -61,7 +62,7 @@ def _settled(context: Context, found: Sorted, devices: tuple[int, ...], name: st
     if not layout.is_replicated:
         size = found.dtype.itemsize
         layout = resolve_layout(context, None, layout.shape, device=list(devices), itemsize=size)
-        source = Operand(found.layout, [None if c is None else c.array for c in chunks], found.dtype)
+        source = Operand(found.layout, arrays_of(chunks), found.dtype)
         chunks = redistribute(context, source, layout, operation=name, chunks=chunks)
     return from_chunks(context, layout, chunks, found.dtype)
 

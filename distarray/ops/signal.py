@@ -234,7 +234,7 @@ def _spacings(f: DistributedArray, axes: tuple[int, ...], varargs: tuple[Any, ..
 
 
 @implements(np.gradient)
-def gradient(f: ArrayLike, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> Any:
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int = 1) -> Any:
     """Central differences inside, one-sided ones at the edges, along each axis.
 
     Parameters

@@ -16,7 +16,7 @@ class Called:
     window: Any
     coef: Any
 
-    def __call__(self, arg: Any) -> Any:
+    def __call__(self, arg: object) -> Any:
         """The values of the series at points: recorded and evaluated in one pass; nothing moves."""
         if not isinstance(arg, DistributedArray):
             return super().__call__(arg)  # type: ignore[misc]

@@ -1,12 +1,11 @@
 """The generator: NumPy's distributions, with ``layout=`` and ``device=``.
 
-A distribution is one row of a table: NumPy's own method draws each block (``streams.py``), and its signature is NumPy's.
+NumPy's own method draws each block (``streams.py``) of a distribution (``draws.py``), and its signature is NumPy's.
 What rearranges an array (permutations, choices without replacement) sorts random keys.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 import operator
 import secrets
@@ -16,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from distarray.array.agreement import gathered
-from distarray.array.aliases import AnyArray, ArrayLike, DeviceLike, LayoutLike, Out, ShapeLike
+from distarray.array.aliases import AnyArray, ArrayLike, DeviceLike, DTypeLike, LayoutLike, Out, ShapeLike
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
@@ -28,56 +27,18 @@ from distarray.ops.convert import asarray
 from distarray.ops.manipulation import broadcast_to
 from distarray.ops.reshaping import reshape
 from distarray.ops.taking import take, take_along_axis
-from distarray.random.parameters import docstring
+from distarray.random.draws import Draws, draws
 from distarray.random.streams import CountedPhilox, Seed, aligned, fill, flat_intervals
 
 __all__ = ["Generator", "default_rng"]
 
-#: NumPy's methods that draw each value, or each row of values, by itself; what they draw from, and the parameters that
-#: belong to a row as a whole.
-_DRAWS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "beta": ("a beta distribution", ()),
-    "binomial": ("a binomial distribution", ()),
-    "chisquare": ("a chi-square distribution", ()),
-    "dirichlet": ("a Dirichlet distribution, a row of values at a time", ("alpha",)),
-    "exponential": ("an exponential distribution", ()),
-    "f": ("an F distribution", ()),
-    "gamma": ("a gamma distribution", ()),
-    "geometric": ("a geometric distribution", ()),
-    "gumbel": ("a Gumbel distribution", ()),
-    "hypergeometric": ("a hypergeometric distribution", ()),
-    "integers": ("the integers from low to high, high excluded unless ``endpoint=True``", ()),
-    "laplace": ("a Laplace distribution", ()),
-    "logistic": ("a logistic distribution", ()),
-    "lognormal": ("a log-normal distribution", ()),
-    "logseries": ("a logarithmic series distribution", ()),
-    "multinomial": ("a multinomial distribution, a row of counts at a time", ("n", "pvals")),
-    "multivariate_hypergeometric": (
-        "a multivariate hypergeometric distribution, a row at a time",
-        ("colors", "nsample"),
-    ),
-    "multivariate_normal": ("a multivariate normal distribution, a row of values at a time", ("mean", "cov")),
-    "negative_binomial": ("a negative binomial distribution", ()),
-    "noncentral_chisquare": ("a noncentral chi-square distribution", ()),
-    "noncentral_f": ("a noncentral F distribution", ()),
-    "normal": ("a normal distribution", ()),
-    "pareto": ("a Pareto II (Lomax) distribution", ()),
-    "poisson": ("a Poisson distribution", ()),
-    "power": ("a power distribution on [0, 1]", ()),
-    "random": ("the uniform distribution on [0, 1)", ()),
-    "rayleigh": ("a Rayleigh distribution", ()),
-    "standard_cauchy": ("a standard Cauchy distribution", ()),
-    "standard_exponential": ("a standard exponential distribution", ()),
-    "standard_gamma": ("a standard gamma distribution", ()),
-    "standard_normal": ("a standard normal distribution", ()),
-    "standard_t": ("Student's t distribution", ()),
-    "triangular": ("a triangular distribution", ()),
-    "uniform": ("a uniform distribution", ()),
-    "vonmises": ("a von Mises distribution", ()),
-    "wald": ("a Wald (inverse Gaussian) distribution", ()),
-    "weibull": ("a Weibull distribution", ()),
-    "zipf": ("a Zipf distribution", ()),
+_WHOLE = {
+    "dirichlet": ("alpha",),
+    "multinomial": ("n", "pvals"),
+    "multivariate_hypergeometric": ("colors", "nsample"),
+    "multivariate_normal": ("mean", "cov"),
 }
+"""Parameters that belong to a row of values as a whole."""
 _FILLED: dict[str, tuple[str, Callable[..., tuple[Any, Any]]]] = {
     "random": ("random", lambda: (0, 1)),
     "standard_normal": ("standard_normal", lambda: (0, 1)),
@@ -92,7 +53,7 @@ values after they were multiplied: NumPy's own formulas, which give its bits."""
 _SETTINGS = ("size", "dtype", "out", "method", "endpoint", "check_valid", "tol")
 
 
-class Generator:
+class Generator(Draws):
     """Random arrays; made by :func:`default_rng`.
 
     It has the methods of ``numpy.random.Generator``, with NumPy's arguments, and ``layout=`` and ``device=`` besides. The
@@ -167,9 +128,9 @@ class Generator:
         """
         return self.bit_generator.next().block(0).bytes(length)
 
-    def _draw(self, name: str, given: dict[str, Any], layout: LayoutLike, device: DeviceLike) -> Any:
+    def _draw(self, name: str, given: dict[str, Any], layout: LayoutLike, device: DeviceLike) -> DistributedArray:
         """One call of NumPy's method `name`: the parameters, checked by NumPy, then block after block."""
-        whole = _DRAWS[name][1]
+        whole = _WHOLE.get(name, ())
         settings = {key: value for key, value in given.items() if key in _SETTINGS and key not in ("size", "out")}
         params = {key: value for key, value in given.items() if key not in _SETTINGS}
         size, out = given.get("size"), given.get("out")
@@ -189,7 +150,8 @@ class Generator:
         full = (*shape, *tail)
         target = resolve_layout(context, layout, full, device=device, itemsize=dtype.itemsize)
         result = self._values(context, name, params, arrays, settings, shape, tail, dtype, target)
-        return deliver(result, out)
+        delivered: DistributedArray = deliver(result, out)
+        return delivered
 
     def _values(
         self,
@@ -234,6 +196,34 @@ class Generator:
         return result if layout is target else reshape(result, (*shape, *tail)).reshard(target)
 
     # --- arrangements -------------------------------------------------------------------------------------------------
+
+    @draws("the integers from low to high, high excluded unless ``endpoint=True``")
+    def integers(
+        self,
+        low: ArrayLike,
+        high: ArrayLike | None = None,
+        size: ShapeLike | None = None,
+        dtype: DTypeLike = np.int64,
+        endpoint: bool = False,
+        *,
+        layout: LayoutLike = None,
+        device: DeviceLike = None,
+    ) -> DistributedArray:
+        return self._draw(
+            "integers", {"low": low, "high": high, "size": size, "dtype": dtype, "endpoint": endpoint}, layout, device
+        )
+
+    @draws("the uniform distribution on [0, 1)")
+    def random(
+        self,
+        size: ShapeLike | None = None,
+        dtype: DTypeLike = np.float64,
+        out: Out = None,
+        *,
+        layout: LayoutLike = None,
+        device: DeviceLike = None,
+    ) -> Any:
+        return self._draw("random", {"size": size, "dtype": dtype, "out": out}, layout, device)
 
     def choice(
         self,
@@ -462,33 +452,6 @@ def _model(name: str, params: dict[str, Any], arrays: dict[str, Any], settings: 
     generator = np.random.Generator(np.random.Philox(0))
     drawn = getattr(generator, name)(**plain, **settings, size=0 if none else 1)
     return drawn.shape[1:], drawn.dtype
-
-
-def _method(name: str) -> Any:
-    """A method that draws, with NumPy's signature and ``layout=`` and ``device=``."""
-    ours = [inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None) for key in ("layout", "device")]
-    theirs = inspect.signature(getattr(np.random.Generator, name))
-    signature = theirs.replace(parameters=[*theirs.parameters.values(), *ours])
-
-    def method(self: Generator, *args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = signature.bind(self, *args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{name}: {error}") from None
-        bound.apply_defaults()
-        given = dict(bound.arguments)
-        del given["self"]
-        return self._draw(name, given, given.pop("layout"), given.pop("device"))
-
-    method.__name__, method.__qualname__ = name, f"Generator.{name}"
-    method.__signature__ = signature  # type: ignore[attr-defined]
-    summary = f"Draw from {_DRAWS[name][0]}; arguments as for ``numpy.random.Generator.{name}``."
-    method.__doc__ = docstring(summary, list(signature.parameters)[1:])
-    return method
-
-
-for _name in _DRAWS:
-    setattr(Generator, _name, _method(_name))
 
 
 def default_rng(seed: Seed | Generator = None) -> Generator:

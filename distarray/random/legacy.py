@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import sys
 from collections.abc import Mapping
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from distarray.array.aliases import AnyArray, ArrayLike, DeviceLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.documented import described_as
+from distarray.array.state import DistributedArray
 from distarray.context import Context
 from distarray.current import current
-from distarray.random.generator import _DRAWS, Generator, default_rng
+from distarray.random.draws import Draws
+from distarray.random.generator import Generator, default_rng
 from distarray.random.streams import Seed
 
-_SAME = [name for name in (*_DRAWS, "bytes", "choice", "permutation") if name not in ("integers", "random")]
 
-
-class RandomState:
+class RandomState(Draws):
     """Random arrays by NumPy's older methods; new programs call :func:`default_rng`.
 
     The values are those that :class:`Generator` draws, not those of ``numpy.random.RandomState``.
@@ -63,6 +64,9 @@ class RandomState:
         Communication: as for :func:`default_rng`.
         """
         self._generator = default_rng(seed)
+
+    def _draw(self, name: str, given: dict[str, Any], layout: LayoutLike, device: DeviceLike) -> DistributedArray:
+        return self._generator._draw(name, given, layout, device)
 
     def get_state(self, legacy: bool = False) -> dict[str, Any]:
         """Where the sequence of values stands.
@@ -117,7 +121,7 @@ class RandomState:
         -----
         Communication: see :class:`Generator`.
         """
-        return self._generator.random(size, layout=layout, device=device)  # type: ignore[attr-defined]
+        return self._generator.random(size, layout=layout, device=device)
 
     random = random_sample
 
@@ -141,7 +145,7 @@ class RandomState:
         *shape : int
             The lengths of the axes; without any the result is one number.
         """
-        return self._generator.standard_normal(shape or None, layout=layout, device=device)  # type: ignore[attr-defined]
+        return self._generator.standard_normal(shape or None, layout=layout, device=device)
 
     @described_as(random_sample)
     def randint(
@@ -172,7 +176,7 @@ class RandomState:
         DistributedArray
             Of dtype `dtype`.
         """
-        draw = self._generator.integers  # type: ignore[attr-defined]
+        draw = self._generator.integers
         return draw(low, high, size, np.dtype(dtype), layout=layout, device=device)
 
     @described_as(random_sample)
@@ -184,28 +188,39 @@ class RandomState:
         DistributedArray
             Of dtype int64.
         """
-        return self._generator.integers(0, sys.maxsize, size, np.int64, endpoint=True)  # type: ignore[attr-defined]
+        return self._generator.integers(0, sys.maxsize, size, np.int64, endpoint=True)
+
+    @described_as(Generator.bytes)
+    def bytes(self, length: int) -> builtins.bytes:
+        """Random bytes, the same on all processes."""
+        return self._generator.bytes(length)
+
+    @described_as(Generator.choice)
+    def choice(
+        self,
+        a: ArrayLike,
+        size: ShapeLike | None = None,
+        replace: bool = True,
+        p: ArrayLike | None = None,
+        axis: int = 0,
+        shuffle: bool = True,
+        *,
+        layout: LayoutLike = None,
+        device: DeviceLike = None,
+    ) -> Any:
+        """Elements of an array, or of ``range(a)``, at random."""
+        return self._generator.choice(a, size, replace, p, axis, shuffle, layout=layout, device=device)
+
+    @described_as(Generator.permutation)
+    def permutation(self, x: ArrayLike, axis: int = 0) -> DistributedArray:
+        """The slices of an array along an axis in random order."""
+        return self._generator.permutation(x, axis)
 
     @described_as(Generator.shuffle)
     def shuffle(self, x: AnyArray, axis: int = 0) -> None:
         """Bring the slices of an array along an axis into random order, in place; the slices stay whole."""
         self._generator.shuffle(x, axis)
 
-
-def _of_generator(name: str) -> Any:
-    """The method of ``Generator`` as one of ``RandomState``."""
-    method = getattr(Generator, name)
-
-    @wraps(method)
-    def forward(self: RandomState, *args: Any, **kwargs: Any) -> Any:
-        return method(self._generator, *args, **kwargs)
-
-    forward.__qualname__ = f"RandomState.{name}"
-    return forward
-
-
-for _name in _SAME:
-    setattr(RandomState, _name, _of_generator(_name))
 
 _states: WeakKeyDictionary[Context, RandomState] = WeakKeyDictionary()
 """One object a context, gone with it: contexts lie below the generators and cannot hold them by type."""
@@ -229,12 +244,69 @@ def _of_context(name: str) -> Any:
     return function
 
 
-_FUNCTIONS = [
-    *_SAME, "get_state", "rand", "randint", "randn", "random", "random_sample", "seed", "set_state", "shuffle",
+__all__ = [
+    "RandomState", "beta", "binomial", "bytes", "chisquare", "choice", "dirichlet", "exponential", "f", "gamma",
+    "geometric", "get_state", "gumbel", "hypergeometric", "laplace", "logistic", "lognormal", "logseries",
+    "multinomial", "multivariate_hypergeometric", "multivariate_normal", "negative_binomial", "noncentral_chisquare",
+    "noncentral_f", "normal", "pareto", "permutation", "poisson", "power", "rand", "randint", "randn", "random",
+    "random_sample", "rayleigh", "seed", "set_state", "shuffle", "standard_cauchy", "standard_exponential",
+    "standard_gamma", "standard_normal", "standard_t", "triangular", "uniform", "vonmises", "wald", "weibull", "zipf",
+    "ranf", "sample",
 ]  # fmt: skip
 
-__all__ = [*_FUNCTIONS, "RandomState", "ranf", "sample"]
+_FUNCTIONS = [name for name in __all__ if name not in ("RandomState", "ranf", "sample")]
 
 globals().update({name: _of_context(name) for name in _FUNCTIONS})
 
-ranf = sample = globals()["random_sample"]
+if TYPE_CHECKING:  # the functions as type checkers see them: the methods of an object
+    _state = RandomState()
+    beta = _state.beta
+    binomial = _state.binomial
+    chisquare = _state.chisquare
+    dirichlet = _state.dirichlet
+    exponential = _state.exponential
+    f = _state.f
+    gamma = _state.gamma
+    geometric = _state.geometric
+    gumbel = _state.gumbel
+    hypergeometric = _state.hypergeometric
+    laplace = _state.laplace
+    logistic = _state.logistic
+    lognormal = _state.lognormal
+    logseries = _state.logseries
+    multinomial = _state.multinomial
+    multivariate_hypergeometric = _state.multivariate_hypergeometric
+    multivariate_normal = _state.multivariate_normal
+    negative_binomial = _state.negative_binomial
+    noncentral_chisquare = _state.noncentral_chisquare
+    noncentral_f = _state.noncentral_f
+    normal = _state.normal
+    pareto = _state.pareto
+    poisson = _state.poisson
+    power = _state.power
+    rayleigh = _state.rayleigh
+    standard_cauchy = _state.standard_cauchy
+    standard_exponential = _state.standard_exponential
+    standard_gamma = _state.standard_gamma
+    standard_normal = _state.standard_normal
+    standard_t = _state.standard_t
+    triangular = _state.triangular
+    uniform = _state.uniform
+    vonmises = _state.vonmises
+    wald = _state.wald
+    weibull = _state.weibull
+    zipf = _state.zipf
+    bytes = _state.bytes
+    choice = _state.choice
+    permutation = _state.permutation
+    get_state = _state.get_state
+    rand = _state.rand
+    randint = _state.randint
+    randn = _state.randn
+    random = _state.random
+    random_sample = _state.random_sample
+    seed = _state.seed
+    set_state = _state.set_state
+    shuffle = _state.shuffle
+
+ranf = sample = random_sample

@@ -67,3 +67,26 @@ def test_later_writes_are_shown_as_by_numpy(dtype: Any, layout: Any) -> None:
                 assert np.array_equal(got.get(), want), f"{step} of {name} after a write"
                 seen += 1
     assert seen > 200
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y.__setitem__(0, 1), lambda y: y.__iadd__(1), lambda y: np.add(y, 1, out=y), lambda y: y.fill(0),
+        lambda y: y.sort(),
+        lambda y: np.copyto(y, 1), lambda y: y.put([0], 1), lambda y: setattr(y, "flat", 1), lambda y: np.putmask(y, y > 0, 1),
+    ],
+)  # fmt: skip
+def test_a_write_to_a_copy_that_stands_for_a_view_says_what_to_do(write: Callable[[Any], None]) -> None:
+    with da.init(devices=2, kind="host", minimum_chunk=1):
+        host = np.arange(12.0)[::-1].reshape(3, 4).copy()
+        x = da.asarray(host, layout=da.blocks(1))
+        y = x.ravel()
+        with pytest.raises(
+            da.errors.ReadOnlyError, match=r"read-only: it is a copy where NumPy has a view.* x\.reshard\("
+        ):
+            write(y)
+        assert np.array_equal(x, host) and np.array_equal(y, host.ravel())
+        z = x.reshard(da.replicated())
+        write(z.ravel())
+        assert not np.array_equal(z, host)

@@ -90,7 +90,11 @@ def test_a_mask_without_elements_reads_nothing() -> None:
                     x[key]
 
 
-@pytest.mark.parametrize("given", [range(3), deque([3, 1, 2]), bytearray(b"abc"), memoryview(np.arange(3))], ids=str)
+@pytest.mark.parametrize(
+    "given",
+    [range(3), deque([3, 1, 2]), bytearray(b"abc"), memoryview(np.arange(3))],
+    ids=lambda given: type(given).__name__,
+)
 def test_sequences_and_buffers_are_operands(given: Any) -> None:
     with da.init(devices=3, kind="host", minimum_chunk=1):
         host = np.arange(3)
@@ -130,6 +134,25 @@ def test_what_counts_elements_takes_no_mask_of_none() -> None:
                 with pytest.raises(TypeError):
                     getattr(np, name)(array, where=None)
         assert np.sum(x, where=None) == np.sum(np.arange(6), where=None)  # type: ignore[call-overload]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "logical_or", "minimum"])
+def test_the_initial_value_of_nothing_has_the_dtype_of_the_output(name: str) -> None:
+    ufunc = getattr(np, name)
+    with da.init(devices=2, kind="host", minimum_chunk=1), np.errstate(all="ignore"):
+        for dtype in ("bool", "i1", "u8", "f4", "c8", "f2"):
+            for out in ("i8", "f4", "f8", "c16", "bool", dtype):
+                for initial in (2.5, 7, np._NoValue):
+                    host = np.zeros((3, 0), dtype)
+                    ends = []
+                    for array, target in ((host, np.zeros((), out)), (da.asarray(host), da.zeros((), out))):
+                        try:
+                            ufunc.reduce(array, axis=None, out=target, initial=initial)
+                            ends.append(np.asarray(target).tolist())
+                        except (TypeError, ValueError):
+                            ends.append("refused")
+                    assert str(ends[0]) == str(ends[1]), (dtype, out, initial, ends)
 
 
 @pytest.mark.parametrize("layout", [None, da.blocks(0)], ids=str)

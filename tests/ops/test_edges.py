@@ -195,3 +195,8 @@ def test_lines_without_elements_that_no_chunk_covers():
             x = da.asarray(np.zeros((0, 2), "i1"), layout=layout)
             found = np.apply_along_axis(lambda line: line.sum() + 3, 0, x)
             np.testing.assert_array_equal(found.get(), [3, 3])
+
+
+def test_round_without_out_takes_none(four: Any) -> None:
+    x = da.asarray(np.arange(8.0) / 3, layout=da.blocks(0))
+    np.testing.assert_array_equal(np.round(x, 1, None), np.round(np.arange(8.0) / 3, 1))

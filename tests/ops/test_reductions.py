@@ -438,3 +438,26 @@ def test_what_comes_again_is_what_came_first(layout, call, name):
         for _ in range(3):
             with pytest.warns(RuntimeWarning, match="overflow"):
                 fold(huge, **call).get()
+
+
+@pytest.mark.parametrize("name", ["ptp", "median", "nanmedian", "round", "choose", "percentile"])
+def test_out_of_another_shape_is_refused_and_left_alone(name):
+    host = np.arange(12.0).reshape(3, 4)
+    calls = {
+        "round": lambda np_, x, out: np_.round(x, 1, out=out),
+        "choose": lambda np_, x, out: np_.choose(x.astype(int) % 2, [x, x], out=out),
+        "percentile": lambda np_, x, out: np_.percentile(x, [20, 50], axis=0, out=out),
+    }
+    call = calls.get(name) or (lambda np_, x, out: getattr(np_, name)(x, axis=0, out=out))
+    with da.init(devices=3, kind="host", minimum_chunk=1):
+        x = da.asarray(host, layout=da.blocks(0))
+        for shape in ((), (1,), (4,), (2, 4), (3, 4), (5, 3, 4)):
+            theirs, ours = np.full(shape, 7.0), da.full(shape, 7.0)
+            try:
+                call(np, host, theirs)
+            except (ValueError, TypeError) as error:
+                with pytest.raises(type(error)):
+                    call(da, x, ours)
+            else:
+                call(da, x, ours)
+            np.testing.assert_array_equal(np.asarray(ours), theirs)

@@ -109,7 +109,7 @@ def _packed_as(dtype: Any) -> tuple[str, str]:
     return ("unsigned short", "H") if dtype.kind == "V" else (TYPES[dtype], dtype.char)
 
 
-def cast(value: str, source: Any, target: Any) -> str:
+def cast(value: str, source: AnyDType, target: AnyDType) -> str:
     """C code that converts a value between dtypes, as NumPy does; what is dropped of a complex one is its imaginary part."""
     if source == target:
         return value

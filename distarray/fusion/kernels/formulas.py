@@ -35,7 +35,7 @@ HALVES = frozenset(("float16", "bfloat16"))
 """Computed in single precision."""
 
 
-def knows(dtype: Any) -> bool:
+def knows(dtype: AnyDType) -> bool:
     """Whether kernels know a dtype."""
     if dtype in TYPES:
         return True

@@ -7,7 +7,7 @@ never repeat are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 __all__ = ["Graphs", "KernelLaunch", "Turn", "turns_of"]
@@ -29,7 +29,7 @@ Turn = tuple[Any, int, int, int]
 """Graphs, a device, and the first and the last of the launches that are made on its GPU together."""
 
 
-def turns_of(by_id: Any, devices: Sequence[int]) -> list[Turn]:
+def turns_of(by_id: Mapping[int, Any], devices: Sequence[int]) -> list[Turn]:
     """How launches are made, of which each is for the device that is named: those of neighbours on one GPU together."""
     turns: list[Turn] = []
     for i, device in enumerate(devices):

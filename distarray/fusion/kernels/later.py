@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
-from distarray.devices import Chunk
+from distarray.devices import Chunk, Device
 from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion.program import Program
 
@@ -77,7 +77,7 @@ class LaterChunk(Chunk):
 
     __slots__ = ("later",)
 
-    def __init__(self, device: Any, later: Later) -> None:
+    def __init__(self, device: Device, later: Later) -> None:
         self.later: Later | None = later
         super().__init__(device, later.out)
 

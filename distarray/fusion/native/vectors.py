@@ -47,7 +47,9 @@ def _address(array: Any) -> int:
     return place
 
 
-def accumulated(ufunc: np.ufunc, before: Any, array: Any, out: Any) -> bool:
+def accumulated(
+    ufunc: np.ufunc, before: np.ndarray[Any, Any], array: np.ndarray[Any, Any], out: np.ndarray[Any, Any]
+) -> bool:
     """Running sums or products of a vector into another one of its dtype, from an element `before` where there is one; False, and
     nothing of use is written, where NumPy has to do it."""
     dtype = out.dtype
@@ -85,7 +87,7 @@ def accumulated(ufunc: np.ufunc, before: Any, array: Any, out: Any) -> bool:
     return not any(flags & bit and state[kind] != "ignore" for kind, bit in CONDITIONS.items())
 
 
-def compressed(array: Any, mask: Any, out: Any) -> bool:
+def compressed(array: np.ndarray[Any, Any], mask: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> bool:
     """``out[...] = array[mask]`` for vectors; False, and nothing is done, where NumPy has to do it. `out` has as many elements as
     the mask is True for."""
     item = array.dtype.itemsize
@@ -102,7 +104,7 @@ def compressed(array: Any, mask: Any, out: Any) -> bool:
 
 
 def rows_taken(
-    arrays: Sequence[Any], starts: Sequence[int], index: Any, shape: tuple[int, ...]
+    arrays: Sequence[Any], starts: Sequence[int], index: np.ndarray[Any, Any], shape: tuple[int, ...]
 ) -> Callable[[Any], None] | None:
     """What writes ``whole[index]`` into an array of this shape and their dtype, in C order, for rows of a whole that lies in
     parts, each from one of its rows on; None where NumPy has to do it. The index is in range, and the parts outlive the call."""
