@@ -283,10 +283,13 @@ def test_kernels_are_used_and_one_pass_serves_a_chain():
         for x in (a, b):
             x.evaluate()
         count.clear()
+        ((a + b) * 2 - b).evaluate()
+        parts = len(count)  # one a device, or more where there are more cores
+        assert parts >= 2
         chain = ((a * b + 2) * 0.5 - a / (b + 1)).evaluate()
-        assert len(count) == 2
+        assert len(count) == 2 * parts
         assert (a * b).sum() > 0
-        assert len(count) == 4
+        assert len(count) > 2 * parts
         assert (chain.get() == (a.get() * b.get() + 2) * 0.5 - a.get() / (b.get() + 1)).all()
 
 

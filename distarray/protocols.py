@@ -111,7 +111,7 @@ class Protocols(DistributedArray):
         Raises
         ------
         BufferError
-            ``copy=False``, and no chunk of this process holds the whole array where `dl_device` says (without it, anywhere).
+            ``copy=False``, and no chunk of this process holds the whole array where `dl_device` says.
         """
         if copy is not False:
             ensure_asked(sys._getframe(1), self.nbytes)

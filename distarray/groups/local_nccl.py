@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from distarray.comm.deadlines import bootstrap_timeout, collective_timeout
-from distarray.comm.nccl.binding import TYPE, Binding, Calls, find_binding
+from distarray.comm.nccl.binding import TYPE, Binding, Calls, find_binding, needs_nccl4py
 from distarray.errors import CommunicationError, UnsupportedError
 from distarray.groups.nccl import Messages, NcclEngine
 from distarray.groups.one_process import BLOCK, OneProcess, Queued, check_color, check_devices
@@ -62,6 +62,10 @@ class LocalCommunicator(OneProcess, NcclEngine):
         The rank and size of the result are known when the group has ended.
         """
         check_color(color)
+        if (
+            not self._binding.splits_in_blocks
+        ):  # at the block's end the calls of the other GPUs would wait for this one's
+            raise needs_nccl4py("split")
         due = time.monotonic() + bootstrap_timeout()
         child = None
         if color is not None:

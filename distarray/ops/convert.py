@@ -418,22 +418,21 @@ def dlpack(
 ) -> Any:
     """Export the global value, copied to the host, or the one chunk that holds all of it. DLPack knows no arrays on several
     devices."""
-    wanted = None if dl_device is None else tuple(map(int, dl_device))
-    if copy is False or wanted not in (None, (1, 0)):
+    wanted = (1, 0) if dl_device is None else tuple(map(int, dl_device))
+    if copy is False or wanted != (1, 0):
         told = max_version is not None and max_version[0] >= 1  # older consumers can't be told that memory is read-only
         whole = None if copy else _whole_chunk(x, wanted, told)
         if whole is None:
-            where = "" if wanted is None else f" on DLPack's device {wanted}"
             raise BufferError(
-                f"no chunk of this process holds the whole array{where}: pass copy=None and "
+                f"no chunk of this process holds the whole array on DLPack's device {wanted}: pass copy=None and "
                 f"dl_device=(1, 0) for a copy on the host, or export x.all_chunks() device by device"
             )
         return whole.__dlpack__(max_version=max_version, **({} if stream is None else {"stream": stream}))
     return x.get().__dlpack__(max_version=max_version)
 
 
-def _whole_chunk(x: DistributedArray, device: tuple[int, ...] | None, told: bool) -> Any:
-    """The live chunk of this process that holds all of an array, on a device of DLPack's or on any; None where there is none.
+def _whole_chunk(x: DistributedArray, device: tuple[int, ...], told: bool) -> Any:
+    """The live chunk of this process that holds all of an array, on a device of DLPack's; None where there is none.
 
     It is read-only where the array is, and, if the consumer can be `told` so, where others hold copies that writes to it
     would leave behind: those who write to what they got write to every chunk, as with ``x.all_chunks()``.
@@ -447,7 +446,7 @@ def _whole_chunk(x: DistributedArray, device: tuple[int, ...] | None, told: bool
     for device_id, region in layout.chunks:
         if region == full and device_id in held:
             chunk = held[device_id][layout.index_map.regions(device_id).index(region)]
-            if device is not None and tuple(map(int, chunk.__dlpack_device__())) != device:
+            if tuple(map(int, chunk.__dlpack_device__())) != device:
                 continue
             if isinstance(chunk, np.ndarray) and ((told and len(holders) > 1) or not x._writable):
                 chunk = chunk.view()

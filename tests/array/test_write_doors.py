@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import distarray as da
-from conformance import contexts
 
 DTYPES = ("bool", "int8", "uint64", "float16", "float32", "complex64", "M8[D]", "m8[s]", "i4,f4")
 VALUES: tuple[Any, ...] = (
@@ -172,7 +171,7 @@ def test_python_objects_are_no_dtype_of_reductions(layout: Any) -> None:
 def test_elements_that_integers_cannot_hold_are_refused_as_numbers_are(layout, value):
     for dtype in ("i1", "i8"):
         host, given = np.zeros(5, dtype), np.array([value, 1])
-        with contexts.context(4):
+        with da.init(devices=4, kind="host", minimum_chunk=1):
             x, y = da.asarray(host, layout=layout), da.asarray(given, layout=layout)
             try:
                 host[1] = given[0]

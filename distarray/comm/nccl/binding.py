@@ -18,7 +18,7 @@ from typing import Any
 
 from distarray.devices.gpus import gpu_report, no_gpu
 
-__all__ = ["OP", "TYPE", "Binding", "Calls", "InProgress", "find_binding"]
+__all__ = ["OP", "TYPE", "Binding", "Calls", "InProgress", "find_binding", "needs_nccl4py"]
 
 TYPE = {
     "int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6, "float32": 7, "float64": 8,
@@ -79,6 +79,7 @@ class Binding(abc.ABC):
     name: str
     version: int
     stoppable: bool  # whether a set-up can be aborted
+    splits_in_blocks: bool  # whether the communicators of one process can be split
     errors: tuple[type[BaseException], ...]
     group_start: Callable[[], Any]
     group_end: Callable[[], Any]
@@ -166,6 +167,7 @@ class _Deferred(_LowLevel):
 
 class _Nccl4py(Binding):
     name = "nccl4py"
+    splits_in_blocks = True
     stoppable = True
 
     def __init__(self) -> None:
@@ -233,14 +235,14 @@ class _CupyCalls(Calls):
 
     def split(self, color: int | None, key: int, due: float) -> Calls | None:
         if not hasattr(self._comm, "commSplit"):
-            raise _needs_nccl4py("split")
+            raise needs_nccl4py("split")
         child = self._comm.commSplit(-1 if color is None else color, key)
         if child is None and color is not None:  # inside a group CuPy returns before NCCL has made it
-            raise _needs_nccl4py("split")
+            raise needs_nccl4py("split")
         return None if color is None else _CupyCalls(child)
 
     def shrink(self, exclude: Sequence[int], due: float) -> Calls:
-        raise _needs_nccl4py("shrink")
+        raise needs_nccl4py("shrink")
 
     def finalize(self) -> None:
         """NCCL's destroy finalizes."""
@@ -257,6 +259,7 @@ class _CupyCalls(Calls):
 
 class _Cupy(Binding):
     name = "cupy.cuda.nccl"
+    splits_in_blocks = False
     stoppable = False
 
     def __init__(self) -> None:
@@ -281,7 +284,7 @@ class _Cupy(Binding):
         return [_CupyCalls(comm) for comm in self.nccl.NcclCommunicator.initAll(devices)]
 
 
-def _needs_nccl4py(what: str) -> RuntimeError:
+def needs_nccl4py(what: str) -> RuntimeError:
     return RuntimeError(f"{what} needs nccl4py, and NCCL is called through CuPy here; pip install nccl4py")
 
 
