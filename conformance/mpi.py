@@ -34,6 +34,8 @@ SINGLE_PROCESS = {
     "test_a_failure_of_one_rank_reaches_the_others": "it leaves its ranks without a communicator; tests/processes/test_chaos.py "
     "has failures under MPI",
     "test_kernels_are_used_and_one_pass_serves_a_chain": "it counts the kernels of all devices",
+    "test_compiled_sequences_are_those_of_numpy_calls": "its devices are those of one process",
+    "test_sequences_are_compiled": "it looks for the kernels of all devices",
     "test_what_is_folded_is_not_stored_and_what_comes_again_is": "expressions are folded unstored in one process only",
 }  # fmt: skip
 """Tests that only one process can run, each with the reason."""

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import distarray as da
 from conformance.contexts import context, examples
 from conformance.ranks import SHARES, on_ranks
-from conformance.strategies import arrays, basic_indices, dtypes, layouts, scalars
+from conformance.strategies import arrays, basic_indices, device_counts, dtypes, layouts, scalars
 from distarray.algorithms import product, reduction
 from distarray.fusion import demand, write
 from distarray.transfer import execute
@@ -122,7 +122,7 @@ def _value(values: list[Any], calls: list[Any]) -> Any:
     return values[-1]
 
 
-@given(data=st.data(), state=STATES, n=st.sampled_from([1, 3, 4]))
+@given(data=st.data(), state=STATES, n=device_counts)
 @examples(2)
 def test_expressions(data: Any, state: str, n: int) -> None:
     shape = (data.draw(st.integers(1, 9)), data.draw(st.integers(1, 5)))
@@ -138,7 +138,7 @@ def test_expressions(data: Any, state: str, n: int) -> None:
     same(program, n, state, hosts, where, any(name in ROUNDED for _, name, *_ in calls))
 
 
-@given(data=st.data(), state=STATES, n=st.sampled_from([1, 3, 4]))
+@given(data=st.data(), state=STATES, n=device_counts)
 @examples(2)
 def test_writes(data: Any, state: str, n: int) -> None:
     shape = (data.draw(st.integers(1, 9)), data.draw(st.integers(1, 5)))
@@ -163,7 +163,7 @@ def test_writes(data: Any, state: str, n: int) -> None:
     same(program, n, state, hosts, where)
 
 
-@given(data=st.data(), state=STATES, n=st.sampled_from([1, 3, 4]))
+@given(data=st.data(), state=STATES, n=device_counts)
 @examples(2)
 def test_products_and_folds(data: Any, state: str, n: int) -> None:
     m, k = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))

@@ -71,7 +71,10 @@ def test_the_suite_passes(size: int) -> None:
     said = re.search(r"(\d+) passed(?:, (\d+) skipped)?", output)
     assert said is not None, output
     if whole:
-        assert int(said[1]) > 500 and int(said[2]) == 1 + len(SINGLE_PROCESS), output  # and one that needs a GPU
+        assert int(said[1]) > 500, output
+        reasons = set(re.findall(r"^SKIPPED \[\d+\] \S+ (.*)$", output, re.M))
+        allowed = {f"one process only: {reason}" for reason in SINGLE_PROCESS.values()} | {"needs --kind=cuda"}
+        assert len(reasons & allowed) > 3 and reasons <= allowed, output
     else:
         assert int(said[1]) > 100, output
     assert output.count(" passed, ") == 1, f"rank 0 alone speaks:\n{output}"
