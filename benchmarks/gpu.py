@@ -357,6 +357,7 @@ def main() -> None:
             errors += f" {found['error']:.0e}" if found.get("error") is not None else " -"
         lines.append(f"{row.name:22}{floor:8.3f}{cells}{row.bar or 0:8.3f}  {errors}")
     table = "\n".join(lines)
+    options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "gpu.json").write_text(json.dumps(results, indent=1))
     (options.out / "gpu.txt").write_text(table + "\n")
     plot(rows, results, names, options.out / "gpu.svg")

@@ -455,8 +455,9 @@ def combine(lib: Library, mode: Mode, into: DeviceArray, part: Any) -> None:
     where a device holds nothing, are passed over instead of multiplied.
     """
     assert mode.fold is not None
-    if lib is not np and into.dtype.kind == "c" and mode in (Mode.MIN, Mode.MAX):
-        into[...] = lib.where(_before(lib, mode, into, part), into, part)
+    if lib is not np and into.dtype.kind == "c" and mode in (Mode.MIN, Mode.MAX):  # CuPy makes one NaN of both parts
+        before = lib.less_equal if mode is Mode.MIN else lib.greater_equal
+        into[...] = lib.where(lib.isnan(into) | (before(into, part) & ~lib.isnan(part)), into, part)
         return
     if mode.exact_identity(into.dtype):
         getattr(lib, mode.fold.__name__)(into, part, out=into)
@@ -465,14 +466,6 @@ def combine(lib: Library, mode: Mode, into: DeviceArray, part: Any) -> None:
     with np.errstate(all="ignore"):
         product = lib.multiply(into, part)
     into[...] = lib.where(into == one, part, lib.where(part == one, into, product))
-
-
-def _before(lib: Any, mode: Mode, first: Any, second: Any) -> Any:
-    """Where the extremum of complex numbers is the first, NaN before all: CuPy's own makes one NaN of both parts."""
-    less = lib.less if mode is Mode.MIN else lib.greater
-    a, b = (first.real, first.imag), (second.real, second.imag)
-    ordered = less(a[0], b[0]) | ((a[0] == b[0]) & (less(a[1], b[1]) | (a[1] == b[1])))
-    return lib.isnan(first) | (ordered & ~lib.isnan(second))
 
 
 def resolve(context: Context, version: Version, operation: str, *, explicit: bool = False) -> None:

@@ -74,7 +74,8 @@ def test_the_suite_passes(size: int) -> None:
         assert int(said[1]) > 500, output
         reasons = set(re.findall(r"^SKIPPED \[\d+\] \S+ (.*)$", output, re.M))
         allowed = {f"one process only: {reason}" for reason in SINGLE_PROCESS.values()} | {"needs --kind=cuda"}
-        assert len(reasons & allowed) > 3 and reasons <= allowed, output
+        others = {reason for reason in reasons - allowed if not reason.startswith("the extra `fast`")}
+        assert len(reasons & allowed) > 3 and not others, output
     else:
         assert int(said[1]) > 100, output
     assert output.count(" passed, ") == 1, f"rank 0 alone speaks:\n{output}"

@@ -1,5 +1,7 @@
 """The executor on real chunks: all 25 conversions on random maps, what is shared, and what the ledger sees."""
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ import distarray as da
 from conformance.strategies import layouts
 from distarray.errors import UnsupportedError
 from distarray.testing import run_ranks
+from distarray.transfer import execute
 
 MODES = ["replica", "min", "max", "sum", "prod"]
 
@@ -165,3 +168,20 @@ def test_a_type_without_an_identity_is_refused_before_any_process_begins():
     for found, total in run_ranks(3, program):
         np.testing.assert_array_equal(found, value)
         assert total == 6
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+@pytest.mark.parametrize("mode", [da.Mode.MIN, da.Mode.MAX])
+def test_extrema_of_complex_numbers_on_other_libraries_keep_both_parts(mode, dtype):
+    """As NumPy orders them, and with NumPy's NaN: another library's own would make one NaN of both parts."""
+    other = ModuleType("other")
+    vars(other).update({k: v for k, v in vars(np).items() if k not in ("minimum", "maximum")})
+    special = [0.0, 1.0, -2.0, np.inf, -np.inf, np.nan]
+    values = np.array([complex(a, b) for a in special for b in special], dtype)
+    first, second = (a.ravel() for a in np.meshgrid(values, values))
+    want = mode.fold(first, second)
+    into = first.copy()
+    with np.errstate(all="ignore"):  # GPUs record no conditions
+        execute.combine(other, mode, into, second)
+    for got, ref in ((into.real, want.real), (into.imag, want.imag)):
+        np.testing.assert_array_equal(got, ref)
