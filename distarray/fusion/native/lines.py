@@ -20,7 +20,7 @@ from distarray.fusion.native.run import NEAR, NativeCell, function_of, is_due, p
 from distarray.fusion.native.source import elementwise_text
 from distarray.fusion.program import Program
 
-__all__ = ["line_cells"]
+__all__ = ["line_cells", "line_step"]
 
 
 def line_cells(
@@ -48,7 +48,7 @@ def line_cells(
         return None
     first = len(operands)
     dtypes = [chunk.array.dtype for chunk in found[0]]
-    plan = plan_of(program, tuple(dtypes[:first]), dtypes[-1], stored)
+    plan = plan_of(program, tuple(dtypes[:first]), dtypes[-1], stored, single=len(program.steps) == 1)
     if plan is None or plan.given_up > 2:
         return None
     spent = plan.spent + total * len(program.steps)
@@ -67,7 +67,7 @@ def line_cells(
         for v, chunk, item in zip(numbers, row, itemsizes, strict=True):
             place, step = chunk.address, item
             if place <= 0:
-                step = _step(chunk.array, item)
+                step = line_step(chunk.array, item)
                 if not step:
                     return None
                 place = chunk.array.__array_interface__["data"][0]
@@ -93,7 +93,7 @@ def line_cells(
     return cells
 
 
-def _step(array: Any, itemsize: int) -> int:
+def line_step(array: Any, itemsize: int) -> int:
     """The bytes between the elements of an array in C order, if they are the same between all; else 0."""
     flags = array.flags
     if not flags.aligned:
