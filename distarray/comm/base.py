@@ -70,7 +70,8 @@ class Communicator(abc.ABC):
         """
 
     def swap(self, mine: Any, arrivals: Sequence[Message], signature: Signature) -> None:
-        """Send the small array `mine` to each of the processes that `arrivals` name, and receive one from each."""
+        """Send the few bytes `mine` to each of the processes that `arrivals` name, and receive as many from each. The arrays are
+        of bytes, one-dimensional and in C order, and are not looked at."""
         self.exchange([Message(peer, mine) for peer, _ in arrivals], arrivals, signature)
 
     def gather(self, part: Any, room: Any, signature: Signature) -> None:
