@@ -25,7 +25,7 @@ from distarray.fusion.expr import Leaf, Node, fallible
 from distarray.fusion.kept import Kept, Stored
 from distarray.fusion.native import run
 from distarray.fusion.native.element import literal_type
-from distarray.fusion.native.lines import line_step
+from distarray.fusion.native.lines import line_places
 from distarray.fusion.native.machine import CONDITIONS
 from distarray.fusion.native.planning import settled_scalars
 from distarray.fusion.program import Program
@@ -169,7 +169,7 @@ class Recipe:
     columns : tuple of int
         The kernel's arrays, in its order, among operands, stored values and the result.
     steps : list of int
-        Bytes between the elements of these.
+        Bytes between the elements of these. `itemsizes`: bytes of an element.
     spent : list of (call, value)
         What is known afterwards of calls that the program holds.
     missed : int
@@ -177,7 +177,8 @@ class Recipe:
     """
 
     __slots__ = (
-        "call", "columns", "kept", "mask", "missed", "pack", "picks", "plan", "raising", "scalars", "spent", "steps", "stored",
+        "call", "columns",
+        "itemsizes", "kept", "mask", "missed", "pack", "picks", "plan", "raising", "scalars", "spent", "steps", "stored",
     )  # fmt: skip
 
     plan: Any
@@ -188,6 +189,7 @@ class Recipe:
     stored: list[tuple[int, Any]]
     columns: tuple[int, ...]
     steps: list[int]
+    itemsizes: list[int]
     scalars: list[tuple[int, int, Any]]
     spent: list[tuple[int, int]]
     raising: list[tuple[str, int | None]]
@@ -251,10 +253,10 @@ def followed(context: Context, walk: Walk) -> list[Chunk | None] | None:
                 row.append(chunk)
             size = region.size
             if size:
-                places = _places([row[k] for k in recipe.columns], recipe.steps)
-                if places is None:
+                lines = line_places([row[k] for k in recipe.columns], recipe.itemsizes)
+                if lines is None or lines[1] != recipe.steps:
                     return None
-                rows.append((size, places))
+                rows.append((size, lines[0]))
                 total += size
     met = _computed(context, recipe, rows, total * nodes[-1].dtype.itemsize, scalars) & recipe.mask
     if met and _is_heard(recipe, nodes, met):
@@ -267,21 +269,6 @@ def followed(context: Context, walk: Walk) -> list[Chunk | None] | None:
         for device in context.local_devices:
             device.spares.add(held)
     return fresh[-1]
-
-
-def _places(chunks: Sequence[Chunk], steps: Sequence[int]) -> list[int] | None:
-    """Where the elements of chunks begin; None where they do not lie so many bytes apart."""
-    found: list[int] = []
-    for chunk, step in zip(chunks, steps, strict=True):
-        array = chunk.array
-        place, own = chunk.address, array.itemsize
-        if place <= 0:
-            own = line_step(array, own)
-            place = array.__array_interface__["data"][0]
-        if own != step:
-            return None
-        found.append(place)
-    return found
 
 
 def _computed(context: Context, recipe: Recipe, rows: Sequence[Any], nbytes: int, scalars: Sequence[Any]) -> int:
@@ -361,6 +348,7 @@ def learn(
     recipe.stored = [(slots[each.step], program.steps[each.step].dtype) for each in values]
     recipe.columns = tuple([places[v] for v in numbers])
     recipe.steps = steps
+    recipe.itemsizes = [cells[0].arrays[v].itemsize for v in numbers]
     recipe.scalars = [(slots[step], place, dtype) for step, place, dtype in part.scalars]
     recipe.spent = [
         (slot, step.node.spent) for slot, step in zip(slots, program.steps, strict=True) if slot in walk.held
