@@ -190,15 +190,11 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
     if array._context.kind != "host":
         found = recorded.binary(ufunc, left, right, array)
         return calls.binary(ufunc, left, right, array) if found is None else found
-    if ufunc in _BITS and array._detached:
-        result = _of_bits(_BITS[ufunc], left, right, array)
-        if result is not None:
-            return wrapped(array, array._kin, result)  # type: ignore[arg-type]
-    a = array._fresh
-    if type(a) is not _array:
-        a = seen(array)
-        if a is None:
-            return calls.binary(ufunc, left, right, array)
+    if ufunc in _BITS and array._detached and (bits := _of_bits(_BITS[ufunc], left, right, array)) is not None:
+        return wrapped(array, array._kin, bits)  # type: ignore[arg-type]
+    a = fresh if type(fresh := array._fresh) is _array else seen(array)
+    if a is None:
+        return calls.binary(ufunc, left, right, array)
     layout: Any = array._kin
     context = array._context
     other = right if left is array else left
@@ -206,17 +202,13 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
     plain = not array._reach  # in C order
     function: Any = ufunc
     if kind is DistributedArray:
-        b = other._fresh
-        if type(b) is not _array:
-            b = seen(other)
-            if b is None:
-                return calls.binary(ufunc, left, right, array)
+        b = fresh if type(fresh := other._fresh) is _array else seen(other)
+        if b is None:
+            return calls.binary(ufunc, left, right, array)
         kin = other._kin
         fits = kin is layout or kin.kin is layout.kin
         if not fits and meet(other, context, layout):
-            fits = True
-            if b.size > a.size:
-                layout = kin
+            fits, layout = True, kin if b.size > a.size else layout
         if array._shape == other._shape:
             if not array._shape:
                 if type(a) in _ALONE and type(b) in _ALONE:
@@ -231,11 +223,9 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         fits = layout.small or a.size <= context.small
         if type(a) in _ALONE and kind in _ALONE:
             function = _SCALAR.get(ufunc, ufunc)
-    elif kind is _array:
-        b, plain = other, False
-        fits = b.dtype.kind in KINDS and _fits(ufunc, (a, b), context.small)
     else:
-        fits = False
+        b, plain = other, False
+        fits = kind is _array and b.dtype.kind in KINDS and _fits(ufunc, (a, b), context.small)
     if fits:
         runner = context.quiet.take()
         try:
