@@ -167,7 +167,8 @@ def _fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
     if len(shapes) < 2 or shapes.count(shapes[0]) == len(shapes):
         return True
     lengths = zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1)  # of shapes that do not fit NumPy says so
-    return math.prod(map(max, lengths)) <= limit
+    size: int = math.prod(map(max, lengths))
+    return size <= limit
 
 
 def _of_bits(function: Any, left: Any, right: Any, array: DistributedArray) -> Any:
@@ -307,9 +308,10 @@ def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: Any) -> bool:
 def outer(ufunc: np.ufunc, first: DistributedArray, second: DistributedArray) -> Any:
     """``ufunc.outer`` of two arrays, by NumPy where they are whole and small; NotImplemented where the general way has to do it."""
     context = first._context
-    a = None if context.kind != "host" else seen(first)
-    b = None if a is None else seen(second)
-    if b is None or a.size * b.size > context.small or ufunc.nout > 1 or not meet(second, context, first._kin):
+    if context.kind != "host" or ufunc.nout > 1:
+        return NotImplemented
+    a, b = seen(first), seen(second)
+    if a is None or b is None or a.size * b.size > context.small or not meet(second, context, first._kin):
         return NotImplemented
     try:
         result, met = context.quiet(ufunc.outer, a, b)
@@ -469,7 +471,7 @@ def _of_one(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
             result = result.copy()
     elif not isinstance(result, np.generic):
         return NotImplemented
-    return wrapped(x, x._kin, result)  # type: ignore[arg-type]
+    return wrapped(x, x._kin, result)
 
 
 ShortWay.call = staticmethod(function)
