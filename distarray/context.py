@@ -341,8 +341,7 @@ class Context:
             self.trace = crc32(text.encode(), self.trace[0]), text[:200]
 
     def guarding(self, operation: str, *, fallible: bool | None = None) -> AbstractContextManager[None]:
-        """Around local work on data: where NumPy or a user's function may raise by what the data are, all processes agree on
-        the failure.
+        """Around local work on data: where those may make NumPy or a user's function raise, processes agree on the failure.
 
         It may under ``np.errstate("raise")`` too, and in a context that formed where warnings are errors. Other work is
         only within `reporting`. The choice must be the same on all processes: whatever filters are set later on one of
