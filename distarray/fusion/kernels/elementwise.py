@@ -15,6 +15,7 @@ from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, collapse, extent, steps_of
 from distarray.fusion.kernels.element import Bound, Element
 from distarray.fusion.kernels.formulas import TYPES
+from distarray.fusion.kernels.quick import ENOUGH
 
 __all__ = ["THREADS", "launch", "prepared", "source_of"]
 
@@ -69,7 +70,7 @@ def source_of(element: Element, form: ElementForm) -> tuple[str, str]:
     lines += _located(form, names)
     lines += (_packed if form.lanes > 1 else _apart)(element, form, names, types)
     lines.append("}")
-    return element.source + "\n".join(lines) + "\n", fields
+    return element.source + element.quick + "\n".join(lines) + "\n", fields
 
 
 def _names(element: Element) -> list[str]:
@@ -134,7 +135,13 @@ def _packed(element: Element, form: ElementForm, names: list[str], types: list[s
             inputs.append(f"v{a}[k]")
     lines += [f"Pack<{t}, {lanes}> r{a};" for a, t in zip(names[count:], types[count:], strict=True)]
     kept = [f"r{a}.v[k]" for a in names[count + 1 :]]
-    lines.append(f"{each} ro.v[k] = element({', '.join(inputs + scalars + kept)});")
+    if element.quick:
+        given = ", ".join(inputs + scalars)
+        lines += ["unsigned again = 0;", f"{each} {{ float least = 1; ro.v[k] = quick({given}, least);"]
+        lines += [f"if (!(least >= {ENOUGH})) again |= 1u << k; }}"]
+        lines += [f"if (again) {each} if (again >> k & 1u) ro.v[k] = exact({given});"]
+    else:
+        lines.append(f"{each} ro.v[k] = element({', '.join(inputs + scalars + kept)});")
     for a, t, kind in zip(names[count:], types[count:], kinds[count:], strict=True):
         if kind == "v":
             lines.append(f"*(Pack<{t}, {lanes}>*)(q{a} + j) = r{a};")
