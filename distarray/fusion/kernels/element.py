@@ -16,7 +16,7 @@ from distarray.devices.kernels import Kernels
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import Conversion
 from distarray.fusion.kernels.formulas import HALVES, TYPES, Formula, formula_of, knows, literal_type
-from distarray.fusion.kernels.quick import FEWEST, FUNCTIONS, quick_code
+from distarray.fusion.kernels.quick import quick_code
 from distarray.fusion.program import Program
 
 __all__ = ["PACKS", "PLAIN", "Bound", "Element", "converted", "element_of", "flat", "headers_of"]
@@ -70,7 +70,7 @@ class Element(NamedTuple):
     dear : int
         How many of its steps divide, or are functions of many instructions.
     quick : str
-        The definition of ``quick`` (:mod:`distarray.fusion.kernels.quick`), where there is one: the function with an argument more,
+        The definition of ``quick`` (by :mod:`distarray.fusion.kernels.quick`, whose functions it needs), where there is one: the function with an argument more,
         which ends low where the result is not to be used; and of ``exact``, which is the function, but for one call.
     """
 
@@ -215,9 +215,9 @@ def _written(
     last = [*[f"w{i} = s{step};" for i, step in enumerate(stored)], f"return {cast(value, source_type, dtype)};"]
     function = _defined("element", dtype, names, [*writer.lines, *last])
     quick = ""
-    if len(writer.quick) >= FEWEST and not stored:
+    if writer.quick and not stored:
         lines = [writer.quick.get(i, line) for i, line in enumerate(writer.lines)]
-        quick = FUNCTIONS + _defined("quick", dtype, [*names, "float& least"], [*lines, *last])
+        quick = _defined("quick", dtype, [*names, "float& least"], [*lines, *last])
         quick += _defined("exact", dtype, names, [*writer.lines, *last]).replace("__forceinline__", "__noinline__")
     used = {*leaves, dtype, *writer.used}
     preambles = tuple(dict.fromkeys(writer.preambles))

@@ -17,21 +17,27 @@ import numpy as np
 
 from distarray.devices.arrays import AnyDType
 
-__all__ = ["ENOUGH", "FEWEST", "FUNCTIONS", "quick_code"]
-
-FEWEST = 2
-"""Steps of an expression that are worth it: of one, the memory's bandwidth is the limit."""
+__all__ = ["ENOUGH", "FUNCTIONS", "quick_code", "quick_lines"]
 
 FUNCTIONS = """
 __device__ __forceinline__ float lowered(float least, float x) {
+#if __CUDA_ARCH__ >= 800
     float r;
     asm("min.NaN.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(least), "f"(x));
+    return r;
+#else
+    return x != x || x < least ? x : least;
+#endif
+}
+__device__ __forceinline__ float fused(float a, float b, float c) {  // where a * b + c may be smaller than what is taken for zero
+    float r;
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c));
     return r;
 }
 __device__ __forceinline__ float quick_inverse(float b) {
     float r;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
-    return __fmaf_rn(r, __fmaf_rn(-b, r, 1.0f), r);
+    return fused(r, fused(-b, r, 1.0f), r);
 }
 __device__ __forceinline__ float quick_reciprocal(float b, float& least) {
     const float found = quick_inverse(b);
@@ -39,21 +45,24 @@ __device__ __forceinline__ float quick_reciprocal(float b, float& least) {
     return found;
 }
 __device__ __forceinline__ float quick_quotient(float a, float b, float& least) {
-    const float r = quick_inverse(b), q = __fmul_rn(a, r), found = __fmaf_rn(r, __fmaf_rn(-b, q, a), q);
-    least = lowered(lowered(least, fabsf(a)), fabsf(found));
+    const float r = quick_inverse(b), q = a * r;
+    const bool nothing = a == 0;  // whose quotients are as frequent as they are easy, but for their sign
+    const float found = nothing ? q : fused(r, fused(-b, q, a), q);
+    least = lowered(least, nothing ? found + 1.0f : lowered(fabsf(a), fabsf(found)));
     return found;
 }
 __device__ __forceinline__ float quick_root(float x, float& least) {
     float r;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    const float g = __fmul_rn(x, r), found = __fmaf_rn(__fmaf_rn(-g, g, x), __fmul_rn(r, 0.5f), g);
+    const float g = x * r, found = fused(fused(-g, g, x), r * 0.5f, g);
     least = lowered(lowered(least, x), found);
     return found;
 }
 """
+"""The reciprocals and roots that the GPU starts with are those that the compiler's own steps start with."""
 
-ENOUGH = "0x1p-78f"
-"""Operands and results above this leave remainders that are multiples of 2 ** -126, the smallest number that is not taken for zero."""
+ENOUGH = "0x1p-100f"
+"""Operands and results above this leave remainders that are multiples of 2 ** -149, the smallest number there is."""
 
 _CODES = {
     "divide": "out0 = quick_quotient(in0, in1, least);",
@@ -67,3 +76,13 @@ def quick_code(ufunc: Callable[..., Any], dtype: AnyDType, one: bool) -> str | N
     if dtype != np.float32:
         return None
     return "out0 = quick_reciprocal(in1, least);" if one else _CODES.get(ufunc.__name__)
+
+
+def quick_lines(each: str, pack: str, given: str) -> list[str]:
+    """Lines that compute the elements `k` of a pack, over which `each` goes, with ``quick``, and again with ``exact`` where that fails;
+    `given` is what they are called with."""
+    return [
+        f"unsigned again = 0; {each} {{ float least = 1; {pack}.v[k] = quick({given}, least);",
+        f"if (!(least >= {ENOUGH})) again |= 1u << k; }}",
+        f"if (again) {each} if (again >> k & 1u) {pack}.v[k] = exact({given});",
+    ]
