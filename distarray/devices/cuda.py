@@ -29,6 +29,7 @@ from distarray.devices.idle import IdleArrays
 from distarray.devices.lapack import CudaLapack
 from distarray.devices.moves import Batch, Rows, rows_between
 from distarray.devices.row_copies import copied_rows
+from distarray.devices.small_products import multiply_small
 from distarray.devices.transposes import transposed_copy
 from distarray.errors import DeviceError
 
@@ -553,6 +554,8 @@ class CudaDevice(Device):
         return chunk
 
     def multiply(self, left: DeviceArray, right: DeviceArray, into: DeviceArray) -> None:
+        if multiply_small(self._cupy, left, right, into):
+            return
         if into.ndim != 2 or into.flags.c_contiguous or not multiply_rows(self._cupy, left, right, into):
             super().multiply(left, right, into)
 

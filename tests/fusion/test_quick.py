@@ -1,4 +1,4 @@
-"""Quotients and roots without branches: compiled for the host, against NumPy's; on a GPU, kernels that have them against their steps."""
+"""Quotients and roots without branches: compiled for the host, against NumPy's; on a GPU, kernels against their steps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import distarray as da
-from distarray.fusion.kernels.quick import ENOUGH, FUNCTIONS
 from conformance.checking import on_gpu
+from distarray.fusion.kernels.quick import ENOUGH, FUNCTIONS
 
 HEAD = """
 #include <cmath>
@@ -31,7 +31,8 @@ static float near(double x, float from) {
 }
 """
 """A GPU's own reciprocals and roots are wrong by less than a unit in the last place: `near` is the next number above or below, as
-`off` says, but where Newton's step needs the right one, of mantissas of ones. That GPUs have that is what the compiler's own code rests on, and the other test sees."""
+`off` says, but for mantissas of ones, where Newton's step needs the right one. GPUs have that, and the compiler's own code rests on
+it: another test sees it."""
 
 INSTRUCTIONS = {
     "rcp": "r = near(1.0 / b, b);", "rsqrt": "r = near(1.0 / std::sqrt((double)x), x);",
@@ -73,7 +74,9 @@ def test_they_round_correctly_where_they_say_so(tmp_path: Any) -> None:
     body = re.sub(r'asm\("(\w+)[^;]*;" :[^;]*;', lambda found: INSTRUCTIONS[found[1]], FUNCTIONS)
     (tmp_path / "quick.cpp").write_text(HEAD + body + LOOPS)
     subprocess.run(
-        [compiler, "-O1", "-w", "-ffp-contract=off", "-shared", "-fPIC", "-o", "quick.so", "quick.cpp"], cwd=tmp_path, check=True
+        [compiler, "-O1", "-w", "-ffp-contract=off", "-shared", "-fPIC", "-o", "quick.so", "quick.cpp"],
+        cwd=tmp_path,
+        check=True,
     )
     run = ctypes.CDLL(str(tmp_path / "quick.so")).run
     a, b = operands(400_000)
@@ -107,7 +110,9 @@ def test_kernels_that_have_them_have_the_bits_of_their_steps() -> None:
         return np.sqrt(np.sqrt(np.sqrt(x))) * 0.0
 
     same_as_steps(work, *operands(1 << 17))
-    every = np.arange(0x3F800000, 0x40800000, dtype=np.uint32).view(np.float32)  # mantissas, with an even exponent and an odd
+    every = np.arange(0x3F800000, 0x40800000, dtype=np.uint32).view(
+        np.float32
+    )  # mantissas, with an even exponent and an odd
     same_as_steps(lambda x: 1.0 / x + others(x), every)
     same_as_steps(lambda x: np.sqrt(x) + others(x), every)
 

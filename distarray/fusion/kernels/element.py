@@ -70,8 +70,8 @@ class Element(NamedTuple):
     dear : int
         How many of its steps divide, or are functions of many instructions.
     quick : str
-        The definition of ``quick`` (by :mod:`distarray.fusion.kernels.quick`, whose functions it needs), where there is one: the function with an argument more,
-        which ends low where the result is not to be used; and of ``exact``, which is the function, but for one call.
+        Where there is one, the definition of ``quick``: the function with an argument more, which ends low where the result is not
+        to be used (:mod:`distarray.fusion.kernels.quick` has what it calls); and of ``exact``, which is the function, called.
     """
 
     leaves: tuple[Any, ...]
@@ -225,7 +225,9 @@ def _written(
     key = blake2b(source.encode(), digest_size=16).hexdigest()
     kept = tuple([writer.types[step] for step in stored])
     dear = sum([step.ufunc.__name__ not in CHEAP for step in program.steps])
-    return Element(leaves, tuple(writer.scalars), dtype, kept, source, key, function, preambles, frozenset(used), dear, quick)
+    return Element(
+        leaves, tuple(writer.scalars), dtype, kept, source, key, function, preambles, frozenset(used), dear, quick
+    )
 
 
 def _defined(name: str, dtype: Any, parameters: list[str], lines: list[str]) -> str:

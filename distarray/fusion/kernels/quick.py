@@ -79,8 +79,8 @@ def quick_code(ufunc: Callable[..., Any], dtype: AnyDType, one: bool) -> str | N
 
 
 def quick_lines(each: str, pack: str, given: str) -> list[str]:
-    """Lines that compute the elements `k` of a pack, over which `each` goes, with ``quick``, and again with ``exact`` where that fails;
-    `given` is what they are called with."""
+    """Lines that compute the elements `k` of a pack, over which `each` goes, with ``quick``, and again with ``exact`` where that
+    fails; `given` is what they are called with."""
     return [
         f"unsigned again = 0; {each} {{ float least = 1; {pack}.v[k] = quick({given}, least);",
         f"if (!(least >= {ENOUGH})) again |= 1u << k; }}",
