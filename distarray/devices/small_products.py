@@ -92,8 +92,8 @@ def multiply_small(lib: Library, left: DeviceArray, right: DeviceArray, into: De
         return False
     if not (left.flags.c_contiguous and right.flags.c_contiguous and into.flags.c_contiguous):
         return False
-    summed = left.shape[1]
-    found = small_product(lib, into.dtype, *into.shape, summed, (summed,))
+    (rows, columns), summed = into.shape, left.shape[1]
+    found = small_product(lib, into.dtype, rows, columns, summed, (summed,))
     if found is None:
         return False
     kernel, blocks, threads, values = found
