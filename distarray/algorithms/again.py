@@ -17,7 +17,7 @@ from distarray.array.state import DistributedArray
 from distarray.devices import Chunk, arrays_of
 from distarray.devices.arrays import AnyDType
 from distarray.devices.small_products import small_product
-from distarray.fusion.forms import Form, base_form
+from distarray.fusion.forms import Form, whole_form
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
 from distarray.fusion.kernels.graphs import KernelLaunch, Turn, turns_of
@@ -25,7 +25,7 @@ from distarray.fusion.kernels.later import LaterChunk
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
 from distarray.transfer.ledger import note_to_host, watching
-from distarray.transfer.partial_numbers import folded_number
+from distarray.transfer.partial_numbers import folded_number, folded_on_gpus
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -101,7 +101,7 @@ def _form(x: Any) -> Form | None:
     if storage is None or x._map is not None:
         return None
     version = storage.version
-    return base_form(x._context, version.layout, None, version.dtype)
+    return whole_form(x._context, version)
 
 
 def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None = None) -> DistributedArray | None:
@@ -242,8 +242,8 @@ def number_of(x: DistributedArray) -> Any:
             )
         if layout.shape:
             return None
-        held: list[Any] = list(chunks)
-        return folded_number(context, Operand(layout, [chunk.array for chunk in held], version.dtype))
+        addresses = [chunk.address if chunk.address > 0 else chunk.array.data.ptr for chunk in chunks]  # type: ignore[union-attr]
+        return folded_on_gpus(context, layout, version.dtype, addresses)
 
 
 def _number_here(context: Context, version: Version) -> Any:
