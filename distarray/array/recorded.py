@@ -33,7 +33,7 @@ def _recorded(x: DistributedArray) -> tuple[Any, Any, int] | None:
     if storage is None or storage.exposed:
         return None
     version = storage.version
-    view = x._map
+    view: Any = x._map
     if view is None:
         form = version.form
         if form is None or form.bases[0].layout is not version.layout:

@@ -107,16 +107,16 @@ def folded_on_gpus(context: Context, layout: Layout, dtype: AnyDType, addresses:
 
 
 def _reading(context: Context, layout: Layout, dtype: AnyDType) -> _Read:
-    fold, devices = layout.mode.fold, [context.by_id[device_id] for device_id, _ in layout.chunks]
+    fold = layout.mode.fold
+    devices: list[Any] = [context.by_id[device_id] for device_id, _ in layout.chunks]
     if (
         context.debug or context.communicator is not None or fold is None or not devices
         or dtype.kind not in "biufc" or len(devices) * dtype.itemsize > FEW
         or folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype)
     ):  # fmt: skip
         return _Read(None, (), None, None)
-    first: Any = devices[0]
     number = dtype.type if layout.mode is Mode.SUM and dtype in (_SINGLE, _DOUBLE) else None
-    return _Read(fold, tuple([device.ordinal for device in devices]), first.runtime, number)
+    return _Read(fold, tuple([device.ordinal for device in devices]), devices[0].runtime, number)
 
 
 def folded_whole(context: Context, source: Operand) -> Any:
