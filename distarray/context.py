@@ -6,7 +6,6 @@ says it and makes it.
 
 from __future__ import annotations
 
-import builtins
 import json
 import math
 import operator
@@ -15,7 +14,7 @@ import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,10 +22,10 @@ from zlib import crc32
 
 import numpy as np
 
-from distarray import errors
 from distarray.comm.base import Communicator, Signature
 from distarray.devices import Device, Quiet, RemoteDevice, Workers, as_int, cpu_set, make_devices
-from distarray.errors import CommunicationError, DeviceError, ForkError, RemoteError
+from distarray.errors import CommunicationError, DeviceError, ForkError
+from distarray.failures import alike, told
 from distarray.geometry import IndexMap, Region, blocks, replicated
 from distarray.layout import Layout, LayoutTable
 from distarray.modes import Mode
@@ -34,31 +33,13 @@ from distarray.modes import Mode
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Context", "Group", "join"]
+__all__ = ["RAISING", "Context", "Group", "join"]
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
-
-_PUBLIC = (builtins, np.exceptions, np.linalg, errors)
-"""Where the types of exceptions are looked up that all processes raise alike."""
-
-
-def _told(error: Exception) -> str:
-    """An exception in words, for the other processes: the nearest type that they have under its name, and the text."""
-    kind = next(c for c in type(error).__mro__ if any(getattr(place, c.__name__, None) is c for place in _PUBLIC))
-    text = error.args[0] if len(error.args) == 1 else error  # KeyError's own text has quotes around it
-    return f"{kind.__name__}\0{text}"
-
-
-def _alike(told: str) -> Exception:
-    """What another process raised, as an exception of that type."""
-    name, _, text = told.partition("\0")
-    kind: type[Exception] = next(getattr(place, name) for place in _PUBLIC if hasattr(place, name))
-    try:
-        return kind(text)
-    except TypeError:  # it takes more than a text
-        return RemoteError(f"another process raised {name}: {text}")
+RAISING = frozenset({"raise", "call", "log"})
+"""The error states of NumPy in which a condition raises, or calls a function or an object of the user's, which may."""
 
 
 class Group:
@@ -122,6 +103,34 @@ class _Reporting:
     ) -> None:
         if isinstance(error, Exception):
             self.communicator.report(error)
+
+
+class _Agreeing:
+    """A block around local work that data can make fail (a negative integer power, ``np.errstate("raise")``, a user's function):
+    where it fails on one process it fails on all, with one type of error, and they go on. One small round."""
+
+    __slots__ = ("communicator", "operation")
+
+    def __init__(self, communicator: Communicator, operation: str) -> None:
+        self.communicator = communicator
+        self.operation = operation
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, (CommunicationError, MemoryError)):
+            self.communicator.report(error)
+            return
+        if error is not None and not isinstance(error, Exception):
+            return  # an interrupt, or the end of the program
+        mine = "" if error is None else told(error)
+        answers = [answer.decode() for answer in self.communicator.all_gather(mine.encode(), Signature(self.operation))]
+        if error is None:
+            for answer in filter(None, answers):
+                raise alike(answer)
 
 
 class Context:
@@ -340,6 +349,16 @@ class Context:
             text = f"{what}({', '.join(map(repr, values))})"
             self.trace = crc32(text.encode(), self.trace[0]), text[:200]
 
+    def conditions_raise(self) -> bool:
+        """Whether a floating-point condition may raise: by NumPy's error state, whose functions are the user's, or a filter.
+
+        Returns
+        -------
+        bool
+            The same on all processes.
+        """
+        return self.warnings_raise or not RAISING.isdisjoint(np.geterr().values())
+
     def guarding(self, operation: str, *, fallible: bool | None = None) -> AbstractContextManager[None]:
         """Around local work on data: where those may make NumPy or a user's function raise, processes agree on the failure.
 
@@ -365,30 +384,9 @@ class Context:
         """
         if self.communicator is None:
             return _NOTHING
-        if fallible is None:
-            fallible = "raise" in np.geterr().values()
-        if fallible or self.warnings_raise:
-            return self._agreeing(self.communicator, operation)
+        if fallible or (self.conditions_raise() if fallible is None else self.warnings_raise):
+            return _Agreeing(self.communicator, operation)
         return self.reporting()
-
-    @contextmanager
-    def _agreeing(self, communicator: Communicator, operation: str) -> Iterator[None]:
-        """Around local work that data can make fail (a negative integer power, ``np.errstate("raise")``, a user's function):
-        where it fails on one process it fails on all, with one error, and they go on. One small round."""
-        failed: Exception | None = None
-        try:
-            yield
-        except (CommunicationError, MemoryError) as error:
-            communicator.report(error)
-            raise
-        except Exception as error:
-            failed = error
-        mine = "" if failed is None else _told(failed)
-        answers = [answer.decode() for answer in communicator.all_gather(mine.encode(), Signature(operation))]
-        if failed is not None:
-            raise failed
-        for answer in filter(None, answers):
-            raise _alike(answer)
 
     def shrink(self, survivors: Sequence[int]) -> Context:
         """A context of the surviving processes, which all of them call with the same list; new arrays go there.

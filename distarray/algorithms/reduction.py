@@ -267,7 +267,7 @@ def _folded_at_once(context: Context, call: Reduction, found: Operand, plan: Fol
     again, and say what NumPy says."""
     if context.kind != "host" or plan.steady or call.squares or call.spread is not None or call.ufunc is np.power:
         return False
-    if context.communicator is not None and (context.warnings_raise or "raise" in np.geterr().values()):
+    if context.communicator is not None and context.conditions_raise():
         return False  # processes agree on what failed
     work = []
     nbytes = 0

@@ -12,7 +12,8 @@ import numpy as np
 from distarray.array.dtypes import dtype_name
 from distarray.comm.base import Signature
 from distarray.context import Context
-from distarray.errors import CollectiveMismatchError, CommunicationError, RemoteError, RemoteFileError
+from distarray.errors import CollectiveMismatchError, CommunicationError
+from distarray.failures import remote, told
 
 
 def gathered(context: Context, value: object, operation: str) -> list[Any]:
@@ -32,8 +33,8 @@ def agreed(context: Context, operation: str, local: Callable[[], Any]) -> list[A
     Raises
     ------
     RemoteError
-        `local` raised on another process, and not on this one, where its own exception goes on. A ``RemoteFileError`` where
-        that is an ``OSError``.
+        `local` raised on another process, and not on this one, where its own exception goes on. It is of that exception's type
+        too, and a ``RemoteFileError`` where that is an ``OSError``.
     """
     if context.communicator is None:
         return [local()]
@@ -45,14 +46,13 @@ def agreed(context: Context, operation: str, local: Callable[[], Any]) -> list[A
         raise  # the other processes can't be reached any more
     except Exception as error:
         failed = error
-        mine["failed"] = [type(error).__name__, str(error)[:2000], isinstance(error, OSError)]
+        mine["failed"] = told(error)
     answers = gathered(context, mine, operation)
     if failed is not None:
         raise failed
     for rank, answer in enumerate(answers):
         if "failed" in answer:
-            name, text, of_files = answer["failed"]
-            raise (RemoteFileError if of_files else RemoteError)(f"process {rank} raised {name} in {operation}: {text}")
+            raise remote(answer["failed"], rank, operation)
     return [answer["said"] for answer in answers]
 
 

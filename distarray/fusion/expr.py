@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distarray.context import RAISING
 from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.errors import UnsupportedError
 from distarray.fusion.forms import Form, base_form, grown, kind_of_number
@@ -354,7 +355,7 @@ def fallible(node: Node) -> bool:
     todo: list[Any] = [node]
     while todo:
         item = todo.pop()
-        if "raise" in item.errors.values() or (item.ufunc is np.power and item.dtype.kind in "iu"):
+        if not RAISING.isdisjoint(item.errors.values()) or (item.ufunc is np.power and item.dtype.kind in "iu"):
             return True
         if item.ufunc is ASTYPE:  # of a call that goes to an array of another dtype, before it was evaluated itself
             for arg in item.args:
