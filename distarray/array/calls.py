@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.array.aliases import ArrayLike, Shape
-from distarray.array.place import as_array, as_operand, is_foreign_array, is_masked
+from distarray.array.place import as_array, as_operand, converts, is_foreign_array, is_masked
 from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.array.writing import assign, check_outputs, check_writable, store
@@ -294,9 +294,6 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         return apply(ufunc, (left, right))
     elif takes(other):
         return ufunc(left, right)
-    elif hasattr(kind, "__array__") and not hasattr(kind, "__array_ufunc__"):
-        converted = np.asarray(other)
-        return apply(ufunc, (left, converted) if left is array else (converted, right))
     elif other is None or isinstance(other, (str, bytes)) or _is_opaque(other):
         if ufunc is np.equal:  # no element equals None, text or an opaque object
             return apply(np.logical_and, (array, False))
@@ -323,12 +320,13 @@ def _broadcast(ufunc: np.ufunc, left: Any, right: Any) -> tuple[int, ...]:
 
 
 def known(other: object) -> bool:
-    """Whether an object is an operand by itself: an array of ours or NumPy's or CuPy's, a scalar, nested lists, a sequence."""
+    """Whether an object is an operand by itself: an array of ours or NumPy's or CuPy's, a scalar, nested lists,
+    a sequence, or what NumPy makes an array of."""
     if isinstance(other, np.ndarray):
         return type(other) is np.ndarray or not own_protocol(type(other))
     if isinstance(other, (np.generic, DistributedArray, *PYTHON_SCALARS, list, tuple)):
         return True
-    if isinstance(other, Sequence):  # ranges, deques, buffers
+    if isinstance(other, Sequence) or converts(other):  # ranges, deques, buffers, images
         return not isinstance(other, (str, bytes)) and not hasattr(type(other), "__array_ufunc__")
     return is_foreign_array(other)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ def host_or_device_array(obj: Any, dtype: np.dtype[Any] | None) -> Any:
             obj = from_dlpack(obj)
             if is_cupy(obj):
                 return obj if dtype is None else obj.astype(dtype, copy=False)
-        elif not isinstance(obj, Sequence):
+        elif not isinstance(obj, Sequence) and not converts(obj):
             raise TypeError(
                 f"can't make an array of {type(obj).__name__}: pass numbers, nested lists, a NumPy or CuPy array, or an "
                 f"object with __dlpack__"
@@ -47,6 +47,15 @@ def _nested(obj: Any) -> Any:
         found = [_nested(item) for item in obj]
         return found if isinstance(obj, list) else tuple(found)
     return obj.get() if isinstance(obj, DistributedArray) else obj
+
+
+def converts(obj: object) -> bool:
+    """Whether NumPy makes an array of an object's values by its type's protocol: one for arrays, or that of a sequence."""
+    kind = type(obj)
+    if any(hasattr(kind, name) for name in ("__array__", "__array_interface__", "__array_struct__")):
+        return True
+    sequence = hasattr(kind, "__len__") and hasattr(kind, "__getitem__") and not hasattr(kind, "__array_priority__")
+    return sequence and not isinstance(obj, (str, bytes, Mapping))
 
 
 def is_cupy(obj: object) -> bool:
@@ -104,8 +113,7 @@ def as_operand(context: Context, obj: object) -> Any:
     """
     if isinstance(obj, (DistributedArray, np.generic)):
         return obj
-    if is_masked(obj):
-        raise TypeError("a masked array loses its mask as an operand of a distributed array: pass m.filled(value)")
+    refuse_masked(obj)
     source = host_or_device_array(obj, None)
     return source[()] if source.ndim == 0 and isinstance(source, np.ndarray) else _placed(context, source)
 
@@ -116,6 +124,7 @@ def arrays(*items: Any) -> tuple[Context, list[Any]]:
     found = []
     for item in items:
         if not isinstance(item, DistributedArray):
+            refuse_masked(item)
             item = as_array(context, item)
         found.append(item)
     return context, found
@@ -134,6 +143,12 @@ def is_masked(obj: object) -> bool:
     """Whether an object is a masked array with masked elements."""
     plain = type(obj) is np.ndarray or not isinstance(obj, np.ndarray)
     return not plain and isinstance(obj, np.ma.MaskedArray) and bool(np.ma.is_masked(obj))
+
+
+def refuse_masked(obj: object) -> None:
+    """Raise ``TypeError`` for a masked array whose mask would be lost."""
+    if is_masked(obj):
+        raise TypeError("a masked array loses its mask as an operand of a distributed array: pass m.filled(value)")
 
 
 def is_foreign_array(obj: object) -> bool:

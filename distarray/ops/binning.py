@@ -13,7 +13,7 @@ from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, same_context
-from distarray.ops import reductions
+from distarray.ops import reductions, searching
 from distarray.ops.sorting import searchsorted
 
 __all__ = ["bincount", "digitize"]
@@ -130,6 +130,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> DistributedA
     before, behind = edges[:-1], edges[1:]
     if bool(reductions.all(before <= behind)):
         return searchsorted(edges, a, side=side)
-    if bool(reductions.all(before >= behind)):
-        return len(edges) - searchsorted(edges[::-1], a, side=side)
+    first = int(searching.argmax(before != behind))  # which tells whether edges rise; NaN, behind all, is no step back
+    rises = bool(before[first] < behind[first])
+    if not bool(reductions.any(before > behind if rises else before < behind)):
+        return searchsorted(edges, a, side=side) if rises else len(edges) - searchsorted(edges[::-1], a, side=side)
     raise ValueError("bins must be monotonically increasing or decreasing")

@@ -13,7 +13,7 @@ from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.memory_model import lies_in
-from distarray.array.place import host_or_device_array, place
+from distarray.array.place import host_or_device_array, place, refuse_masked
 from distarray.array.state import DistributedArray, astype_node, copy_array, detach, from_chunks
 from distarray.context import group_ids
 from distarray.current import current
@@ -120,6 +120,7 @@ def asarray(
     if dtype is not None and isinstance(obj, np.ndarray) and obj.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
         warn_complex()  # at the caller's line
         obj = obj.real
+    refuse_masked(obj)
     source = host_or_device_array(obj, cast("Any", dtype))
     return place(
         context, source, resolve_layout(context, layout, source.shape, device=device, itemsize=source.dtype.itemsize)
@@ -231,6 +232,7 @@ def distributed_array(
         changed = array if array.mode is target else array.change_mode(target)
         return changed.reshard(layout)
     context = current()
+    refuse_masked(array)
     source = host_or_device_array(array, None)
     where: Any = index_map.index_map if isinstance(index_map, Layout) else index_map
     return place(context, source, resolve_layout(context, where, source.shape, mode=target))
