@@ -20,7 +20,7 @@ from distarray.algorithms.local import everywhere, told
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.devices import Chunk, Device
-from distarray.devices.arrays import AnyDType
+from distarray.devices.arrays import AnyDType, Library
 from distarray.geometry import blocks
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -99,7 +99,7 @@ def _begin(
     device: Device,
     layout: Layout,
     sources: Sequence[list[Any]],
-    dtype: Any,
+    dtype: AnyDType,
     tops: dict[int, Any],
     totals: dict[int, Any],
 ) -> None:
@@ -149,7 +149,7 @@ def is_sparse(bins: int, layout: Layout) -> bool:
     return bins > max(SPARSE * layout.index_map.size, FEW)
 
 
-def _as_they_are(lib: Any, *sources: Any) -> tuple[Any, ...]:
+def _as_they_are(lib: Library, *sources: Any) -> tuple[Any, ...]:
     return sources
 
 
@@ -200,7 +200,7 @@ def _bins(
     device: Device,
     layout: Layout,
     sources: Sequence[list[Any]],
-    dtype: Any,
+    dtype: AnyDType,
     number: Number,
     mine: dict[int, tuple[Any, Any]],
 ) -> None:

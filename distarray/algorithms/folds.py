@@ -16,7 +16,7 @@ import numpy as np
 from distarray.algorithms.short_rows import sum_short_rows
 from distarray.array.functions import NOTHING
 from distarray.devices import Chunk, Device, arrays_of, in_turn
-from distarray.devices.arrays import DeviceArray
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.folded import PendingFold
@@ -157,7 +157,7 @@ def _reduce_by_slices(
     out[...] = value.reshape(out.shape)
 
 
-def _step(lib: Any, call: Any, value: Any, item: Any, flag: Any, dtype: np.dtype[Any]) -> Any:
+def _step(lib: Any, call: Any, value: object, item: Any, flag: Any, dtype: np.dtype[Any]) -> Any:
     if flag is None:
         return call(value, item).astype(dtype)
     if lib is not np:
@@ -322,7 +322,7 @@ def fold_on(
     array: DeviceArray,
     after: DeviceArray,
     axis: int,
-    given: Any,
+    given: AnyDType | None,
     mask: DeviceArray | None,
 ) -> None:
     """``after = fold(before, array[0], array[1], …)`` along an axis, from the left; `before` and `after` keep the axis."""

@@ -16,6 +16,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
 from distarray.context import Context
+from distarray.devices.arrays import Library
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 
@@ -102,7 +103,7 @@ def loop_over(
                 for source, part in zip(sources[1:], parts, strict=True):
                     source[at] = part[i]
 
-            def local(lib: Any, shape: Any, *arrays: Any, number: int = number) -> Any:
+            def local(lib: Library, shape: tuple[Any, ...], *arrays: Any, number: int = number) -> Any:
                 hosts = [a if lib is np else a.get() for a in arrays]
                 return lib.asarray(function(shape, *hosts)[number])
 

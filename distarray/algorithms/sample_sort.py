@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.devices import Chunk, Device, ordering
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -216,7 +217,9 @@ def sample_splitters(
 # --- cuts ---------------------------------------------------------------------------------------------------------------
 
 
-def _cuts_of_sorted(lib: Any, keys: Sequence[Any], size: int, number: int, splitters: Sequence[Splitter | None]) -> Any:
+def _cuts_of_sorted(
+    lib: Library, keys: Sequence[Any], size: int, number: int, splitters: Sequence[Splitter | None]
+) -> Any:
     """Where the sorted keys of part `number` are cut."""
     named = [s for s in splitters if s is not None]
     if len(keys) == 1 and named:
@@ -228,7 +231,9 @@ def _cuts_of_sorted(lib: Any, keys: Sequence[Any], size: int, number: int, split
     return [*cuts, *[size] * (len(splitters) - len(named))]
 
 
-def _cuts_of_unsorted(lib: Any, array: Any, size: int, number: int, splitters: Sequence[Splitter | None]) -> Any:
+def _cuts_of_unsorted(
+    lib: Library, array: DeviceArray, size: int, number: int, splitters: Sequence[Splitter | None]
+) -> Any:
     """Rearrange the one array of part `number`, and where it is then cut."""
     wanted: list[tuple[Any, int | None]] = []
     for s in splitters:

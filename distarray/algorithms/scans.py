@@ -30,6 +30,7 @@ from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.devices import Device, arrays_of, in_turn
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.kernels import scans as kernels
 from distarray.fusion.native.vectors import accumulated
@@ -146,7 +147,7 @@ def _scan_carried(context: Context, call: Accumulation, found: Operand, way: _Sc
         int, list[Callable[[], None]]
     ] = {}  # integers add in any order: the devices' sums are carried first, then all devices scan at once
 
-    def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
+    def step(device: Device, segment: Segment, before: DeviceArray, after: DeviceArray) -> None:
         array = found.arrays[segment.chunk][segment.key]
         chunk = done[device.id, regions[id(segment)]]
         assert chunk is not None

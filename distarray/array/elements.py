@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, Key
 from distarray.array.shown import seen
 from distarray.array.state import TURNED, DistributedArray
 from distarray.array.whole import COMPLEX, KINDS, NUMBERS, meet, report, unshared, wrapped
@@ -53,7 +54,7 @@ def is_plain(key: Any) -> bool:
     return True
 
 
-def item(x: DistributedArray, key: Any) -> Any:
+def item(x: DistributedArray, key: Key) -> Any:
     """``x[key]`` for a basic key that one chunk here shows all of: a view, or a detached scalar; else NotImplemented."""
     if x._detached:
         return NotImplemented
@@ -126,7 +127,7 @@ def viewed(x: DistributedArray, key: Any) -> Any:
     return DistributedArray._make(context, view.shape, x._dtype, None, storage, plain, x._writable)
 
 
-def _plain(key: Any) -> Any:
+def _plain(key: object) -> Any:
     """A key of integers that are values here (NumPy's, or detached ones of ours) as Python's, an array that is an index or a
     mask as NumPy's, `_Arrays` where there are such among others; None for what the general way has to read."""
     if watching.get() is not None:  # what goes to Python is counted
@@ -174,7 +175,7 @@ _ARRAYS = (_array, _Arrays)
 _ABSENT = object()
 
 
-def _number(bound: Any) -> Any:
+def _number(bound: object) -> Any:
     """A bound or position as a Python integer, None as it is; `_ABSENT` for others."""
     if bound is None or type(bound) is int:
         return bound
@@ -205,7 +206,7 @@ Spans = list[tuple[int, int, int]]
 """Of each axis where what a key shows begins and ends, and its step: 0 where the key names one position."""
 
 
-def _bounds(shape: tuple[int, ...], key: Any) -> Spans | None:
+def _bounds(shape: tuple[int, ...], key: object) -> Spans | None:
     """What a key of integers and slices with positive steps shows; None of others, and where it shows nothing."""
     parts = key if type(key) is tuple else (key,)
     if len(parts) > len(shape):
@@ -305,7 +306,7 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     return _stored(x, storage, array, inner, given)
 
 
-def _stored(x: DistributedArray, storage: Any, array: Any, key: Any, given: Any) -> bool:
+def _stored(x: DistributedArray, storage: Any, array: np.ndarray[Any, Any], key: object, given: object) -> bool:
     """Write to what `array` shows of a storage that is this array's alone; False where NumPy refuses, before the first element."""
     try:
         if type(given) is not _array or not given.ndim:  # one value, which NumPy converts before it writes
@@ -324,7 +325,7 @@ def _stored(x: DistributedArray, storage: Any, array: Any, key: Any, given: Any)
     return True
 
 
-def _one(value: Any, dtype: np.dtype[Any]) -> Any:
+def _one(value: ArrayLike, dtype: np.dtype[Any]) -> Any:
     """One value as an element: refused where NumPy refuses it, as a Python number that does not fit is."""
     filled = np.empty((), dtype)
     filled[...] = value
@@ -363,7 +364,7 @@ def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
     return _stored(x, storage, array, key, given)
 
 
-def _shape_of(shape: tuple[int, ...], key: Any, bounds: Spans | None) -> tuple[int, ...] | None:
+def _shape_of(shape: tuple[int, ...], key: Key, bounds: Spans | None) -> tuple[int, ...] | None:
     """The shape that a plain key shows, by its bounds where it has such; None where it shows one element, or does not fit."""
     if bounds is not None:
         return tuple([(high - low + step - 1) // step for low, high, step in bounds if step]) or None
@@ -393,7 +394,7 @@ def _shape_of(shape: tuple[int, ...], key: Any, bounds: Spans | None) -> tuple[i
     return tuple(shown) or None
 
 
-def _seen_later(x: DistributedArray, shape: tuple[int, ...], key: Any) -> DistributedArray:
+def _seen_later(x: DistributedArray, shape: tuple[int, ...], key: object) -> DistributedArray:
     """The view of `shape` that a key shows, or that lies within bounds. Its map is worked out by what reads it."""
     storage = x._storage
     if storage is None:

@@ -14,6 +14,7 @@ from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, from_dlpack
+from distarray.devices.arrays import DeviceArray
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.transfer.execute import allocate
@@ -41,7 +42,7 @@ def host_or_device_array(obj: Any, dtype: np.dtype[Any] | None) -> Any:
     return array
 
 
-def _nested(obj: Any) -> Any:
+def _nested(obj: object) -> Any:
     """Lists with distributed scalars in them, as lists of NumPy values. Tuples stay: they may be structures."""
     if isinstance(obj, (list, tuple)):
         found = [_nested(item) for item in obj]
@@ -126,7 +127,7 @@ def as_array(context: Context, obj: object) -> DistributedArray:
     return obj if isinstance(obj, DistributedArray) else _placed(context, host_or_device_array(obj, None))
 
 
-def _placed(context: Context, source: Any) -> DistributedArray:
+def _placed(context: Context, source: DeviceArray) -> DistributedArray:
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
 
 

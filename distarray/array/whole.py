@@ -24,6 +24,7 @@ from distarray.array.aliases import ArrayLike
 from distarray.array.functions import SHORT, ShortWay
 from distarray.array.shown import chunk_of, seen
 from distarray.array.state import DistributedArray
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion.notes import GAPPED
 from distarray.sites import call_site, warn_at
 from distarray.storage import Storage, writable_chunks
@@ -277,7 +278,7 @@ def apply(
     return calls.apply(ufunc, inputs, out, where, **kwargs)
 
 
-def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: Any) -> bool:
+def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: DeviceArray) -> bool:
     """A ufunc called by NumPy on whole operands and into an array of the host's; False where nothing was done."""
     array = next((item for item in inputs if type(item) is DistributedArray), None)
     if array is None or ufunc.signature is not None or ufunc is np.power or ufunc in GAPPED:

@@ -153,7 +153,7 @@ class HostDevice(Device):
     def fill(self, array: Any, value: Any) -> None:
         np.copyto(array, value, casting="unsafe")
 
-    def adopt(self, array: Any, label: str = "") -> Chunk:
+    def adopt(self, array: DeviceArray, label: str = "") -> Chunk:
         # NumPy's functions return scalars where the result has no axes
         return super().adopt(array if isinstance(array, np.ndarray) else np.asarray(array), label)
 
@@ -163,10 +163,10 @@ class HostDevice(Device):
         np.copyto(chunk.array, source, casting="unsafe")
         return chunk
 
-    def from_foreign(self, array: Any, label: str = "") -> Chunk:
+    def from_foreign(self, array: DeviceArray, label: str = "") -> Chunk:
         return self.from_host(array, label=label)
 
-    def to_host(self, array: Any) -> npt.NDArray[Any]:
+    def to_host(self, array: DeviceArray) -> npt.NDArray[Any]:
         return np.array(array, order="C")
 
     def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:

@@ -463,7 +463,7 @@ def _shorter(n: Any) -> Any:
     return n if n is None else min(operator.index(n), 2)
 
 
-def _as_precise(array: DistributedArray, out: Any) -> DistributedArray:
+def _as_precise(array: DistributedArray, out: Out) -> DistributedArray:
     """The array, in the precision of ``out=`` where that is greater: NumPy computes in it."""
     dtype = getattr(single(out), "dtype", array.dtype)
     if array.dtype.kind not in "fc" or dtype.kind not in "fc":
@@ -525,7 +525,7 @@ def _stages(lines: Sequence[LineTransform], name: str) -> list[list[LineTransfor
     return stages
 
 
-def _run(array: DistributedArray, stages: list[list[LineTransform]], name: str, dtype: Any, out: Any) -> Any:
+def _run(array: DistributedArray, stages: list[list[LineTransform]], name: str, dtype: Any, out: Out) -> Any:
     shape = array.shape
     for stage in stages:
         for line in stage:

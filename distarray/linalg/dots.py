@@ -18,6 +18,7 @@ from distarray.array.aliases import ArrayLike, Out
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, overwrite
+from distarray.devices.arrays import AnyDType
 from distarray.linalg.products import numpys_error
 
 __all__ = ["dot", "inner", "outer", "tensordot", "vdot"]
@@ -76,7 +77,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Any:
     return value if out is None else overwrite(out, value)
 
 
-def _check_exact(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
+def _check_exact(out: Out, shape: tuple[int, ...], dtype: AnyDType) -> None:
     if not isinstance(out, (DistributedArray, np.ndarray)):
         raise TypeError(f"'out' must be an array, and dot got {type(out).__name__}")
     if out.shape != shape or out.dtype != dtype:

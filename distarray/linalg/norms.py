@@ -4,6 +4,7 @@ standard's forms of products that ``numpy`` itself has, and ``matrix_transpose``
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -195,13 +196,13 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | N
     return norm(x, ord, (-2, -1), keepdims)
 
 
-def _inexact(x: Any) -> DistributedArray:
+def _inexact(x: ArrayLike) -> DistributedArray:
     """`x` with floating values."""
     placed = asarray(x)
     return placed if placed.dtype.kind in "fc" else asarray(placed, dtype=np.float64)
 
 
-def _refused(function: Any, x: DistributedArray, **how: Any) -> None:
+def _refused(function: Callable[..., Any], x: DistributedArray, **how: Any) -> None:
     """Raise what NumPy raises for these arguments, before anything moves."""
     with np.errstate(all="ignore"):
         function(small(x.shape, x.dtype), **how)

@@ -17,7 +17,7 @@ import numpy as np
 from distarray.algorithms.again import again
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, view
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
+from distarray.array.aliases import AnyArray, ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
@@ -237,13 +237,13 @@ def vecmat(
 
 def _gufunc(
     ufunc: np.ufunc,
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     out: Any,
     casting: str,
     dtype: Any,
     signature: Any,
-    axes: Any,
+    axes: Sequence[int | tuple[int, ...]] | None,
     axis: Any,
     keepdims: Any,
 ) -> Any:
@@ -270,7 +270,7 @@ def _gufunc(
     return np.moveaxis(value, range(-len(target), 0), target) if target else value
 
 
-def _placed(ufunc: np.ufunc, a: Any, b: Any, given: dict[str, Any]) -> tuple[Any, Any, tuple[int, ...]]:
+def _placed(ufunc: np.ufunc, a: AnyArray, b: AnyArray, given: dict[str, Any]) -> tuple[Any, Any, tuple[int, ...]]:
     """The operands with their core axes last, and where those of the result belong; after NumPy itself has accepted or
     refused a call like it."""
     kwargs = {name: value for name, value in given.items() if value is not None}
@@ -305,7 +305,7 @@ def _on_last(context: Any, ufunc: np.ufunc, a: Any, b: Any, out: Any, casting: s
 
 
 def _described(
-    ufunc: np.ufunc, a: Any, b: Any, casting: str, dtype: Any, signature: Any
+    ufunc: np.ufunc, a: Any, b: Any, casting: str, dtype: DTypeLike, signature: str | tuple[DTypeLike, ...] | None
 ) -> tuple[Problem, tuple[Any, Any], Any]:
     """What is contracted, the indices that drop broadcast axes, and the result's dtype."""
     cores = _CORES[ufunc]

@@ -17,6 +17,7 @@ from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.functions import implements
 from distarray.array.standing import stand_for
 from distarray.array.state import DistributedArray
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.errors import UnsupportedError
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.convert import asarray
@@ -124,7 +125,7 @@ def apply_along_axis(
         target = context.layout(IndexMap(shape, mapping))
         order = [numbers[chunk] for chunk in target.chunks]
 
-        def local(lib: Any, part: Any, region: Region) -> Any:
+        def local(lib: Library, part: DeviceArray, region: Region) -> Any:
             return called(lib, part, hosted) if region.size else lib.empty(region.shape, dtype)
 
         regions = [region for _, region in target.chunks]

@@ -15,6 +15,7 @@ from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Device, arrays_of
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import IndexMap, Range, Region
@@ -206,7 +207,7 @@ _NAMES = (
 """The dtypes of chunks, by number: what processes tell each other."""
 
 
-def _kind(context: Context, layout: Layout, results: dict[int, Any], dtype: Any, fallback: Any) -> Any:
+def _kind(context: Context, layout: Layout, results: dict[int, Any], dtype: DTypeLike, fallback: AnyDType) -> Any:
     """The dtype of the result: what `f` returned for the first chunk, agreed between the processes."""
     if dtype is not None:
         return check_dtype(dtype)

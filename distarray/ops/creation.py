@@ -43,7 +43,7 @@ def _filled(context: Context, target: Layout, dtype: Any, value: Any, label: str
     return from_chunks(context, target, chunks, dtype)
 
 
-def _fill(device: Device, chunks: Sequence[Chunk], value: Any) -> None:
+def _fill(device: Device, chunks: Sequence[Chunk], value: object) -> None:
     with device.active():
         fill_all(device, chunks, value)
 
@@ -179,11 +179,11 @@ def full(
     return _full(*placement(shape, dtype, layout, device), dtype, fill_value)
 
 
-def _fill_value(value: Any) -> Any:
+def _fill_value(value: ArrayLike) -> Any:
     return value if isinstance(value, (DistributedArray, np.generic, *PYTHON_SCALARS)) else np.asarray(value)
 
 
-def _dtype_of(value: Any) -> Any:
+def _dtype_of(value: object) -> Any:
     return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
 
 

@@ -21,6 +21,7 @@ from distarray.array.dtypes import check_dtype
 from distarray.array.functions import NOTHING, implements, keeps_axes
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import check_out, deliver
+from distarray.devices.arrays import AnyDType
 from distarray.geometry import replicated
 from distarray.ops.convert import asarray
 from distarray.ops.reductions import any, reduce, sum, where_mask
@@ -40,14 +41,14 @@ def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
     return mask.sum(axis=axes, dtype=np.intp, keepdims=keepdims)
 
 
-def _warn(count: Any, least: Any, message: str) -> None:
+def _warn(count: ArrayLike, least: Any, message: str) -> None:
     """Warn where a count is not above what the result needs."""
     few = count <= least
     if bool(any(few) if isinstance(few, DistributedArray) else np.any(few)):
         warn_at(call_site(), message)
 
 
-def _cast(a: Any, dtype: Any) -> Any:
+def _cast(a: DistributedArray, dtype: AnyDType) -> Any:
     return a if a.dtype == dtype else DistributedArray._of_node(astype_node(a, dtype))
 
 
@@ -68,7 +69,7 @@ def total_of(a: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, keepdi
     return _cast(total, out.dtype)
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: AnyDType) -> Any:
     """The dtype in which NumPy averages integers and bools."""
     return np.dtype(np.float64) if dtype.kind in "biu" else None
 
@@ -139,7 +140,7 @@ def _variance(
     ddof: Any,
     keepdims: Any,
     where: Any,
-    mean: Any,
+    mean: ArrayLike,
     correction: Any,
     root: bool,
 ) -> tuple[Any, bool]:

@@ -22,6 +22,7 @@ from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.current import current
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import IndexMapError, LayoutError
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
@@ -237,7 +238,7 @@ def from_local_chunks(
     return from_chunks(context, layout, held, dtype)
 
 
-def _copied(device: Device, array: Any) -> Chunk:
+def _copied(device: Device, array: DeviceArray) -> Chunk:
     return device.from_host(array) if isinstance(array, np.ndarray) else device.from_foreign(array)
 
 

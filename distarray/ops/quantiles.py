@@ -23,6 +23,7 @@ from distarray.array.place import fetched
 from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_out, check_reduced, check_writable, deliver
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.ops import moments, reductions
@@ -89,12 +90,12 @@ class _Lines:
             return asarray(np.array(rows, self.x.dtype).T.reshape(len(ranks) + 1, *self.shape), device=self.x.device)
         kth = [*ranks, self.n - 1]
 
-        def local(lib: Any, lines: Any) -> Any:
+        def local(lib: Library, lines: DeviceArray) -> Any:
             return lib.partition(lines, kth, axis=0)[lib.asarray(kth)]
 
         return self.mapped(local, len(kth), self.x.dtype)
 
-    def mapped(self, call: Callable[[Any, Any], Any], rows: int, dtype: Any) -> DistributedArray:
+    def mapped(self, call: Callable[[Any, Any], Any], rows: int, dtype: AnyDType) -> DistributedArray:
         """What a call makes of whole lines, along their first axis: `rows` for each."""
         context = self.x._context
         with context.lock:
@@ -110,7 +111,7 @@ class _Lines:
                 numbers[device, made] = i
             target = context.layout(IndexMap((rows, *self.shape), mapping))
 
-            def local(lib: Any, part: Any, region: Region) -> Any:
+            def local(lib: Library, part: DeviceArray, region: Region) -> Any:
                 if not region.size:
                     return lib.empty(region.shape, dtype)
                 lines = lib.moveaxis(part, self.axes, tuple(range(len(self.axes))))
@@ -135,7 +136,7 @@ class _Lines:
         return value
 
 
-def _delivered(value: DistributedArray, out: Any, strictly: bool = False, spread: bool = False) -> Any:
+def _delivered(value: DistributedArray, out: Out, strictly: bool = False, spread: bool = False) -> Any:
     if out is None:
         return deliver(value, None)
     check_out(out)
@@ -252,7 +253,7 @@ def nanmedian(
     lines = _Lines(x, axis, "nanmedian")
     context = x._context
 
-    def middle(lib: Any, part: Any) -> Any:
+    def middle(lib: Library, part: DeviceArray) -> Any:
         ordered = lib.sort(part, axis=0)
         count = (~lib.isnan(part)).sum(axis=0)
         low, high = (
@@ -282,7 +283,7 @@ def nanmedian(
 # --- quantiles --------------------------------------------------------------------------------------------------------
 
 
-def _checked(x: DistributedArray, q: Any, name: str) -> Any:
+def _checked(x: DistributedArray, q: ArrayLike, name: str) -> Any:
     if x.dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
     q = np.asarray(q)
@@ -293,7 +294,7 @@ def _checked(x: DistributedArray, q: Any, name: str) -> Any:
     return q
 
 
-def _method(method: str, weights: Any) -> None:
+def _method(method: str, weights: ArrayLike | None) -> None:
     if weights is not None:
         if method != "inverted_cdf":
             raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
@@ -326,14 +327,14 @@ def _quantile(
     return _delivered(lines.shaped(value, q.shape, keepdims), out, strictly=True)
 
 
-def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
+def _of_all(lines: _Lines, q: np.ndarray[Any, Any], weak: bool, method: str) -> DistributedArray:
     x = lines.x
     previous, following, t = places(method, lines.n, q)
     unique = sorted({*previous.tolist(), *following.tolist()})
     with x._context.lock:
         found = lines.ranked(unique, x._operand("quantile").layout)
 
-    def picked(places: Any) -> DistributedArray:
+    def picked(places: DeviceArray) -> DistributedArray:
         at_ = [unique.index(i) for i in places.tolist()]
         return found[at_[0] : at_[0] + 1] if len(at_) == 1 else found[np.array(at_, np.intp)]
 
@@ -347,18 +348,18 @@ def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
     return value
 
 
-def _weakly(a: Any, b: Any, t: float) -> Any:
+def _weakly(a: DistributedArray, b: DistributedArray, t: float) -> Any:
     return b - (b - a) * (1 - t) if t >= 0.5 else a + (b - a) * t
 
 
-def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
+def _of_the_rest(lines: _Lines, q: DeviceArray, weak: bool, method: str) -> DistributedArray:
     x = lines.x
     context = x._context
     _, _, t = places(method, 2, q)
     dtype = x.dtype if t is None or weak or x.dtype.kind in "mM" else np.result_type(x.dtype, t.dtype)
     weight = np.dtype(np.float64) if dtype.kind in "mM" else dtype
 
-    def local(lib: Any, part: Any) -> Any:
+    def local(lib: Library, part: DeviceArray) -> Any:
         count = (~lib.isnan(part)).sum(axis=0)
         ordered = lib.sort(part, axis=0)
         low, high, gamma = places(method, lib.maximum(count, 1), lib.asarray(q).reshape(-1, *(1,) * count.ndim), lib)
@@ -384,7 +385,9 @@ def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedA
     return asarray(np.array(columns, dtype).T.reshape(len(q), *lines.shape), device=x.device)
 
 
-def _weighted(x: DistributedArray, q: Any, axis: Any, keepdims: bool, weights: Any, skip: bool) -> DistributedArray:
+def _weighted(
+    x: DistributedArray, q: Any, axis: Any, keepdims: bool, weights: ArrayLike, skip: bool
+) -> DistributedArray:
     """The inverse of the weighted distribution function: the first element at which the sum of weights reaches the part."""
     lines = _Lines(x, axis, "quantile")
     w = fitting_weights(weights, x, None if axis is None else lines.axes)
@@ -421,7 +424,7 @@ def _joined(rows: list[DistributedArray]) -> DistributedArray:
     return np.concatenate(rows, axis=0)  # type: ignore[return-value]
 
 
-def _is_weak(q: Any) -> bool:
+def _is_weak(q: ArrayLike) -> bool:
     return type(q) in (int, float)
 
 

@@ -25,6 +25,7 @@ from distarray.array.state import DistributedArray, from_chunks
 from distarray.array.writing import check_out, deliver
 from distarray.context import Context
 from distarray.devices import Chunk, Device, arrays_of, in_turn
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.fusion.kernels import reductions as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
@@ -99,7 +100,7 @@ def argmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool =
     return _best(np.argmin, np.minimum, a, axis, out, bool(given(keepdims, False)))
 
 
-def _best(function: Any, ufunc: np.ufunc, obj: Any, axis: Any, out: Any, keepdims: bool) -> Any:
+def _best(function: Callable[..., Any], ufunc: np.ufunc, obj: ArrayLike, axis: Axis, out: Out, keepdims: bool) -> Any:
     a = asarray(obj)
     context = a._context
     model = small(a.shape, a.dtype)
@@ -215,7 +216,7 @@ def _first(lib: Any, name: str, array: Any, axis: Any) -> Any:
     return lib.where(missing.any(axis=axis), lib.argmax(missing, axis=axis), places)
 
 
-def _flat(lib: Any, at: Any, region: Region, shape: tuple[int, ...]) -> Any:
+def _flat(lib: Library, at: DeviceArray, region: Region, shape: tuple[int, ...]) -> Any:
     """Positions in a chunk of `region`, taken as flat, as positions in the flat array of `shape`."""
     result, weight = lib.zeros_like(at), 1
     for own, n in zip(region[::-1], shape[::-1], strict=True):
@@ -224,7 +225,7 @@ def _flat(lib: Any, at: Any, region: Region, shape: tuple[int, ...]) -> Any:
     return result
 
 
-def _kept(lib: Any, value: Any, top: Any, places: Any) -> Any:
+def _kept(lib: Library, value: DeviceArray, top: object, places: DeviceArray) -> Any:
     """The positions of values that are the best; those of others move behind all."""
     same = value == top
     if value.dtype.kind not in "biu":

@@ -16,6 +16,7 @@ from distarray.array.place import is_cupy
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, same_context
 from distarray.context import current_context
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import UnsupportedError
 from distarray.ops.chunks import map_chunks
 from distarray.ops.convert import asarray
@@ -32,7 +33,7 @@ def _on_host(chunk: Any) -> Any:
     return chunk.get() if is_cupy(chunk) else chunk
 
 
-def _numbers(values: Any, name: str) -> Any:
+def _numbers(values: DeviceArray, name: str) -> Any:
     """An array of objects as one of numbers."""
     found = np.array(values.tolist()) if isinstance(values, np.ndarray) else np.asarray(values)
     if found.dtype.kind not in "biufc" or found.shape != np.shape(values):
@@ -58,7 +59,7 @@ def _over_chunks(function: Callable[..., Any], args: tuple[Any, ...], dtypes: li
             first = first._viewed(first._view_map().broadcast_to(shape))
         others = given[:lead] + given[lead + 1 :]
 
-        def called(number: int, chunk: Any, *rest: Any) -> Any:
+        def called(number: int, chunk: DeviceArray, *rest: Any) -> Any:
             values = [_on_host(c) for c in rest]
             values.insert(lead, _on_host(chunk))
             return function(*values)[number]

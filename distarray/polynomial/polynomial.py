@@ -515,7 +515,7 @@ class Polynomial(Called, numpys.Polynomial):
     @classmethod
     def fit(  # type: ignore[override]  # NumPy's overloads, in one
         cls,
-        x: Any,
+        x: ArrayLike,
         y: ArrayLike,
         deg: int | Sequence[int],
         domain: Any = None,

@@ -243,7 +243,7 @@ def _unheld(context: Context, source: Layout, target: Layout) -> list[tuple[int,
     return found
 
 
-def _values_first(source: Layout, target: Layout, dtype: Any) -> bool:
+def _values_first(source: Layout, target: Layout, dtype: AnyDType) -> bool:
     """Whether partial values are folded before they are anything in another partial layout."""
     if source.mode is not target.mode:
         return (
@@ -370,7 +370,7 @@ def _copy_steps(
         device.copy(targets[target][key], part, origin)
 
 
-def _run_forwards(context: Context, moves: Plan, dtype: Any, targets: Sequence[Any], operation: str) -> None:
+def _run_forwards(context: Context, moves: Plan, dtype: AnyDType, targets: Sequence[Any], operation: str) -> None:
     dst, devices, me = moves.target.chunks, context.by_id, context.process
     wire = None if context.communicator is None else Round(context)
     slots = []
@@ -457,7 +457,7 @@ def fold_into(
             view[...] = into.astype(view.dtype)
 
 
-def _near(device: Device, origin: Device, part: Any) -> Any:
+def _near(device: Device, origin: Device, part: DeviceArray) -> Any:
     """A partial value where `device` can compute with it."""
     if device.shares_memory(origin):
         return part
@@ -466,7 +466,7 @@ def _near(device: Device, origin: Device, part: Any) -> Any:
     return near.array
 
 
-def combine(lib: Library, mode: Mode, into: DeviceArray, part: Any) -> None:
+def combine(lib: Library, mode: Mode, into: DeviceArray, part: DeviceArray) -> None:
     """`into = fold(into, part)`, in place; `lib` is the library that both arrays belong to.
 
     A complex product with 1 is not exact in floating point (``1 * inf`` has a NaN part), so that identities, which stand

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.devices import Chunk
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.devices.kernels import Kernel
 from distarray.devices.moves import StreamOrder
+from distarray.fusion.align import Alignment
 from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.compiled import alignment_of
 from distarray.fusion.expr import Leaf, Node, filled
@@ -126,7 +128,7 @@ class _Recipe(NamedTuple):
 class _Like:
     """In the place of an array in C order that is still to be made."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: AnyDType) -> None:
         self.shape = shape
         self.dtype = dtype
         self.strides = tuple([step * dtype.itemsize for step in contiguous_strides(shape)])
@@ -281,7 +283,7 @@ def _reachable(recipe: _Recipe, version: Version) -> bool:
     return all(address_of(version.chunks[target.number]) > 0 for target in recipe.targets)
 
 
-def _replaced(recipe: _Recipe, target: _Target, chunk: Chunk, dtype: Any) -> Chunk:
+def _replaced(recipe: _Recipe, target: _Target, chunk: Chunk, dtype: AnyDType) -> Chunk:
     """A chunk to write to in the place of one that is still read, with what is not written."""
     if target.whole:
         return chunk.device.empty(chunk.array.shape, dtype, "the target of an assignment")
@@ -433,7 +435,7 @@ class _Cook:
         return any(fetch.region.size > FAR for fetch in al.fetches)
 
     def _cell(
-        self, lib: Any, al: Any, tile: Any, device: Any, target: int, out: Any, base: int, element: Any
+        self, lib: Any, al: Alignment, tile: Any, device: Any, target: int, out: DeviceArray, base: int, element: Any
     ) -> _Cell | None:
         """One launch; None where an array lies so that kernels do not serve."""
         arrays, sources = [], []
@@ -489,13 +491,13 @@ COPIED = {"cuda": 1 << 25, "host": 1 << 18}
 """Bytes of a chunk up to which a device copies it whole in no more time than it takes to ask for each edge."""
 
 
-def _address(array: Any) -> int:
+def _address(array: DeviceArray) -> int:
     if isinstance(array, np.ndarray):
         return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
     return array.data.ptr  # type: ignore[no-any-return]
 
 
-def around(chunk: Chunk, shown: Any) -> Chunk:
+def around(chunk: Chunk, shown: DeviceArray) -> Chunk:
     """A copy of a chunk that is about to be written where `shown`, a view of it, lies: where that is a large box, its
     surroundings alone, so that an update of all but an edge does not pay for the array twice."""
     array, device = chunk.array, chunk.device

@@ -83,7 +83,7 @@ class Graphs:
             found.launch(device.runtime.streams[device.ordinal])
 
     def _count(
-        self, known: dict[Any, Any], key: Any, times: int, device: Any, launches: Sequence[KernelLaunch]
+        self, known: dict[Any, Any], key: Sequence[Any], times: int, device: Any, launches: Sequence[KernelLaunch]
     ) -> None:
         if times >= OFTEN and self._made < MOST:
             graph = _recorded(device, launches)

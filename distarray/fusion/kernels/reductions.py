@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from distarray.devices.arrays import DeviceArray, Library
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, steps_of
 from distarray.fusion.kernels.element import Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import FOLDS, MOMENTS, Fold, fold_of
@@ -402,7 +402,7 @@ def reduce(
     return bound is not None and _fold(lib, name, bound, operands, array.shape, out, axes, given)
 
 
-def _folded_in(name: str, dtype: Any, result: Any) -> Any:
+def _folded_in(name: str, dtype: AnyDType, result: object) -> Any:
     """The dtype in which elements of `dtype` are folded to a result."""
     if name in ("add", "multiply"):
         return result

@@ -25,7 +25,9 @@ class NativeFold:
 
     __slots__ = ("_call", "_pack", "_scalars", "plan", "reads", "steps")
 
-    def __init__(self, plan: NativePlan, call: Any, pack: Any, scalars: Sequence[Any], steps: Sequence[int]) -> None:
+    def __init__(
+        self, plan: NativePlan, call: Callable[..., Any], pack: Any, scalars: Sequence[Any], steps: Sequence[int]
+    ) -> None:
         self.plan = plan
         self.reads = plan.parts[0].reads
         self.steps = steps

@@ -131,7 +131,7 @@ class Writer:
         self.declared.add(f"declare {own} {full}({kind})")
         return self.put(f"call {own} {full}({', '.join([*[f'{given} {v}' for v in values], *notes])}) strictfp")
 
-    def _suffix(self, dtype: Any) -> str:
+    def _suffix(self, dtype: AnyDType) -> str:
         suffix = {"float": "f32", "double": "f64"}.get(TYPES[dtype], TYPES[dtype])
         return suffix if self.lanes == 1 else f"v{self.lanes}{suffix}"
 
@@ -200,7 +200,7 @@ _SIZES = {"float": 0x7FFFFFFF, "double": 0x7FFFFFFFFFFFFFFF}
 
 
 def _arithmetic(floating: str, integer: str, truth: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
         if t.kind == "f":
             return w.exactly(floating, t, *values)
         how = truth if t == BOOL else integer
@@ -225,7 +225,7 @@ def _logical(how: str) -> Operation:
 
 
 def _comparison(floating: str, integer: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
         test = floating if t.kind == "f" else integer
         if t.kind in "ub" and test[0] == "s":
             test = f"u{test[1:]}"
@@ -262,7 +262,7 @@ def _absolute(w: Writer, t: Any, values: Sequence[str]) -> Any:
     return w.select(w.compare("slt", t, values[0], w.zero(t)), t, _negative(w, t, values), values[0])
 
 
-def _square(w: Writer, t: Any, values: Sequence[str]) -> Any:
+def _square(w: Writer, t: AnyDType, values: Sequence[str]) -> Any:
     return OPERATIONS["multiply"](w, t, [values[0], values[0]])
 
 
@@ -281,7 +281,7 @@ def _sqrt(w: Writer, t: Any, values: Sequence[str]) -> str | None:
     return w.exactly("sqrt", t, values[0]) if t.kind == "f" else None
 
 
-def _same(w: Writer, t: Any, values: Sequence[str]) -> str:
+def _same(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
     return values[0]
 
 
@@ -366,7 +366,7 @@ OPERATIONS["true_divide"] = OPERATIONS["divide"]
 
 
 def _by_part(name: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[Any]) -> Pair:
+    def write(w: Writer, t: AnyDType, values: Sequence[Any]) -> Pair:
         return Pair(*[OPERATIONS[name](w, t, parts) for parts in zip(*values, strict=True)])
 
     return write
@@ -386,7 +386,7 @@ def _alike(how: str, test: str) -> Operation:
 
 
 def _product(ufunc: np.ufunc) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[Any]) -> Pair | None:
+    def write(w: Writer, t: AnyDType, values: Sequence[Any]) -> Pair | None:
         a, b = values[0], values[-1]
         fused = _is_fused(ufunc, t)
         if fused is None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray
 from distarray.devices.kernels import Kernels, collapse, steps_of, tell_compiled
 from distarray.fusion import blocks
 from distarray.fusion.native.element import NativeElement
@@ -244,7 +245,7 @@ class _CellRun:
                 return True
         return False
 
-    def _numpy(self, part: Part, block: Any) -> None:
+    def _numpy(self, part: Part, block: Sequence[Any]) -> None:
         step = self.notes.step = self.cell.program.steps[part.step]
         reads = iter([self.value(v, block) for v in part.reads])
         args = [value if kind == "const" else next(reads) for kind, value in step.args]
@@ -373,7 +374,7 @@ def _cell(
     program: Program,
     plan: NativePlan,
     operands: Sequence[Any],
-    out: Any,
+    out: DeviceArray,
     stored: tuple[int, ...],
     stores: Sequence[Any],
     scalars: Sequence[Sequence[Any]],

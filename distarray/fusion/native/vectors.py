@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion.native import run
 from distarray.fusion.native.machine import CONDITIONS
 from distarray.fusion.native.operations import TYPES, Writer
@@ -120,7 +121,7 @@ def rows_taken(
     places = [_address(a) - start * row for a, start in zip(arrays, starts, strict=True)]
     table = np.array([*places, *starts[1:]], np.int64)
 
-    def taken(out: Any) -> None:
+    def taken(out: DeviceArray) -> None:
         call(pack("@4q", index.size, _address(index), _address(out), _address(table)))
 
     return taken
@@ -129,7 +130,7 @@ def rows_taken(
 # --- texts --------------------------------------------------------------------------------------------------------------
 
 
-def _running_text(name: str, dtype: Any) -> str:
+def _running_text(name: str, dtype: AnyDType) -> str:
     own = TYPES[dtype]
     w = Writer(1, "r")
     after = w.exactly(_RUNNING[name], dtype, "%sum", "%x")
