@@ -12,6 +12,7 @@ from hashlib import blake2b
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Pull, Region, ViewMap, contiguous_strides, reshape_region, reshape_strides
 from distarray.modes import Mode
 
@@ -114,7 +115,7 @@ Path = tuple[tuple[tuple[int, ...] | None, Pull], ...]
 its own) and what is pulled of it."""
 
 
-def follow(path: Path, array: Any, xp: ModuleType) -> Any:
+def follow(path: Path, array: DeviceArray, xp: ModuleType) -> Any:
     """What a view shows of the stored chunk `array`, by its path: a view of it."""
     for shape, pull in path:
         if shape is not None:

@@ -20,7 +20,7 @@ from distarray.algorithms.local import everywhere, told
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.devices import Chunk, Device
-from distarray.devices.arrays import AnyDType, Library
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.geometry import blocks
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -127,9 +127,9 @@ def _count(
     layout: Layout,
     target: Layout,
     sources: Sequence[list[Any]],
-    dtype: Any,
+    dtype: AnyDType,
     chunks: list[Any],
-    counted: Any,
+    counted: DeviceArray | None,
 ) -> None:
     """Count into whole bins, where that was not done when their number was found."""
     (place,) = target.index_map.chunk_ids(device.id)

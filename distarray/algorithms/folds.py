@@ -16,7 +16,7 @@ import numpy as np
 from distarray.algorithms.short_rows import sum_short_rows
 from distarray.array.functions import NOTHING
 from distarray.devices import Chunk, Device, arrays_of, in_turn
-from distarray.devices.arrays import AnyDType, DeviceArray
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.folded import PendingFold
@@ -136,7 +136,14 @@ def local_reduce(
 
 
 def _reduce_by_slices(
-    device: Device, ufunc: np.ufunc, array: Any, out: Any, axes: tuple[int, ...], given: Any, initial: Any, mask: Any
+    device: Device,
+    ufunc: np.ufunc,
+    array: DeviceArray,
+    out: DeviceArray,
+    axes: tuple[int, ...],
+    given: AnyDType | None,
+    initial: object,
+    mask: DeviceArray | None,
 ) -> None:
     """A reduction for libraries without ``reduce``: slice by slice, in order."""
     lib, call = device.lib, ufunc_of(device, ufunc)
@@ -157,7 +164,14 @@ def _reduce_by_slices(
     out[...] = value.reshape(out.shape)
 
 
-def _step(lib: Any, call: Any, value: object, item: Any, flag: Any, dtype: np.dtype[Any]) -> Any:
+def _step(
+    lib: Library,
+    call: Callable[..., Any],
+    value: object,
+    item: DeviceArray,
+    flag: DeviceArray | None,
+    dtype: np.dtype[Any],
+) -> Any:
     if flag is None:
         return call(value, item).astype(dtype)
     if lib is not np:

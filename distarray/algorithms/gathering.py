@@ -482,7 +482,9 @@ def _placed(held: DeviceArray, index: DeviceArray, out: DeviceArray, places: Dev
         out[places[low : low + rows]] = np.take(held, index[low : low + rows], axis=0, mode="clip")
 
 
-def _taken(device: Device, held: Any, index: DeviceArray | None, out: Any, places: DeviceArray | None) -> bool:
+def _taken(
+    device: Device, held: DeviceArray, index: DeviceArray | None, out: DeviceArray, places: DeviceArray | None
+) -> bool:
     """``out[places] = held[index]``, rows of a GPU array straight into place, where a kernel takes them so; None: all rows."""
     if device.kind == "host" or not selections.takes_rows(held, out):
         return False

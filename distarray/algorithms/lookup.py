@@ -78,7 +78,7 @@ def look_up(context: Context, within: Operand, values: Operand, question: str, n
     )  # fmt: skip
 
 
-def _answer(lib: Any, within: Any, values: DeviceArray, question: str) -> Any:
+def _answer(lib: Library, within: Any, values: DeviceArray, question: str) -> Any:
     flat = values.reshape(-1)
     found = (
         ordering.is_member(lib, within, flat) if question == "member" else ordering.search(lib, within, flat, question)

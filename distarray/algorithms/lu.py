@@ -314,7 +314,7 @@ def _substitute(device: Device, low: int, panel: DeviceArray, columns: DeviceArr
     subtract(device, columns[:, :low], columns[:, low:high], panel[:, :low])
 
 
-def _exchange(swaps: Any) -> RowSwaps:
+def _exchange(swaps: DeviceArray) -> RowSwaps:
     """LAPACK's successive exchanges of rows as one."""
     moved: dict[int, int] = {}
     for i, j in enumerate(swaps.astype(np.int64).tolist()):

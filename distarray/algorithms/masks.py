@@ -17,6 +17,7 @@ import numpy as np
 
 from distarray.algorithms.host_masks import Pieces, compress, scatter
 from distarray.algorithms.local import arrays_in
+from distarray.array.aliases import AnyArray
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import from_chunks
@@ -258,7 +259,7 @@ def _result_layout(
 # --- reads and writes -------------------------------------------------------------------------------------------------
 
 
-def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
+def mask_read(x: DistributedArray, mask: AnyArray) -> DistributedArray:
     """``x[mask]``: 1-d over the mask's axes, each device keeping what it selects of its C-order interval."""
     context = x._context
     with context.lock:

@@ -8,7 +8,7 @@ computing the sample variance" (The American Statistician 37, 1983).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from math import isfinite, prod
@@ -22,7 +22,7 @@ from distarray.algorithms.local import arrays_in
 from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
-from distarray.devices import Device, in_turn
+from distarray.devices import Chunk, Device, in_turn
 from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion.blocks import REGISTERS
 from distarray.geometry import IndexMap, Region
@@ -167,7 +167,9 @@ def squares_apart(
         return from_chunks(context, course.layout, squares, a.dtype)
 
 
-def _run(context: Context, course: _NanPlan, chunks: Any, nbytes: int, fold: object, name: str) -> None:
+def _run(
+    context: Context, course: _NanPlan, chunks: Sequence[Chunk | None], nbytes: int, fold: object, name: str
+) -> None:
     tasks: dict[int, list[Any]] = {}
     for number, (device, _) in enumerate(course.layout.chunks):
         if chunks[number] is not None:
@@ -193,10 +195,10 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
 
 
 def _add(
-    array: Any,
+    array: DeviceArray,
     axes: tuple[int, ...],
-    total: Any,
-    count: Any,
+    total: DeviceArray,
+    count: DeviceArray | None,
     mean: DeviceArray | None = None,
     blocks: list[tuple[int, float, float]] | None = None,
 ) -> None:

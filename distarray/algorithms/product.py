@@ -26,6 +26,7 @@ from distarray.devices import Chunk, Device, arrays_of
 from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.errors import UnsupportedError
 from distarray.fusion.conditions import WarningOnce
+from distarray.geometry import IndexMap
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
@@ -249,7 +250,7 @@ def _brought(context: Context, sources: tuple[Operand, Operand], step: Stage, na
     return [_bring(context, source, where, name) for source, where in zip(sources, step.bring)]
 
 
-def _bring(context: Context, source: Operand, where: Any, name: str) -> list[Chunk | None]:
+def _bring(context: Context, source: Operand, where: IndexMap | None, name: str) -> list[Chunk | None]:
     if where is None:
         return []
     return lent(context, source, context.layout(where), operation=name)

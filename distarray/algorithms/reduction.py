@@ -401,7 +401,7 @@ def _fold_initial(device: Device, call: Reduction, out: DeviceArray, key: tuple[
         combine(device.lib, mode, view, device.lib.full(view.shape, call.initial, out.dtype))
 
 
-def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> DistributedArray:
+def _carried(context: Context, call: Reduction, found: Operand, masks: Sequence[Any] | None) -> DistributedArray:
     """A fold of which the order matters, passed along the devices of its one axis."""
     (axis,) = call.axes
     name = call.ufunc.__name__

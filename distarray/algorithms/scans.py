@@ -176,7 +176,7 @@ def _scan_integers(call: Accumulation, before: Any, array: Any, out: Any) -> Non
         np.add(out, before, out=out)
 
 
-def _scan_stretches(call: Accumulation, before: Any, array: Any, out: Any) -> None:
+def _scan_stretches(call: Accumulation, before: Any, array: DeviceArray, out: DeviceArray) -> None:
     """Scan a long vector from an element `before`, in stretches that stay in cache: each begins with the last one's end, so
     that elements are taken one after the other as NumPy takes them."""
     given = np.empty(2 * STRETCH + 1, call.dtype)

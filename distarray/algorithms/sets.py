@@ -178,7 +178,7 @@ def _positions(lib: Library, region: Region, shape: Sequence[int], rows: bool) -
     return flat
 
 
-def _distinct_here(lib: Any, values: Any, places: Any, wanted: Wanted) -> _Own:
+def _distinct_here(lib: Library, values: DeviceArray, places: DeviceArray | None, wanted: Wanted) -> _Own:
     """The distinct elements of an array, at positions that need not ascend."""
     inverse = counts = indices = None
     if values.ndim == 1 and not wanted.inverse and places is None:
@@ -202,7 +202,7 @@ def _distinct_here(lib: Any, values: Any, places: Any, wanted: Wanted) -> _Own:
     return _Own(ordered[starts], indices, counts, inverse)
 
 
-def _sums(lib: Any, starts: DeviceArray, weights: DeviceArray | None, size: int) -> Any:
+def _sums(lib: Library, starts: DeviceArray, weights: DeviceArray | None, size: int) -> Any:
     """The sum of weights, or their number, from each start up to the next."""
     if weights is None:
         ends = lib.concatenate([starts[1:], lib.full(min(starts.shape[0], 1), size, starts.dtype)])

@@ -127,7 +127,7 @@ def _even_inverse(call: SplitCall, held: Held, n: int, norm: str, dtype: np.dtyp
     mirror = _read(call, found, layout, half, -1)
     after = len(found.shape) - axis - 1
 
-    def step(device: Device, one: Any, other: Any, run: Range) -> None:
+    def step(device: Device, one: DeviceArray, other: DeviceArray, run: Range) -> None:
         with device.active():
             if run.start == 0:  # elements 0 and n / 2 of a transform of real data are real
                 for array in (one, other):

@@ -22,7 +22,7 @@ from distarray.devices import arrays_of
 from distarray.devices.arrays import DeviceArray
 from distarray.devices.base import Device
 from distarray.devices.kernels import Kernel, Kernels
-from distarray.fusion.expr import ASTYPE
+from distarray.fusion.expr import ASTYPE, Conversion
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.elementwise import launch
 from distarray.fusion.kernels.pending import WHOLE, PendingProgram
@@ -44,7 +44,7 @@ _THREADS = 256
 _KERNELS = Kernels(64)
 
 
-def _step(ufunc: Any, *args: tuple[str, int]) -> Instruction:
+def _step(ufunc: np.ufunc | Conversion, *args: tuple[str, int]) -> Instruction:
     kwargs = {"dtype": _WIDE} if ufunc is ASTYPE else {}
     return Instruction(ufunc, args, kwargs, _WIDE, {}, ("", 0, {}), False, False)
 
@@ -171,7 +171,7 @@ def _plan(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: boo
     )
 
 
-def _summed(device: Device, found: Operand, sources: Any, out: DeviceArray, axes: tuple[int, ...]) -> None:
+def _summed(device: Device, found: Operand, sources: Sequence[Any], out: DeviceArray, axes: tuple[int, ...]) -> None:
     """For each part: its first elements, and the sums of the distances from them and of their squares."""
     lib = device.lib
     with device.active():

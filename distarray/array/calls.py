@@ -174,7 +174,7 @@ def _masked(
     kwargs: dict[str, Any],
     shape: tuple[int, ...],
     mask: object,
-    target: Any,
+    target: DistributedArray | None,
 ) -> Node:
     """A call with ``where=``: what stands where the mask is False is the target's, or zero where there is none."""
     dtype = probe(ufunc, operands, kwargs).dtype
@@ -199,7 +199,7 @@ def _several(
     ufunc: np.ufunc,
     args: Sequence[Any],
     out: tuple[Any, ...] | None,
-    mask: Any,
+    mask: ArrayLike,
     shape: tuple[int, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, ...]:

@@ -170,7 +170,7 @@ def _fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
         return False
 
 
-def _of_bits(function: Any, left: Any, right: Any, array: DistributedArray) -> Any:
+def _of_bits(function: Callable[..., Any], left: Any, right: Any, array: DistributedArray) -> Any:
     """The bits of two whole numbers, of which `array` is one, combined; None where one is something else, or far."""
     a, other = array._fresh, right if left is array else left
     if type(other) is DistributedArray:

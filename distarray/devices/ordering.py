@@ -294,7 +294,7 @@ def cut_at(lib: Library, array: DeviceArray, cuts: Sequence[tuple[Any, int | Non
     return places
 
 
-def _count(lib: Any, array: DeviceArray, value: DeviceArray, equals: bool) -> int:
+def _count(lib: Library, array: DeviceArray, value: DeviceArray, equals: bool) -> int:
     """How many elements come before a key, its equals among them or not; NaN is last."""
     if value != value:
         return int(array.shape[0]) if equals else int(lib.count_nonzero(array == array))

@@ -218,7 +218,7 @@ def _again_heard(
 
 
 def _run(
-    lib: Any,
+    lib: Library,
     program: Program,
     operands: Sequence[Any],
     out: Any,

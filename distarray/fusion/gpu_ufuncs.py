@@ -18,6 +18,7 @@ import numpy.typing as npt
 from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.errors import UnsupportedError
 from distarray.fusion.expr import real_part
+from distarray.fusion.program import Instruction
 
 __all__ = ["CORRECTIONS", "KERNELS", "constant", "evaluate", "fill", "function_of"]
 
@@ -198,7 +199,7 @@ def constant(lib: Library, value: Any, dtype: AnyDType) -> Any:
 # --- how they are called ----------------------------------------------------------------------------------------------
 
 
-def _evaluated(lib: Any, step: Any, inputs: list[Any], into: DeviceArray | None) -> Any:
+def _evaluated(lib: Library, step: Instruction, inputs: list[Any], into: DeviceArray | None) -> Any:
     dtype = step.dtype
     if step.ufunc.__name__ == "astype":
         source = real_part(inputs[0], dtype)
@@ -219,7 +220,7 @@ def _evaluated(lib: Any, step: Any, inputs: list[Any], into: DeviceArray | None)
 
 
 def _corrected(
-    lib: Any, ufunc: Any, correction: Correction, own: Any, /, *inputs: Any, out: DeviceArray | None = None, dtype: object = None,
+    lib: Library, ufunc: Any, correction: Correction, own: Any, /, *inputs: Any, out: DeviceArray | None = None, dtype: object = None,
     casting: object = None,
 ) -> Any:  # fmt: skip
     """A call; its `casting` has been checked where it was recorded."""
@@ -254,7 +255,7 @@ def _loop(ufunc: np.ufunc, inputs: Sequence[Any], dtype: object) -> tuple[Any, .
     return loop_of(ufunc, tuple([_type_of(a) for a in inputs]), dtype)
 
 
-def _cast(lib: Any, inputs: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
+def _cast(lib: Library, inputs: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
     """The inputs in the dtypes of a loop; scalars stay scalars."""
     return [
         constant(lib, a, t) if isinstance(a, (bool, int, float, complex, np.generic)) else a.astype(t, copy=False)
@@ -276,7 +277,7 @@ def _kernel(lib: Library, name: str) -> Any:
 def _compiled(name: str, kinds: str, wide: bool = False) -> Correction:
     """The C code of a ufunc, for loops of `kinds`. Half precision is computed in single; with `wide`, all in double."""
 
-    def call(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    def call(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType | None) -> Any:
         loop = _loop(ufunc, inputs, dtype)
         kind = loop[0].kind
         if kind not in kinds:
@@ -294,7 +295,7 @@ def _compiled(name: str, kinds: str, wide: bool = False) -> Correction:
 def _amended(name: str) -> Correction:
     """CuPy's own function of complex numbers, with C99's values where one part is zero or infinite and the other no number."""
 
-    def call(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    def call(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType | None) -> Any:
         loop = _loop(ufunc, inputs, dtype)
         if loop[0].kind != "c":
             return None

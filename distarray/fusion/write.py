@@ -190,7 +190,7 @@ def _targets(seen: Visible, layout: Layout, version: Version, chunks: list[Chunk
     return outs
 
 
-def _twins(seen: Any, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[int, Any, Any]]:
+def _twins(seen: Visible, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[int, Any, Any]]:
     """The other chunks of a device that show the same elements, made writable: `(chunk of the view, array, device)`."""
     rows = []
     for origin, source, path in seen.twins:

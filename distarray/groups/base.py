@@ -12,7 +12,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 from distarray.groups import buffers, sparse
 from distarray.groups.buffers import GroupArray, Stream, View
@@ -243,7 +243,7 @@ class ProcessGroup(Engine):
 
     # ---- helpers
 
-    def _other(self, peer: Any, instead: str) -> int:
+    def _other(self, peer: SupportsIndex, instead: str) -> int:
         rank = buffers.check_peer(peer, "peer", self.size)
         if rank == self.rank:
             raise ValueError(f"peer = {rank} is this process, and a blocking send to itself never ends; use {instead}")

@@ -90,7 +90,7 @@ class NcclEngine(ProcessGroup):
         self._plans: dict[tuple[np.dtype[Any], str], Folding] = {}
 
     @abc.abstractmethod
-    def _call(self, issue: Callable[[], Any], key: object, stream: int, operation: str) -> None:
+    def _call(self, issue: Callable[[], Any], key: Any, stream: int, operation: str) -> None:
         """Make an NCCL call, with what watches over it; `issue` holds the arrays."""
 
     # ---- collectives
@@ -219,7 +219,7 @@ class NcclEngine(ProcessGroup):
         return Activation(self._cupy.cuda.Device(self.device), current)
 
     def _widened(
-        self, plan: Folding, source: Any, target: DeviceArray | None, stream: int
+        self, plan: Folding, source: DeviceArray, target: DeviceArray | None, stream: int
     ) -> tuple[Any, Any, Callable[[], None] | None]:
         """The arrays that NCCL gets, and how the result comes into `target` where they are others."""
         if not plan.wide:
@@ -292,7 +292,7 @@ class NcclGroup(NcclEngine):
         self.met = self.communicator.met
         self._get_device: Callable[[], int] = self._cupy.cuda.runtime.getDevice
 
-    def all_reduce(self, in_array: Any, out_array: Any, op: str = "sum", stream: Any = None) -> None:
+    def all_reduce(self, in_array: Any, out_array: Any, op: str = "sum", stream: Stream = None) -> None:
         if type(in_array) is type(out_array) is self._ndarray and not self.communicator.broken:
             dtype = in_array.dtype
             plan = self._plans.get((dtype, op))

@@ -81,7 +81,7 @@ def _check_empty(values: object, name: str) -> list[Any]:
     return values
 
 
-def _check_reduction(op: Any, matrices: Sequence[Any]) -> None:
+def _check_reduction(op: str, matrices: Sequence[Any]) -> None:
     if op not in ("sum", "prod"):
         raise ValueError(
             f"Sparse matrix only supports sum/prod reduction, not {op!r}; prod is the matrix product in rank order"

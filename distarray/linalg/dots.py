@@ -14,10 +14,11 @@ import numpy as np
 
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, product_dtype, view
-from distarray.array.aliases import ArrayLike, Out
+from distarray.array.aliases import AnyArray, ArrayLike, Out
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, overwrite
+from distarray.context import Context
 from distarray.devices.arrays import AnyDType
 from distarray.linalg.products import numpys_error
 
@@ -89,13 +90,13 @@ def _check_exact(out: Out, shape: tuple[int, ...], dtype: AnyDType) -> None:
 
 
 def _tensor(
-    context: Any,
+    context: Context,
     name: str,
-    a: Any,
-    b: Any,
+    a: AnyArray,
+    b: AnyArray,
     over_a: Sequence[int],
     over_b: Sequence[int],
-    dtype: Any,
+    dtype: AnyDType,
     conjugate: bool = False,
 ) -> DistributedArray:
     """The sum over pairs of axes, those that remain of `a` before those of `b`."""
@@ -289,7 +290,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[S
     return _tensor(context, "tensordot", x, y, pairs[0], pairs[1], dtype)
 
 
-def _axis_pairs(axes: Any) -> tuple[list[int], list[int]]:
+def _axis_pairs(axes: int | Sequence[Any]) -> tuple[list[int], list[int]]:
     if not np.iterable(axes):
         count = operator.index(axes)
         return list(range(-count, 0)), list(range(count))

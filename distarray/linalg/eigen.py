@@ -159,7 +159,7 @@ def _mirrored(x: DistributedArray, UPLO: str) -> Any:
     return np.where(held, x, adjoint(x)).evaluate()  # type: ignore[attr-defined]
 
 
-def _dealt(whole: Any, name: str, shift: float, vectors: bool) -> Jacobi:
+def _dealt(whole: DistributedArray, name: str, shift: float, vectors: bool) -> Jacobi:
     devices = taking_part(whole.layout)
     return Jacobi(whole._context, whole.mT._operand(name), devices, name, vectors=vectors, shift=shift)
 

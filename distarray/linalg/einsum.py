@@ -240,7 +240,9 @@ def _terms(found: Sequence[Any], inputs: Sequence[str], dtype: AnyDType) -> list
     return terms
 
 
-def _path(terms: Sequence[_Term], output: str, sizes: dict[str, int], optimize: Any) -> list[tuple[int, ...]]:
+def _path(
+    terms: Sequence[_Term], output: str, sizes: dict[str, int], optimize: bool | str | Sequence[Any]
+) -> list[tuple[int, ...]]:
     """Which terms are contracted, step by step; a step's result goes to the end."""
     from opt_einsum import contract_path
 

@@ -4,7 +4,7 @@ standard's forms of products that ``numpy`` itself has, and ``matrix_transpose``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ def _vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
 
 
 @implements(np.linalg.tensordot)
-def _tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2) -> Any:
+def _tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[Sequence[int]] = 2) -> Any:
     return tensordot(x1, x2, axes)
 
 
@@ -213,7 +213,7 @@ def _axes(axis: Any, ndim: int) -> Axes:
     return np.lib.array_utils.normalize_axis_tuple(axis if isinstance(axis, tuple) else int(axis), ndim)
 
 
-def _of_vectors(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
+def _of_vectors(x: DistributedArray, ord: Any, axes: Axes, keepdims: bool) -> Any:
     size = np.absolute(x)
     if ord == np.inf:
         return np.max(size, axis=axes, keepdims=keepdims, initial=0)
@@ -230,7 +230,7 @@ def _of_vectors(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
     return total ** np.reciprocal(ord, dtype=total.dtype)
 
 
-def _of_matrices(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
+def _of_matrices(x: DistributedArray, ord: Any, axes: Axes, keepdims: bool) -> Any:
     rows, columns = axes
     if ord is None or ord in ("f", "fro"):
         return _of_vectors(x, 2, axes, keepdims)

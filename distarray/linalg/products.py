@@ -23,6 +23,7 @@ from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, overwrite
+from distarray.context import Context
 from distarray.ops.elementwise import generalized
 
 __all__ = ["matmul", "matvec", "vecdot", "vecmat"]
@@ -239,13 +240,13 @@ def _gufunc(
     ufunc: np.ufunc,
     x1: ArrayLike,
     x2: ArrayLike,
-    out: Any,
+    out: Out,
     casting: str,
-    dtype: Any,
-    signature: Any,
+    dtype: DTypeLike,
+    signature: str | tuple[DTypeLike, ...] | None,
     axes: Sequence[int | tuple[int, ...]] | None,
-    axis: Any,
-    keepdims: Any,
+    axis: Axis,
+    keepdims: bool | None,
 ) -> Any:
     if isinstance(out, tuple):
         (out,) = out
@@ -288,7 +289,16 @@ def _placed(ufunc: np.ufunc, a: AnyArray, b: AnyArray, given: dict[str, Any]) ->
     return _to_last(a, listed[0]), _to_last(b, listed[1]), target
 
 
-def _on_last(context: Any, ufunc: np.ufunc, a: Any, b: Any, out: Any, casting: str, dtype: Any, signature: Any) -> Any:
+def _on_last(
+    context: Context,
+    ufunc: np.ufunc,
+    a: Any,
+    b: Any,
+    out: Out,
+    casting: str,
+    dtype: DTypeLike,
+    signature: str | tuple[DTypeLike, ...] | None,
+) -> Any:
     """The call over the last axes of the operands."""
     name = ufunc.__name__
     key = ("product", ufunc, a.shape, b.shape, a.dtype, b.dtype, casting, dtype, signature)
@@ -305,7 +315,12 @@ def _on_last(context: Any, ufunc: np.ufunc, a: Any, b: Any, out: Any, casting: s
 
 
 def _described(
-    ufunc: np.ufunc, a: Any, b: Any, casting: str, dtype: DTypeLike, signature: str | tuple[DTypeLike, ...] | None
+    ufunc: np.ufunc,
+    a: AnyArray,
+    b: AnyArray,
+    casting: str,
+    dtype: DTypeLike,
+    signature: str | tuple[DTypeLike, ...] | None,
 ) -> tuple[Problem, tuple[Any, Any], Any]:
     """What is contracted, the indices that drop broadcast axes, and the result's dtype."""
     cores = _CORES[ufunc]

@@ -355,14 +355,21 @@ def spread(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
 
 @implements(np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
 def _asarray(
-    a: ArrayLike, dtype: DTypeLike = None, order: Any = None, *, device: Any = None, copy: bool | None = None
+    a: ArrayLike,
+    dtype: DTypeLike = None,
+    order: str | None = None,
+    *,
+    device: DeviceLike = None,
+    copy: bool | None = None,
 ) -> DistributedArray:
     """``np.asarray(a, like=x)``."""
     return asarray(a, dtype, order, device=device, copy=copy)
 
 
 @implements(np.require)
-def _require(a: Any, dtype: Any = None, requirements: Any = None) -> DistributedArray:
+def _require(
+    a: ArrayLike, dtype: DTypeLike = None, requirements: str | Sequence[str] | None = None
+) -> DistributedArray:
     """``np.require(a, like=x)``: chunks are C-contiguous, aligned and owned, whatever is required."""
     return asarray(a, dtype=dtype)
 

@@ -31,7 +31,12 @@ __all__ = ["c_", "indices", "mask_indices", "mgrid", "ogrid", "r_"]
 
 
 def _lattice(
-    shape: tuple[int, ...], starts: Any, steps: Any, dtype: AnyDType, layout: LayoutLike = None, device: Any = None
+    shape: tuple[int, ...],
+    starts: Sequence[float],
+    steps: Sequence[float],
+    dtype: AnyDType,
+    layout: LayoutLike = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """``result[k, i, j, …]`` is the k-th of (i, j, …), times its step plus its start."""
 

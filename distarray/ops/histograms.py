@@ -33,7 +33,7 @@ __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 # --- bins -------------------------------------------------------------------------------------------------------------
 
 
-def _outer(a: DistributedArray, range: Any) -> tuple[Any, Any]:
+def _outer(a: DistributedArray, range: Sequence[float] | None) -> tuple[Any, Any]:
     """The first and the last edge."""
     if range is not None:
         first, last = range
@@ -280,7 +280,7 @@ def histogram(
         dtype = np.dtype(np.intp) if w is None else w.dtype
         shape = (len(edges) - 1,)
 
-        def local(lib: Any, part: DeviceArray, weight: DeviceArray | None = None) -> Any:
+        def local(lib: Library, part: DeviceArray, weight: DeviceArray | None = None) -> Any:
             chosen = count if ends is not None else lib.asarray(edges)
             found = lib.histogram(part, chosen, ends, weights=weight)[0]
             return found.astype(dtype, copy=False)

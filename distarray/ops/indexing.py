@@ -252,7 +252,12 @@ def _last(fancy: Fancy) -> Any:
 
 
 def _update(
-    x: DistributedArray, fancy: Fancy, keep: DeviceArray, values: Any, apply_to: Callable[..., Any], operation: str
+    x: DistributedArray,
+    fancy: Fancy,
+    keep: DeviceArray,
+    values: Sequence[Any],
+    apply_to: Callable[..., Any],
+    operation: str,
 ) -> None:
     """Call ``apply_to(device, target, index, *parts)`` on every chunk that holds elements of the positions `keep`.
 
@@ -372,7 +377,7 @@ def ufunc_at(ufunc: np.ufunc, array: AnyArray, indices: ArrayLike, *values: Any)
                 raise ValueError("array is not broadcastable to correct shape") from None
         fitted.append(value)
 
-    def update(device: Any, target: Any, index: Index, *parts: Any) -> None:
+    def update(device: Device, target: Any, index: Index, *parts: Any) -> None:
         if device.lib is np:
             ufunc.at(target, index, *parts)
         else:
@@ -395,7 +400,7 @@ def _probe(ufunc: np.ufunc, array: DistributedArray, values: Sequence[Any]) -> N
         ufunc.at(np.ones(1, array.dtype), [0], *known)
 
 
-def _update_on_host(ufunc: np.ufunc, device: Device, target: Any, index: Index, parts: Sequence[Any]) -> None:
+def _update_on_host(ufunc: np.ufunc, device: Device, target: DeviceArray, index: Index, parts: Sequence[Any]) -> None:
     """``ufunc.at`` on the touched elements of a GPU's chunk, brought to the host and back."""
     flat = np.ravel_multi_index(index, target.shape[: len(index)])
     _, first, inverse = np.unique(flat, return_index=True, return_inverse=True)

@@ -20,6 +20,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.current import current
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import AnyDType
 from distarray.geometry import Region
 from distarray.ops.convert import asarray
 
@@ -246,7 +247,7 @@ def _tuples(described: object) -> Any:
 
 
 def _read(
-    path: str, offset: int, dtype: Any, shape: tuple[int, ...], order: str, layout: Any, device: Any
+    path: str, offset: int, dtype: AnyDType, shape: tuple[int, ...], order: str, layout: LayoutLike, device: DeviceLike
 ) -> DistributedArray:
     context = current()
     native = dtype.newbyteorder("=")

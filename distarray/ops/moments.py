@@ -30,7 +30,7 @@ from distarray.sites import call_site, warn_at
 __all__ = ["mean", "std", "var"]
 
 
-def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
+def _count(a: DistributedArray, axis: Axis, keepdims: bool, where: ArrayLike) -> Any:
     """How many elements each result is made of: an int, or an array where a mask says which."""
     if where is True:
         return np.intp(math.prod([a.shape[i] for i in normalized(axis, a.ndim)]))
@@ -119,29 +119,29 @@ def mean(
     return deliver(value, out)
 
 
-def _counted(where: Any) -> Any:
+def _counted(where: ArrayLike) -> Any:
     """The mask of ``where=``: elements are counted by it, which None and text are nothing for, although a sum takes them."""
     if where is None or isinstance(where, (str, bytes)):
         raise TypeError(f"where= must be a mask, a bool or an integer, not {where!r}")
     return where_mask(where)
 
 
-def _check_axis(axis: Any, ndim: int) -> None:
+def _check_axis(axis: Axis, ndim: int) -> None:
     """A mean counts the elements along its axes, so that 0-d arrays have none, although a sum allows axis 0 there."""
     if axis is not None:
         normalize_axis_tuple(axis, ndim)
 
 
 def _variance(
-    a: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
+    a: ArrayLike,
+    axis: Axis,
+    dtype: DTypeLike,
+    out: Out,
     ddof: Any,
-    keepdims: Any,
-    where: Any,
+    keepdims: bool,
+    where: ArrayLike,
     mean: ArrayLike,
-    correction: Any,
+    correction: float,
     root: bool,
 ) -> tuple[Any, bool]:
     """The variance as it lands in ``out=``, not yet stored; or with True the deviation, where `root` asks for it and it cost

@@ -112,7 +112,7 @@ def missing(dtype: np.dtype[Any]) -> Any:
 
 def _extreme(
     function: Callable[..., Any],
-    end: Any,
+    end: float,
     a: ArrayLike,
     axis: Axis,
     out: Out,
@@ -314,7 +314,7 @@ def nancumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Ou
     return cumprod(without_nan(x, 1) if holds_nan(x.dtype) else x, axis, dtype, out)
 
 
-def _check_inexact(dtype: DTypeLike, out: Any) -> None:
+def _check_inexact(dtype: DTypeLike, out: Out) -> None:
     if dtype is not None and not holds_nan(np.dtype(dtype)):
         raise TypeError("If a is inexact, then dtype must be inexact")
     if out is not None and not holds_nan(out.dtype):
@@ -329,7 +329,7 @@ def _over(total: Any, count: ArrayLike) -> Any:
 
 
 def _at_once(
-    x: DistributedArray, axis: Any, dtype: Any, out: Any, keepdims: bool, where: Any, squares: bool = False
+    x: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, keepdims: bool, where: ArrayLike, squares: bool = False
 ) -> Sums | None:
     """Counts and sums of what is not NaN in one pass, or None where that can't be."""
     if out is not None or where is not NOTHING or (dtype is not None and np.dtype(dtype) != x.dtype):
@@ -393,14 +393,14 @@ def nanmean(
 
 def _nanvar(
     a: ArrayLike,
-    axis: Any,
-    dtype: Any,
-    out: Any,
-    ddof: Any,
-    keepdims: Any,
-    where: Any,
+    axis: Axis,
+    dtype: DTypeLike,
+    out: Out,
+    ddof: float,
+    keepdims: bool,
+    where: ArrayLike,
     mean: ArrayLike,
-    correction: Any,
+    correction: float,
 ) -> Any:
     """The variance of an array that may hold NaN, as it lands in ``out=``."""
     x = asarray(a)
@@ -429,7 +429,7 @@ def _nanvar(
     return _freed(total, count - ddof)
 
 
-def _spread(x: Any, axis: Any, ddof: Any, keepdims: bool, sums: Sums) -> Any:
+def _spread(x: DistributedArray, axis: Axis, ddof: Any, keepdims: bool, sums: Sums) -> Any:
     """The variance, from counts and sums with the axes kept."""
     count = sums.counts
     axes = tuple(range(x.ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, x.ndim)))

@@ -262,7 +262,7 @@ def _reflect(roi: DistributedArray, axis: int, low: int, high: int, twice: bool,
         return
     period = 2 * n if twice else 2 * (n - 1)
 
-    def turned(at: Any) -> Any:
+    def turned(at: np.ndarray[Any, Any]) -> Any:
         place = at % period
         return np.where(place < n, place, period - place - (1 if twice else 0))
 

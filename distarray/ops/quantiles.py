@@ -303,7 +303,16 @@ def _method(method: str, weights: ArrayLike | None) -> None:
 
 
 def _quantile(
-    name: str, a: Any, q: Any, weak: bool, axis: Any, out: Any, method: str, keepdims: Any, weights: Any, skip: bool
+    name: str,
+    a: ArrayLike,
+    q: Any,
+    weak: bool,
+    axis: Axis,
+    out: Any,
+    method: str,
+    keepdims: Any,
+    weights: ArrayLike | None,
+    skip: bool,
 ) -> Any:
     """Quantiles of an array, without its NaN where `skip` says so."""
     x = asarray(a)
@@ -386,7 +395,7 @@ def _of_the_rest(lines: _Lines, q: DeviceArray, weak: bool, method: str) -> Dist
 
 
 def _weighted(
-    x: DistributedArray, q: Any, axis: Any, keepdims: bool, weights: ArrayLike, skip: bool
+    x: DistributedArray, q: Any, axis: Axis, keepdims: bool, weights: ArrayLike, skip: bool
 ) -> DistributedArray:
     """The inverse of the weighted distribution function: the first element at which the sum of weights reaches the part."""
     lines = _Lines(x, axis, "quantile")

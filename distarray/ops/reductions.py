@@ -346,7 +346,14 @@ def _accepted(
 
 
 def _checked(
-    ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any
+    ufunc: np.ufunc,
+    a: DistributedArray,
+    axis: Axis,
+    dtype: Any,
+    out: Out,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: Any,
 ) -> Reduction:
     """The call, after NumPy itself has accepted or refused one like it."""
     model = small(a.shape, a.dtype)

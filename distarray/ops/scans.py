@@ -40,7 +40,7 @@ def _start(array: ArrayLike, out: Out) -> tuple[Context, DistributedArray, Any]:
 
 
 def _checked(
-    name: str, ufunc: np.ufunc, a: DistributedArray, axis: Axis, dtype: DTypeLike, out: Any, *indices: Any
+    name: str, ufunc: np.ufunc, a: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, *indices: Any
 ) -> Accumulation:
     """The call, after NumPy itself has accepted or refused one like it."""
     if out is None and dtype is None and not indices and type(axis) is int:
@@ -97,7 +97,7 @@ def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: Axis = 0, dtype: DTypeLi
     return deliver(scanned(context, call, a), out)
 
 
-def _cumulated(ufunc: np.ufunc, a: Any, axis: Any, dtype: DTypeLike, out: Out) -> Any:
+def _cumulated(ufunc: np.ufunc, a: ArrayLike, axis: Any, dtype: DTypeLike, out: Out) -> Any:
     array = asarray(a)
     if axis is not None:
         axis = operator.index(axis)
@@ -230,7 +230,7 @@ def cumulative_prod(
     return _cumulative(np.multiply, x, axis, dtype, out, include_initial)
 
 
-def _cumulative(ufunc: np.ufunc, x: Any, axis: Axis, dtype: DTypeLike, out: Any, include_initial: bool) -> Any:
+def _cumulative(ufunc: np.ufunc, x: ArrayLike, axis: Axis, dtype: DTypeLike, out: Out, include_initial: bool) -> Any:
     a = asarray(x)
     if not a.ndim:
         a = a._viewed(a._view_map().expand_dims(0))

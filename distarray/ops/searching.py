@@ -6,7 +6,7 @@ only best values, partial positions or counts, which are small, ever move.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -173,7 +173,14 @@ def _searched(context: Context, call: Reduction, layout: Layout) -> tuple[Any, b
 
 
 def _find_here(
-    device: Device, name: str, call: Reduction, own: Any, shape: tuple[int, ...], values: Any, places: Any, alone: bool
+    device: Device,
+    name: str,
+    call: Reduction,
+    own: Sequence[Any],
+    shape: tuple[int, ...],
+    values: DeviceArray,
+    places: DeviceArray,
+    alone: bool,
 ) -> None:
     """Best value and its position in the whole array, over the chunks of one device that share a part of the result.
     `alone`: only the position is asked for."""
@@ -202,7 +209,7 @@ def _find_here(
             values[...] = top
 
 
-def _first(lib: Any, name: str, array: Any, axis: Any) -> Any:
+def _first(lib: Library, name: str, array: DeviceArray, axis: int | None) -> Any:
     """``argmin`` or ``argmax``: the first NaN where there are some. CuPy returns any of them."""
     if lib is not np:
         axes = tuple(range(array.ndim)) if axis is None else (axis,)

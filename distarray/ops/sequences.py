@@ -19,7 +19,7 @@ from distarray.array.place import fetched
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray
 from distarray.devices import Device
-from distarray.devices.arrays import DeviceArray
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion.expr import real_part, warn_complex
 from distarray.geometry import Region
 from distarray.ops import reductions
@@ -119,7 +119,7 @@ def arange(
 
 
 def _times(
-    start: ArrayLike, stop: ArrayLike, step: ArrayLike, dtype: DTypeLike, layout: Any, device: Any
+    start: ArrayLike, stop: ArrayLike, step: ArrayLike, dtype: DTypeLike, layout: LayoutLike, device: DeviceLike
 ) -> DistributedArray:
     """``arange`` of dates or of time spans, by the integers that they are in the unit that NumPy gives the result."""
     numpy_arange: Any = np.arange
@@ -297,9 +297,9 @@ def _line(
     step: Any,
     num: int,
     div: int,
-    dt: Any,
+    dt: AnyDType,
     layout: LayoutLike,
-    device: Any,
+    device: DeviceLike,
     endpoint: bool,
 ) -> Any:
     """``linspace`` between arrays, along a new first axis, with NumPy's operations on distributed arrays."""

@@ -19,7 +19,6 @@ from distarray.array.place import as_array, host_values, number_of
 from distarray.array.state import DistributedArray, same_context
 from distarray.array.writing import deliver
 from distarray.context import Context
-from distarray.devices.arrays import DeviceArray, Library
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.ops import reductions
@@ -497,7 +496,7 @@ def interp(
     with context.lock:
         source = places._operand("interp")
 
-        def local(lib: Library, part: DeviceArray) -> Any:
+        def local(lib: Any, part: Any) -> Any:
             at_ = part if period is None else part.astype(float) % period
             return lib.interp(lib.ascontiguousarray(at_), lib.asarray(xp), lib.asarray(fp), left, right)
 

@@ -106,7 +106,7 @@ def from_dask(array: Sliceable, *, layout: LayoutLike = None, device: DeviceLike
 
 
 def _read(
-    source: Any, layout: Any, device: Any, operation: str, parts: Callable[[Sequence[Any]], Sequence[Any]]
+    source: Any, layout: LayoutLike, device: DeviceLike, operation: str, parts: Callable[[Sequence[Any]], Sequence[Any]]
 ) -> DistributedArray:
     for name in ("shape", "dtype", "__getitem__"):
         if not hasattr(source, name):

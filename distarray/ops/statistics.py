@@ -216,7 +216,7 @@ def cov(
     return squeeze(_cast(product, dtype) if w is None else product)
 
 
-def _observation_weights(fweights: Any, aweights: Any, n: int) -> Any:
+def _observation_weights(fweights: ArrayLike | None, aweights: ArrayLike | None, n: int) -> Any:
     """One weight for each observation, or None."""
     w = None
     for name, given_weights in (("fweights", fweights), ("aweights", aweights)):

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.devices import Chunk
-from distarray.devices.arrays import AnyDType, DeviceArray
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.devices.kernels import Kernel
 from distarray.devices.moves import StreamOrder
-from distarray.fusion.align import Alignment
+from distarray.fusion.align import Alignment, Source, Tile
 from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.compiled import alignment_of
 from distarray.fusion.expr import Leaf, Node, filled
 from distarray.fusion.forms import Form
-from distarray.fusion.kernels.element import PLAIN, converted, element_of, flat
+from distarray.fusion.kernels.element import PLAIN, Element, converted, element_of, flat
 from distarray.fusion.kernels.elementwise import THREADS, prepared
 from distarray.fusion.kernels.graphs import Graphs, KernelLaunch, Turn, turns_of
 from distarray.fusion.meeting import meeting_place
@@ -427,7 +427,7 @@ class _Cook:
             return None
         return None if self._far(al) else al
 
-    def _far(self, al: Any) -> bool:
+    def _far(self, al: Alignment) -> bool:
         """Whether so much would be read of another GPU that it is better copied first."""
         first, *others = self.context.local_devices
         if not al.fetches or all(first.shares_memory(other) for other in others):
@@ -435,7 +435,15 @@ class _Cook:
         return any(fetch.region.size > FAR for fetch in al.fetches)
 
     def _cell(
-        self, lib: Any, al: Alignment, tile: Any, device: Any, target: int, out: DeviceArray, base: int, element: Any
+        self,
+        lib: Library,
+        al: Alignment,
+        tile: Tile,
+        device: Any,
+        target: int,
+        out: DeviceArray,
+        base: int,
+        element: Element,
     ) -> _Cell | None:
         """One launch; None where an array lies so that kernels do not serve."""
         arrays, sources = [], []
@@ -454,7 +462,7 @@ class _Cook:
         return None if ready is None else _Cell(target, out.data.ptr - base, sources, *ready)
 
 
-def _source(al: Any, leaf: Leaf, k: int, source: Any) -> tuple[int, Any]:
+def _source(al: Alignment, leaf: Leaf, k: int, source: Source) -> tuple[int, Any]:
     """The number of the chunk that an operand of a cell is read from, and what is shown of it: of what would be fetched, of the
     chunk that gives it."""
     version = leaf.version

@@ -203,7 +203,7 @@ class _RowWork(NamedTuple):
     sources: list[tuple[Place, ...]]
 
 
-def _gathered(lib: Library, program: Program, operands: Any, out: DeviceArray) -> _RowWork | None:
+def _gathered(lib: Library, program: Program, operands: Sequence[Any], out: DeviceArray) -> _RowWork | None:
     """What to compute over the rows of `out`; folds that don't go together with it are computed on the way."""
     work = _RowWork([], [], [], [])
     numbers: dict[Any, Place] = {}
@@ -270,7 +270,7 @@ def fused_rows(lib: Library, program: Program, operands: Sequence[Any], out: Dev
     return True
 
 
-def _prepared(lib: Any, work: _RowWork, out: Any) -> tuple[Kernel, int, int, list[int]] | None:
+def _prepared(lib: Library, work: _RowWork, out: DeviceArray) -> tuple[Kernel, int, int, list[int]] | None:
     """The kernel for arrays that lie so, its blocks and their threads, and what it is passed besides addresses and scalars."""
     arrays, shape = [*work.leaves, out], out.shape
     strides = [steps_of(array, shape) for array in arrays]

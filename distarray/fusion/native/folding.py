@@ -26,7 +26,12 @@ class NativeFold:
     __slots__ = ("_call", "_pack", "_scalars", "plan", "reads", "steps")
 
     def __init__(
-        self, plan: NativePlan, call: Callable[..., Any], pack: Any, scalars: Sequence[Any], steps: Sequence[int]
+        self,
+        plan: NativePlan,
+        call: Callable[..., Any],
+        pack: Callable[..., Any],
+        scalars: Sequence[Any],
+        steps: Sequence[int],
     ) -> None:
         self.plan = plan
         self.reads = plan.parts[0].reads

@@ -210,14 +210,14 @@ def _arithmetic(floating: str, integer: str, truth: str) -> Operation:
 
 
 def _bitwise(how: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
         return None if t.kind == "f" else w.put(f"{how} {w.of(t)} {values[0]}, {values[1]}")
 
     return write
 
 
 def _logical(how: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
         a, b = [w.truth(v, t) for v in values]
         return w.put(f"{how} {w.wide('i1')} {a}, {b}")
 
@@ -237,7 +237,7 @@ def _comparison(floating: str, integer: str) -> Operation:
 def _extremum(floating: str, integer: str) -> Operation:
     """NumPy's choice: of two equal numbers (zeros of either sign) the second, of NaN the first."""
 
-    def write(w: Writer, t: Any, values: Sequence[str]) -> Any:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> Any:
         a, b = values
         if t.kind != "f":
             test = integer if t.kind == "i" else f"u{integer[1:]}"
@@ -248,13 +248,13 @@ def _extremum(floating: str, integer: str) -> Operation:
     return write
 
 
-def _negative(w: Writer, t: Any, values: Sequence[str]) -> str:
+def _negative(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
     if t.kind == "f":
         return w.put(f"fneg {w.of(t)} {values[0]}")
     return w.put(f"sub {w.of(t)} {w.zero(t)}, {values[0]}")
 
 
-def _absolute(w: Writer, t: Any, values: Sequence[str]) -> Any:
+def _absolute(w: Writer, t: AnyDType, values: Sequence[str]) -> Any:
     if t.kind == "f":
         return w.call("fabs", t, values[0])
     if t.kind != "i":
@@ -266,18 +266,18 @@ def _square(w: Writer, t: AnyDType, values: Sequence[str]) -> Any:
     return OPERATIONS["multiply"](w, t, [values[0], values[0]])
 
 
-def _reciprocal(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _reciprocal(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     return w.exactly("fdiv", t, w.number(TYPES[t], "1.0"), values[0]) if t.kind == "f" else None
 
 
 def _rounding(function: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
         return w.call(function, t, values[0]) if t.kind == "f" else None
 
     return write
 
 
-def _sqrt(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _sqrt(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     return w.exactly("sqrt", t, values[0]) if t.kind == "f" else None
 
 
@@ -285,24 +285,24 @@ def _same(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
     return values[0]
 
 
-def _invert(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _invert(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     if t.kind == "f":
         return None
     return w.put(f"xor {w.of(t)} {values[0]}, {w.number(TYPES[t], 'true' if t == BOOL else -1)}")
 
 
-def _logical_not(w: Writer, t: Any, values: Sequence[str]) -> str:
+def _logical_not(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
     return _invert(w, BOOL, [w.truth(values[0], t)])  # type: ignore[return-value]
 
 
-def _isnan(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _isnan(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     return w.compare("uno", t, values[0], values[0]) if t.kind == "f" else None
 
 
 def _by_exponent(test: str, part: dict[str, int]) -> Operation:
     """A test of bits: comparing NaN would raise a condition."""
 
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
         if t.kind != "f":
             return None
         bits, word = w.bits(values[0], t)
@@ -312,14 +312,14 @@ def _by_exponent(test: str, part: dict[str, int]) -> Operation:
     return write
 
 
-def _signbit(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _signbit(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     if t.kind != "f":
         return None
     bits, word = w.bits(values[0], t)
     return w.put(f"icmp slt {w.wide(word)} {bits}, {w.number(word, 0)}")
 
 
-def _copysign(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _copysign(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     return w.call("copysign", t, *values) if t.kind == "f" else None
 
 
@@ -372,12 +372,12 @@ def _by_part(name: str) -> Operation:
     return write
 
 
-def _conjugate(w: Writer, t: Any, values: Sequence[Any]) -> Pair:
+def _conjugate(w: Writer, t: AnyDType, values: Sequence[Any]) -> Pair:
     return Pair(values[0].real, _negative(w, t, [values[0].imag]))
 
 
 def _alike(how: str, test: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[Any]) -> str:
+    def write(w: Writer, t: AnyDType, values: Sequence[Any]) -> str:
         a, b = values
         parts = [w.compare(test, t, x, y) for x, y in zip(a, b, strict=True)]
         return w.put(f"{how} {w.wide('i1')} {parts[0]}, {parts[1]}")
@@ -402,7 +402,7 @@ def _product(ufunc: np.ufunc) -> Operation:
 
 
 @cache
-def _is_fused(ufunc: np.ufunc, part: Any) -> bool | None:
+def _is_fused(ufunc: np.ufunc, part: AnyDType) -> bool | None:
     """Whether NumPy's complex products fuse the first product into the sum, as its loops do where the processor can; None where
     they are neither that nor plain. Found from a product whose roundings tell them apart, wherever it stands in an array."""
     real, imag = part.type(1 + 3 * np.finfo(part).eps), part.type(1 - 5 * np.finfo(part).eps)

@@ -195,7 +195,9 @@ class NativeCell:
 class _CellRun:
     """The run of one cell in one thread."""
 
-    def __init__(self, cell: NativeCell, notes: Notes, again: Any, strict: bool, registers: Sequence[Any]) -> None:
+    def __init__(
+        self, cell: NativeCell, notes: Notes, again: Callable[..., Any], strict: bool, registers: Sequence[Any]
+    ) -> None:
         self.cell = cell
         self.notes = notes
         self.again = again
@@ -211,7 +213,7 @@ class _CellRun:
         self.shaped: dict[int, Any] = {}
         self.shape = (0, 0)
 
-    def compute(self, block: Any) -> bool:
+    def compute(self, block: tuple[Any, ...]) -> bool:
         """Compute one block; whether NumPy had to compute it again."""
         cell = self.cell
         plan, program = cell.plan, cell.program
@@ -267,7 +269,7 @@ class _CellRun:
         index, row, rows, low, n = block
         return whole[(*index, slice(row, row + rows), slice(low, low + n))]
 
-    def repeat(self, block: Any, *, copied: bool = True) -> None:
+    def repeat(self, block: tuple[Any, ...], *, copied: bool = True) -> None:
         """Compute a block by NumPy's calls, from operands as they were."""
         cell = self.cell
         given = []

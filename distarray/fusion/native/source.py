@@ -69,7 +69,7 @@ def _scalars(element: NativeElement) -> list[Value]:
     return [Pair(f"%c{k}r", f"%c{k}i") if t in PARTS else f"%c{k}" for k, t in enumerate(element.scalars)]
 
 
-def _spread(w: Writer, value: Any, dtype: AnyDType) -> Any:
+def _spread(w: Writer, value: str | Pair, dtype: AnyDType) -> Any:
     """A scalar in all lanes."""
     if w.lanes == 1:
         return value
@@ -137,7 +137,7 @@ def _every_other(first: int, lanes: int) -> str:
     return f"<{lanes} x i32> <{', '.join([f'i32 {first + 2 * lane}' for lane in range(lanes)])}>"
 
 
-def _stored(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str, value: Any) -> None:
+def _stored(w: Writer, dtype: AnyDType, kind: str, base: str, step: str, place: str, value: Any) -> None:
     held, align = memory_type(dtype), f"align {PARTS.get(dtype, dtype).itemsize}"
     lanes = w.lanes
     if dtype == BOOL:

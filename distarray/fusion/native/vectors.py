@@ -33,7 +33,7 @@ _AHEAD = 8
 _spent: dict[tuple[Any, ...], int] = {}
 
 
-def _function(key: tuple[Any, ...], text: Any, elements: int) -> Any:
+def _function(key: tuple[Any, ...], text: Callable[[], str], elements: int) -> Any:
     """The function of a kernel; None as long as it is not worth one."""
     if elements < run.LEAST or not run.is_offered():
         return None
