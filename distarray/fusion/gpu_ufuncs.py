@@ -220,9 +220,16 @@ def _evaluated(lib: Library, step: Instruction, inputs: list[Any], into: DeviceA
 
 
 def _corrected(
-    lib: Library, ufunc: Any, correction: Correction, own: Any, /, *inputs: Any, out: DeviceArray | None = None, dtype: object = None,
+    lib: Library,
+    ufunc: Any,
+    correction: Correction,
+    own: Any,
+    /,
+    *inputs: Any,
+    out: DeviceArray | None = None,
+    dtype: object = None,
     casting: object = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """A call; its `casting` has been checked where it was recorded."""
     found = correction(lib, ufunc, inputs, dtype)
     if found is None:
