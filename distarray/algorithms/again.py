@@ -229,7 +229,13 @@ def _remember(form: Form, key: tuple[Any, ...], known: _Known) -> None:
     form.recipes[key] = known
 
 
-def learn_fold(key: tuple[Any, ...], x: Any, call: Reduction, sources: Sequence[Any], result: DistributedArray) -> None:
+def learn_fold(
+    key: tuple[Any, ...],
+    x: Any,  # an array, which is asked for its form
+    call: Reduction,
+    sources: Sequence[Any],
+    result: DistributedArray,
+) -> None:
     """Take note of a reduction of an array that has been done. `sources`: for each chunk of the result, what it was
     reduced from, as (chunk, key in it)."""
     form = _form(x)
@@ -263,7 +269,14 @@ def learn_fold(key: tuple[Any, ...], x: Any, call: Reduction, sources: Sequence[
     _remember(form, key, _Known(layout, dtype, name, parts, result._detached, turns=turns))
 
 
-def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, dtype: AnyDType) -> None:
+def learn_product(
+    context: Context,
+    a: Any,  # an array of either kind
+    b: Any,  # an array of either kind
+    todo: Any,  # a Contraction, of one step
+    layout: Layout,
+    dtype: AnyDType,
+) -> None:
     """Take note of a product of two small matrices that has been done."""
     form, other = (None, None) if context.communicator is not None else (_form(a), _form(b))
     if form is None or other is None or dtype not in _SCALARS or form.dtype != dtype or other.dtype != dtype:

@@ -92,10 +92,10 @@ def run_tasks(
 def local_reduce(
     device: Device,
     ufunc: np.ufunc,
-    array: Any,
-    out: Any,
+    array: Any,  # an array, or an expression that stands for one
+    out: Any,  # NumPy's or CuPy's, for functions of either
     axes: tuple[int, ...],
-    given: Any,
+    given: Any,  # what NumPy takes as a dtype, None for its own choice
     initial: object,
     mask: DeviceArray | None,
 ) -> None:

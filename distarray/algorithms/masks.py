@@ -306,7 +306,11 @@ def _chosen(device: Device, array: DeviceArray, mask: DeviceArray, count: int) -
     return array[mask] if found is None else found
 
 
-def assign_where(x: DistributedArray, mask: DistributedArray, value: Any) -> None:
+def assign_where(
+    x: DistributedArray,
+    mask: DistributedArray,
+    value: Any,  # an array of either kind, or a number
+) -> None:
     """``x = value where mask``, both broadcast to the shape of `x`: a recorded masked write."""
     check_writable(x, *ASSIGNED)
     storage = x._own()
@@ -328,7 +332,13 @@ def _mask_array(x: DistributedArray, mask: Any) -> DistributedArray:
     return result
 
 
-def mask_write(x: DistributedArray, mask: DeviceArray, value: Any, *, only: bool = True) -> None:
+def mask_write(
+    x: DistributedArray,
+    mask: DeviceArray,
+    value: Any,  # an array of either kind, or a number
+    *,
+    only: bool = True,
+) -> None:
     """``x[mask] = value`` for a NumPy scalar, a host array or a distributed one. `only`: the mask is the whole key."""
     context = x._context
     trailing = x.shape[mask.ndim :]

@@ -106,7 +106,12 @@ def as_taken(ufunc: np.ufunc, a: DistributedArray, dtype: DTypeLike) -> Distribu
     return DistributedArray._of_node(astype_node(a, taken))
 
 
-def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
+def reduced(
+    context: Context,
+    call: Reduction,
+    a: DistributedArray,
+    where: Any,  # True, or a mask of either kind
+) -> DistributedArray:
     with context.lock:
         context.check()
         if not a.size:
@@ -205,7 +210,11 @@ def _operand(call: Reduction, a: DistributedArray, where: ArrayLike) -> Operand:
     return a._operand(name)
 
 
-def mask_chunks(context: Context, where: Any, layout: Layout) -> list[Any]:
+def mask_chunks(
+    context: Context,
+    where: Any,  # True, or a mask of either kind
+    layout: Layout,
+) -> list[Any]:
     """A mask, broadcast to the layout's shape, cut as its chunks are."""
     target = context.layout(layout.index_map)
     if isinstance(where, DistributedArray):
@@ -436,7 +445,13 @@ def _carried(context: Context, call: Reduction, found: Operand, masks: Sequence[
 
 
 def in_blocks(
-    context: Context, found: Operand, masks: Any, axis: int, name: str, *, cut: int | None = None
+    context: Context,
+    found: Operand,
+    masks: Any,  # a list of arrays, or None
+    axis: int,
+    name: str,
+    *,
+    cut: int | None = None,
 ) -> tuple[Operand, Any]:
     """The operand cut into blocks along `cut`: by default its longest axis but `axis`, or that where there is no other."""
     shape = found.shape

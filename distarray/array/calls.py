@@ -269,7 +269,12 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
     return DistributedArray._of_version(context, version, detached=not target.shape)
 
 
-def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
+def binary(
+    ufunc: np.ufunc,
+    left: Any,  # told apart by its class
+    right: Any,  # told apart by its class
+    array: DistributedArray,
+) -> Any:
     """The short way of an operator: `array` is one of the operands."""
     if left is array:
         other = right
@@ -345,7 +350,11 @@ def takes(other: object) -> bool:
     return known(other) or getattr(type(other), "__array_ufunc__", None) is not None
 
 
-def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
+def in_place(
+    ufunc: np.ufunc,
+    array: DistributedArray,
+    other: Any,  # told apart by its class
+) -> Any:
     """``array op= other``."""
     if array._detached:
         return apply(ufunc, (array, other))

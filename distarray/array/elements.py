@@ -37,7 +37,9 @@ DEEP = 6
 """At most so many keys are followed one after the other to what a view shows; for more, its map is worked out."""
 
 
-def is_plain(key: Any) -> bool:
+def is_plain(
+    key: Any,  # told apart by its class
+) -> bool:
     """Whether a key, of Python's own integers and slices of them, needs no look at its parts."""
     kind = type(key)
     if kind is int:
@@ -105,7 +107,10 @@ def item(x: DistributedArray, key: Key) -> Any:
     return view
 
 
-def named(x: DistributedArray, key: Any) -> ViewMap:
+def named(
+    x: DistributedArray,
+    key: Any,  # told apart by its class
+) -> ViewMap:
     """What a basic key shows of an array's storage. On GPUs the same object each time: expressions know it (`fusion.forms`)."""
     if x._context.kind == "host" or not is_plain(key):
         return x._view_map().index(key)
@@ -113,7 +118,10 @@ def named(x: DistributedArray, key: Any) -> ViewMap:
     return view_of(x._context, x._view, x._shape, key)
 
 
-def viewed(x: DistributedArray, key: Any) -> Any:
+def viewed(
+    x: DistributedArray,
+    key: Any,  # told apart by its class
+) -> Any:
     """``x[key]`` on GPUs, for a key of Python's integers and slices: a view; NotImplemented for others, and for a scalar."""
     if x._detached or not is_plain(key) or x._dtype.kind == "V":
         return NotImplemented
@@ -256,7 +264,11 @@ def _within(x: DistributedArray, bounds: Spans) -> tuple[Layout, int, Any] | Non
     return None
 
 
-def assign(x: DistributedArray, key: Any, value: Any) -> bool:
+def assign(
+    x: DistributedArray,
+    key: Any,  # told apart by its class
+    value: Any,  # told apart by its class
+) -> bool:
     """``x[key] = value`` for a basic key that one chunk here shows all of; False where nothing was done."""
     if x._detached or not x._writable:
         return False

@@ -21,7 +21,10 @@ from distarray.transfer.execute import allocate
 from distarray.transfer.to_host import gather_to_host
 
 
-def host_or_device_array(obj: Any, dtype: np.dtype[Any] | None) -> Any:
+def host_or_device_array(
+    obj: Any,  # anything that becomes an array
+    dtype: np.dtype[Any] | None,
+) -> Any:
     """A NumPy or CuPy array of an object's values; no copy where it is one already."""
     if is_cupy(obj):
         return obj if dtype is None else obj.astype(dtype, copy=False)
@@ -55,7 +58,11 @@ def is_cupy(obj: object) -> bool:
     return type(obj).__module__.partition(".")[0] == "cupy" and hasattr(obj, "data") and hasattr(obj, "shape")
 
 
-def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
+def place(
+    context: Context,
+    source: Any,  # NumPy's or CuPy's array
+    layout: Layout,
+) -> DistributedArray:
     """Copy a NumPy or CuPy array's values into a layout: each chunk its part; partial modes keep each value once."""
     index_map, mode, dtype = layout.index_map, layout.mode, source.dtype
     if context.debug and context.communicator is not None:

@@ -13,7 +13,11 @@ from distarray.devices.arrays import AnyDType
 __all__ = ["compare"]
 
 
-def compare(ufunc: np.ufunc, x: DistributedArray, other: Any) -> Any:
+def compare(
+    ufunc: np.ufunc,
+    x: DistributedArray,
+    other: Any,  # told apart by its class
+) -> Any:
     """``x == other`` or ``x != other`` of structured elements: field by field, recorded, as booleans.
 
     Parameters

@@ -92,7 +92,12 @@ def report(met: Sequence[tuple[str, int]], name: str) -> None:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def wrapped(like: DistributedArray, layout: Layout, result: Any, plain: bool = False) -> Any:
+def wrapped(
+    like: DistributedArray,
+    layout: Layout,
+    result: Any,  # what NumPy's function returned
+    plain: bool = False,
+) -> Any:
     """A result of NumPy as an array that lies as `layout`, whole; a scalar as a detached value. `plain`: it is in C order."""
     dtype = result.dtype
     if dtype is not like._dtype and dtype.kind not in KINDS and dtype.name != "bfloat16":
@@ -187,7 +192,12 @@ def _of_bits(function: Callable[..., Any], left: Any, right: Any, array: Distrib
         return None
 
 
-def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
+def binary(
+    ufunc: np.ufunc,
+    left: Any,  # told apart by its class
+    right: Any,  # told apart by its class
+    array: DistributedArray,
+) -> Any:
     """An operator of two operands, of which `array` is one. What `call` does, at the least cost: loops run through here."""
     if array._context.kind != "host":
         found = recorded.binary(ufunc, left, right, array)
@@ -321,7 +331,11 @@ def outer(ufunc: np.ufunc, first: DistributedArray, second: DistributedArray) ->
     return NotImplemented if met else wrapped(first, first._kin, result)  # type: ignore[arg-type]
 
 
-def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
+def in_place(
+    ufunc: np.ufunc,
+    array: DistributedArray,
+    other: Any,  # told apart by its class
+) -> Any:
     """``array op= other``."""
     if array._detached:
         return binary(ufunc, array, other, array)

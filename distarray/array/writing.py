@@ -96,7 +96,11 @@ def deliver(result: DistributedArray, out: Out) -> Any:
     return result
 
 
-def store(value: DistributedArray | Node, target: Any, operands: Sequence[Any] = ()) -> Any:
+def store(
+    value: DistributedArray | Node,
+    target: Any,  # an array of either kind, told apart by its class
+    operands: Sequence[Any] = (),
+) -> Any:
     """Write a recorded result into an ``out=`` array of either kind, and return that array.
 
     A floating-point error is raised when all is written, as by NumPy.

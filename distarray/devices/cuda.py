@@ -155,14 +155,23 @@ class CudaRuntime:
         self.wait(then, then_stream, event)
         self.reuse(first, event)
 
-    def record(self, ordinal: int, stream: Any) -> Any:
+    def record(
+        self,
+        ordinal: int,
+        stream: Any,  # CuPy's, which has no types
+    ) -> Any:
         """An event of a GPU, of what is queued on a stream of it now."""
         with self._at(ordinal):
             event = self.event(ordinal)
             event.record(stream)
         return event
 
-    def wait(self, ordinal: int, stream: Any, event: object) -> None:
+    def wait(
+        self,
+        ordinal: int,
+        stream: Any,  # CuPy's, which has no types
+        event: object,
+    ) -> None:
         """Let a stream of a GPU wait for an event, of any GPU."""
         with self._at(ordinal):
             stream.wait_event(event)
@@ -311,7 +320,15 @@ class CudaRuntime:
             elif not transposed_copy(self.cupy, dst, src):
                 dst[...] = src
 
-    def move(self, dst: DeviceArray, to: int, src: DeviceArray, frm: int, rows: Rows | None, stream: Any) -> None:
+    def move(
+        self,
+        dst: DeviceArray,
+        to: int,
+        src: DeviceArray,
+        frm: int,
+        rows: Rows | None,
+        stream: Any,  # CuPy's, which has no types
+    ) -> None:
         """Queue a 2-d copy on a stream of the GPU `to`."""
         assert rows is not None
         api = self.api
@@ -495,7 +512,10 @@ class CudaDevice(Device):
             else:
                 self.runtime.hold(self.ordinal, source)
 
-    def to_host(self, array: Any) -> npt.NDArray[Any]:
+    def to_host(
+        self,
+        array: Any,  # CuPy's or NumPy's
+    ) -> npt.NDArray[Any]:
         if array.nbytes <= STAGE_BYTES and (found := self.runtime.read([array], [self.ordinal])) is not None:
             return found[0]
         result: npt.NDArray[Any] = np.empty(array.shape, array.dtype)

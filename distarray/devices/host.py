@@ -150,7 +150,11 @@ class HostDevice(Device):
             at += matrix.nbytes
         return found
 
-    def fill(self, array: Any, value: Any) -> None:
+    def fill(
+        self,
+        array: Any,  # what the device made
+        value: Any,  # a number of any kind
+    ) -> None:
         np.copyto(array, value, casting="unsafe")
 
     def adopt(self, array: DeviceArray, label: str = "") -> Chunk:
@@ -177,7 +181,12 @@ class HostDevice(Device):
     def to_host(self, array: DeviceArray) -> npt.NDArray[Any]:
         return np.array(array, order="C")
 
-    def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:
+    def copy(
+        self,
+        dst_array: Any,  # NumPy's, whose methods are used
+        src_array: Any,  # of the source, whose library is not known here
+        src_device: Device,
+    ) -> None:
         self._match(dst_array, src_array, src_device)
         if src_device.kind != self.kind:
             src_array = src_device.to_host(src_array)

@@ -157,7 +157,12 @@ def function_of(lib: Library, ufunc: Callable[..., Any]) -> Callable[..., Any]:
     return own  # type: ignore[no-any-return]
 
 
-def evaluate(lib: Library, step: Any, args: Sequence[Any], into: DeviceArray | None) -> Any:
+def evaluate(
+    lib: Library,
+    step: Any,  # an Instruction, or what stands for one
+    args: Sequence[Any],
+    into: DeviceArray | None,
+) -> Any:
     """One step of a program on `lib`'s arrays; the result lies in `into`, where that is given.
 
     Of a masked step, the last two arguments are the mask and what stands where it is False.
@@ -187,7 +192,11 @@ def fill(lib: Library, array: DeviceArray, value: object) -> None:
         array[...] = scalar
 
 
-def constant(lib: Library, value: Any, dtype: AnyDType) -> Any:
+def constant(
+    lib: Library,
+    value: Any,  # a number of any kind
+    dtype: AnyDType,
+) -> Any:
     """A scalar as an operand of `dtype`: a NumPy scalar, which CuPy passes on bit for bit; a 0-d array stays one."""
     if hasattr(value, "strides") and not isinstance(value, (np.ndarray, np.generic)):
         return value.astype(dtype, copy=False)

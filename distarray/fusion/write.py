@@ -35,7 +35,7 @@ __all__ = ["write"]
 def write(
     storage: Storage,
     view: ViewMap | None,
-    value: Any,
+    value: Any,  # a Node, a Leaf or a number
     *,
     private: int = 0,
 ) -> None:

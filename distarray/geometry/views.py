@@ -36,7 +36,11 @@ class Pull(NamedTuple):
     shape: tuple[int, ...]
     new_axes: tuple[int, ...] = ()
 
-    def apply(self, chunk: Any, xp: ModuleType) -> Any:
+    def apply(
+        self,
+        chunk: Any,  # an array of the library `xp`, which geometry doesn't know
+        xp: ModuleType,
+    ) -> Any:
         """The part of `chunk` that the view shows, as an array view of shape ``region.shape``; nothing is copied.
 
         Axes that are broadcast to a length other than 1 make the result read-only (NumPy's ``broadcast_to``).

@@ -292,7 +292,13 @@ class NcclGroup(NcclEngine):
         self.met = self.communicator.met
         self._get_device: Callable[[], int] = self._cupy.cuda.runtime.getDevice
 
-    def all_reduce(self, in_array: Any, out_array: Any, op: str = "sum", stream: Stream = None) -> None:
+    def all_reduce(
+        self,
+        in_array: Any,  # CuPy's, or of any library
+        out_array: Any,  # as `in_array`
+        op: str = "sum",
+        stream: Stream = None,
+    ) -> None:
         if type(in_array) is type(out_array) is self._ndarray and not self.communicator.broken:
             dtype = in_array.dtype
             plan = self._plans.get((dtype, op))

@@ -142,7 +142,10 @@ def positions(fancy: Fancy, cut: Region) -> Index:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def value_of(x: DistributedArray, value: Any) -> Any:
+def value_of(
+    x: DistributedArray,
+    value: Any,  # anything that becomes an array
+) -> Any:
     """A value to write: a NumPy scalar of the dtype of `x`, a host array, or a distributed one."""
     if isinstance(value, DistributedArray):
         _same(x, value)

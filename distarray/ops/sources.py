@@ -131,7 +131,10 @@ def _read(
     return from_chunks(context, target, chunks, dtype)
 
 
-def store(x: ArrayLike, target: Any) -> None:
+def store(
+    x: ArrayLike,
+    target: Any,  # whatever takes slices
+) -> None:
     """Write an array into an object that takes parts by slices, such as a zarr array or an HDF5 dataset.
 
     Parameters

@@ -42,7 +42,9 @@ def _shape(obj: ArrayLike) -> tuple[int, ...]:
     return obj.shape if isinstance(obj, DistributedArray) else np.shape(obj)
 
 
-def host_indices(indices: Any) -> Any:
+def host_indices(
+    indices: Any,  # anything that becomes an array
+) -> Any:
     """Indices as a host array of integers; distributed ones are fetched."""
     if isinstance(indices, DistributedArray):
         indices = host_values(indices)

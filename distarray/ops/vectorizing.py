@@ -19,7 +19,6 @@ from distarray.array.place import is_cupy
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, same_context
 from distarray.context import current_context
-from distarray.devices.arrays import DeviceArray
 from distarray.errors import UnsupportedError
 from distarray.ops.chunks import over_chunks
 from distarray.ops.convert import asarray
@@ -37,7 +36,7 @@ def _on_host(chunk: Any) -> Any:
     return chunk.get() if is_cupy(chunk) else chunk
 
 
-def _numbers(values: DeviceArray, name: str) -> Any:
+def _numbers(values: Any, name: str) -> Any:
     """An array of objects as one of numbers."""
     found = np.array(values.tolist()) if isinstance(values, np.ndarray) else np.asarray(values)
     if found.dtype.kind not in "biufc" or found.shape != np.shape(values):

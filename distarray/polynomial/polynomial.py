@@ -513,9 +513,9 @@ class Polynomial(Called, numpys.Polynomial):
     _fit = staticmethod(polyfit)
 
     @classmethod
-    def fit(  # type: ignore[override]  # NumPy's overloads, in one
+    def fit(
         cls,
-        x: ArrayLike,
+        x: Any,  # as NumPy's class, whose types leave distributed arrays out
         y: ArrayLike,
         deg: int | Sequence[int],
         domain: Any = None,

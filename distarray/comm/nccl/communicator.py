@@ -236,7 +236,11 @@ class NcclCommunicator(Communicator):
         except self.binding.errors as error:
             raise self.lost(f"{operation!r} failed in NCCL: {error}") from error
 
-    def wait(self, stream: Any = None, operation: str = "") -> None:
+    def wait(
+        self,
+        stream: Any = None,  # CuPy's, which has no types
+        operation: str = "",
+    ) -> None:
         """Wait on the host until a stream, the default one if None, is through; never longer than the deadline.
 
         Raises

@@ -147,7 +147,9 @@ _Filling = tuple[tuple[int, ...], list[Leaf], list[Any]]
 """For each operand of an expression the first that is the same; the operands; the numbers."""
 
 
-def address_of(chunk: Any) -> int:
+def address_of(
+    chunk: Any,  # a Chunk, or what waits to be one
+) -> int:
     """Where a chunk lies, in C order and at a multiple of 16 bytes; -1 of others."""
     found: int = chunk.address
     if not found:

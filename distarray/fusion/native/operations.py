@@ -135,7 +135,13 @@ class Writer:
         suffix = {"float": "f32", "double": "f64"}.get(TYPES[dtype], TYPES[dtype])
         return suffix if self.lanes == 1 else f"v{self.lanes}{suffix}"
 
-    def select(self, flag: str, dtype: AnyDType, yes: Any, no: Any) -> Any:
+    def select(
+        self,
+        flag: str,
+        dtype: AnyDType,
+        yes: Any,  # names of values, or pairs of them
+        no: Any,  # as `yes`
+    ) -> Any:
         if dtype in PARTS:
             part = PARTS[dtype]
             return Pair(self.select(flag, part, yes.real, no.real), self.select(flag, part, yes.imag, no.imag))
