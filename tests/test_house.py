@@ -27,13 +27,18 @@ def parsed(path: Path) -> tuple[list[str], ast.Module]:
 
 
 @cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(parsed(path)[1]))
+
+
+@cache
 def functions(path: Path) -> list[Function]:
     """The functions of a file, nested ones and methods too."""
-    return [node for node in ast.walk(parsed(path)[1]) if isinstance(node, Function)]
+    return [node for node in nodes(path) if isinstance(node, Function)]
 
 
 def members_of_protocols(path: Path) -> set[Function]:
-    classes = [node for node in ast.walk(parsed(path)[1]) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in nodes(path) if isinstance(node, ast.ClassDef)]
     protocols = [c for c in classes if any("Protocol" in ast.unparse(base) for base in c.bases)]
     return {member for c in protocols for member in c.body if isinstance(member, Function)}
 
@@ -53,7 +58,7 @@ def public_functions(path: Path) -> set[Function]:
 
 
 def lines_of_code(path: Path) -> set[int]:
-    lines, tree = parsed(path)
+    lines = parsed(path)[0]
     ignored = {
         tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER
     }  # fmt: skip
@@ -61,7 +66,7 @@ def lines_of_code(path: Path) -> set[int]:
     for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
         if token.type not in ignored:
             found.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             found.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return found
