@@ -1,8 +1,9 @@
 """Runs plans: moves and folds chunk data between the devices of a context, and enters every move in the ledger.
 
-Moves from layout to layout pass through this module; expressions fetch what they lack in ``fusion/fetch.py``, and functions
-of which positions depend on data gather in ``algorithms/``, all by the rounds of ``transfer/round.py``. Targets are
-allocated, and room is checked, before the first byte moves.
+Moves from layout to layout pass through this module, which leaves small partial values to ``everywhere`` and ``partial_numbers``.
+Expressions fetch what they lack in ``fusion/fetch.py``, functions whose positions depend on data gather in ``algorithms/``, and
+``to_host`` and ``ops/processes.py`` bring arrays to processes and from them: all by the rounds of ``transfer/round.py``. Targets
+are allocated, and room is checked, before the first byte moves.
 """
 
 from __future__ import annotations
