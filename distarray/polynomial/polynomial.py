@@ -513,7 +513,7 @@ class Polynomial(Called, numpys.Polynomial):
     _fit = staticmethod(polyfit)
 
     @classmethod
-    def fit(
+    def fit(  # type: ignore[override]  # NumPy's overloads, in one
         cls,
         x: Any,  # as NumPy's class, whose types leave distributed arrays out
         y: ArrayLike,
