@@ -14,14 +14,28 @@ from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, from_dlpack
+from distarray.devices.arrays import DeviceArray
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.transfer.execute import allocate
 from distarray.transfer.to_host import gather_to_host
 
 
-def host_or_device_array(obj: Any, dtype: np.dtype[Any] | None) -> Any:
-    """A NumPy or CuPy array of an object's values; no copy where it is one already."""
+def host_or_device_array(
+    obj: Any,  # anything that becomes an array
+    dtype: np.dtype[Any] | None,
+) -> Any:
+    """A NumPy or CuPy array of an object's values; no copy where it is one already.
+
+    Raises
+    ------
+    TypeError
+        A masked array with masked elements, whose mask would be lost; an object that is no array to NumPy.
+    """
+    if is_masked(obj):
+        raise TypeError(
+            "a masked array loses its mask as a distributed array, or an operand of one: pass m.filled(value)"
+        )
     if is_cupy(obj):
         return obj if dtype is None else obj.astype(dtype, copy=False)
     if not isinstance(obj, (np.ndarray, np.generic, list, tuple, *PYTHON_SCALARS)) and not hasattr(obj, "__array__"):
@@ -41,7 +55,7 @@ def host_or_device_array(obj: Any, dtype: np.dtype[Any] | None) -> Any:
     return array
 
 
-def _nested(obj: Any) -> Any:
+def _nested(obj: object) -> Any:
     """Lists with distributed scalars in them, as lists of NumPy values. Tuples stay: they may be structures."""
     if isinstance(obj, (list, tuple)):
         found = [_nested(item) for item in obj]
@@ -63,7 +77,11 @@ def is_cupy(obj: object) -> bool:
     return type(obj).__module__.partition(".")[0] == "cupy" and hasattr(obj, "data") and hasattr(obj, "shape")
 
 
-def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
+def place(
+    context: Context,
+    source: Any,  # NumPy's or CuPy's array
+    layout: Layout,
+) -> DistributedArray:
     """Copy a NumPy or CuPy array's values into a layout: each chunk its part; partial modes keep each value once."""
     index_map, mode, dtype = layout.index_map, layout.mode, source.dtype
     if context.debug and context.communicator is not None:
@@ -104,16 +122,9 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
 
 
 def as_operand(context: Context, obj: object) -> Any:
-    """An operand of an operation: our arrays and NumPy's scalars as they are, 0-d host arrays as such scalars, others placed.
-
-    Raises
-    ------
-    TypeError
-        A masked array with masked elements, whose mask would be lost.
-    """
+    """An operand of an operation: our arrays and NumPy's scalars as they are, 0-d host arrays as such scalars, others placed."""
     if isinstance(obj, (DistributedArray, np.generic)):
         return obj
-    refuse_masked(obj)
     source = host_or_device_array(obj, None)
     return source[()] if source.ndim == 0 and isinstance(source, np.ndarray) else _placed(context, source)
 
@@ -124,7 +135,6 @@ def arrays(*items: Any) -> tuple[Context, list[Any]]:
     found = []
     for item in items:
         if not isinstance(item, DistributedArray):
-            refuse_masked(item)
             item = as_array(context, item)
         found.append(item)
     return context, found
@@ -135,7 +145,7 @@ def as_array(context: Context, obj: object) -> DistributedArray:
     return obj if isinstance(obj, DistributedArray) else _placed(context, host_or_device_array(obj, None))
 
 
-def _placed(context: Context, source: Any) -> DistributedArray:
+def _placed(context: Context, source: DeviceArray) -> DistributedArray:
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
 
 
@@ -143,12 +153,6 @@ def is_masked(obj: object) -> bool:
     """Whether an object is a masked array with masked elements."""
     plain = type(obj) is np.ndarray or not isinstance(obj, np.ndarray)
     return not plain and isinstance(obj, np.ma.MaskedArray) and bool(np.ma.is_masked(obj))
-
-
-def refuse_masked(obj: object) -> None:
-    """Raise ``TypeError`` for a masked array whose mask would be lost."""
-    if is_masked(obj):
-        raise TypeError("a masked array loses its mask as an operand of a distributed array: pass m.filled(value)")
 
 
 def is_foreign_array(obj: object) -> bool:

@@ -13,7 +13,7 @@ from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.memory_model import lies_in
-from distarray.array.place import host_or_device_array, place, refuse_masked
+from distarray.array.place import host_or_device_array, place
 from distarray.array.state import DistributedArray, astype_node, copy_array, detach, from_chunks
 from distarray.context import group_ids
 from distarray.current import current
@@ -120,7 +120,6 @@ def asarray(
     if dtype is not None and isinstance(obj, np.ndarray) and obj.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
         warn_complex()  # at the caller's line
         obj = obj.real
-    refuse_masked(obj)
     source = host_or_device_array(obj, cast("Any", dtype))
     return place(
         context, source, resolve_layout(context, layout, source.shape, device=device, itemsize=source.dtype.itemsize)
@@ -232,7 +231,6 @@ def distributed_array(
         changed = array if array.mode is target else array.change_mode(target)
         return changed.reshard(layout)
     context = current()
-    refuse_masked(array)
     source = host_or_device_array(array, None)
     where: Any = index_map.index_map if isinstance(index_map, Layout) else index_map
     return place(context, source, resolve_layout(context, where, source.shape, mode=target))
@@ -364,7 +362,7 @@ def pickled(a: DistributedArray) -> tuple[Any, ...]:
     return (_unpickled, (a.get(), a.index_map, a.mode.value, a._detached))
 
 
-def _unpickled(value: Any, index_map: Mapping[int, Any], mode: str, detached: bool = False) -> DistributedArray:
+def _unpickled(value: ArrayLike, index_map: Mapping[int, Any], mode: str, detached: bool = False) -> DistributedArray:
     context = current()
     known = set(index_map) <= set(context.by_id)
     result = distributed_array(value, dict(index_map), mode) if known else asarray(value)

@@ -72,7 +72,8 @@ MASKED = np.ma.array([1.0, 2.0, 3.0, 4.0], mask=[False, True, False, False])
 
 
 @pytest.mark.parametrize("call", [
-    da.asarray, da.sum, da.mean, da.sort, da.max, da.cumsum, da.fft.fft, da.linalg.norm, lambda m: da.distributed_array(m, da.blocks(0)),
+    da.asarray, da.sum, da.mean, da.sort, da.max, da.cumsum, da.fft.fft, da.linalg.norm,
+    lambda m: da.distributed_array(m, da.blocks(0)),
     lambda m: da.asarray(H) @ m, lambda m: m @ da.asarray(H), lambda m: da.asarray(H) + m, lambda m: np.dot(da.asarray(H), m),
     lambda m: np.where(da.asarray(H) > 1, m, 0),
 ])  # fmt: skip
