@@ -17,9 +17,8 @@ from distarray.algorithms.again import learn_product
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, Stage, needed
 from distarray.algorithms.rounds import FEW_ROWS, is_bearable, plan
 from distarray.array.aliases import AnyArray, Out
-from distarray.array.dtypes import check_dtype
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_array, is_cupy, place
+from distarray.array.place import as_array, host_or_device_array, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, Device, arrays_of
@@ -56,10 +55,7 @@ def operands(*items: Any, out: Out = None) -> tuple[Context, list[Any]]:
     """
     known = [item for item in (*items, out) if isinstance(item, DistributedArray)]
     context = same_context(known)
-    arrays = [item if isinstance(item, DistributedArray) or is_cupy(item) else np.asarray(item) for item in items]
-    for array in arrays:
-        if not isinstance(array, DistributedArray):
-            check_dtype(array.dtype)
+    arrays = [item if isinstance(item, DistributedArray) else host_or_device_array(item, None) for item in items]
     if not any(isinstance(array, DistributedArray) for array in arrays):
         arrays[0] = as_array(context, arrays[0])
     return context, arrays
