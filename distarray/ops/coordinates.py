@@ -63,7 +63,7 @@ def eye(
     ...     da.eye(2, 3, 1, dtype=int).tolist()
     [[0, 1, 0], [0, 0, 1]]
     """
-    shape = as_shape((N, N if M is None else M))
+    shape = as_shape([max(operator.index(n), 0) for n in (N, N if M is None else M)])
     dtype, k = check_dtype(dtype), _within(operator.index(k), shape)
 
     def make(device: Device, region: Region, out: DeviceArray) -> None:
@@ -132,7 +132,7 @@ def tri(
     ...     da.tri(2, 3).tolist()
     [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
-    shape = as_shape((N, N if M is None else M))
+    shape = as_shape([max(operator.index(n), 0) for n in (N, N if M is None else M)])
     dtype, k = check_dtype(dtype), _within(operator.index(k), shape)
 
     def make(device: Device, region: Region, out: DeviceArray) -> None:

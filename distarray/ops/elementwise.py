@@ -132,13 +132,17 @@ class ufunc:
 
     def __call__(self, *inputs: Any, out: Out | tuple[Out, ...] = None, where: ArrayLike = True, **kwargs: Any) -> Any:
         numpys = self._numpys
-        nin = numpys.nin
-        if len(inputs) > nin and out is None:  # outputs may stand behind the inputs
-            inputs, out = inputs[:nin], inputs[nin:]
-        if len(inputs) != nin:
+        nin, count = numpys.nin, len(inputs)
+        if not nin <= count <= numpys.nargs:
             raise TypeError(
-                f"{self.__name__}() takes from {nin} to {numpys.nargs} positional arguments but {len(inputs)} were given"
+                f"{self.__name__}() takes from {nin} to {numpys.nargs} positional arguments but {count} were given"
             )
+        if count > nin:  # outputs may stand behind the inputs
+            if out is not None:
+                raise TypeError("cannot specify 'out' as both a positional and keyword argument")
+            inputs, out = inputs[:nin], (*inputs[nin:], *[None] * (numpys.nargs - count))
+        elif out is Ellipsis:  # an array and no scalar, as all results here
+            out = None
         if out is not None and not isinstance(out, tuple):
             out = (out,)
         if kwargs:

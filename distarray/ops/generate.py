@@ -4,7 +4,7 @@ the global size exists anywhere but spread over the devices."""
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -30,14 +30,17 @@ Maker = Callable[[Device, Region, Any], None]
 
 def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     """A shape argument, an int or a sequence of ints, as a tuple."""
+    given: Any = shape
     try:
-        lengths: tuple[int, ...] = (operator.index(cast("int", shape)),)
+        given = (operator.index(given),) if type(given) is not bool else None
     except TypeError:
-        if not hasattr(shape, "__iter__"):
-            raise TypeError(
-                f"expected a sequence of integers or a single integer, got {shape!r}: pass a shape such as (4, 3)"
-            ) from None
-        lengths = tuple([operator.index(n) for n in cast("Sequence[int]", shape)])
+        if isinstance(given, Mapping) or not hasattr(given, "__getitem__") or not hasattr(given, "__len__"):
+            given = None
+    if given is None or bool in map(type, given):
+        raise TypeError(
+            f"expected a sequence of integers or a single integer, got {shape!r}: pass a shape such as (4, 3)"
+        )
+    lengths: tuple[int, ...] = tuple([operator.index(n) for n in given])
     if any(n < 0 for n in lengths):
         raise ValueError(f"negative dimensions are not allowed: got shape {lengths}; every length is at least 0")
     return lengths

@@ -18,6 +18,7 @@ from distarray.array.state import DistributedArray, from_chunks
 from distarray.devices import Chunk, arrays_of
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.ops.convert import asarray
+from distarray.ops.creation import empty
 from distarray.ops.joining import assemble, concatenate, shown_map, unfilled
 from distarray.ops.reshaping import reshape
 from distarray.storage import Operand
@@ -69,10 +70,17 @@ def tile(A: ArrayLike, reps: ShapeLike) -> DistributedArray:
     x = x[(None,) * (len(counts) - x.ndim) + (...,)]
     if all(n == 1 for n in counts):
         return x.copy()
+    shape = tuple([n * length for n, length in zip(counts, x.shape, strict=True)])
+    if np.broadcast_to(np.empty((), x.dtype), shape).nbytes > LARGE:  # or NumPy's error, where there is no such array
+        empty(shape, x.dtype)  # memory that is not there is missed before any is filled
     for axis, n in enumerate(counts):
         if n != 1:
             x = _tiled(x, n, axis)
     return x
+
+
+LARGE = 1 << 30
+"""Bytes of a result whose memory is asked for before it is built up by parts."""
 
 
 def _tiled(x: DistributedArray, n: int, axis: int) -> DistributedArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,8 @@ def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -
     if points <= 0:
         raise ValueError(f"number sections must be larger than 0, got {points}")
     each, more = divmod(n, points)
-    bounds = [i * each + min(i, more) for i in range(points + 1)]
-    return _pieces(x, bounds, axis)
+    lengths = [each + 1] * more + [each] * (points - more)  # of too many sections: MemoryError, as NumPy's
+    return _pieces(x, [0, *accumulate(lengths)], axis)
 
 
 def _points(indices_or_sections: Any) -> Any:
