@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from functools import lru_cache
+from typing import Any
 
 from distarray.errors import RemoteError, RemoteFileError
 
@@ -64,7 +65,7 @@ def _made(kind: type[Exception] | None, args: list[object], text: str) -> Except
 
 
 @lru_cache(maxsize=64)
-def _remote_kind(kind: type[Exception]) -> type[Exception] | None:
+def _remote_kind(kind: type[Any]) -> type[Exception] | None:
     """The type of a failure elsewhere that is caught as `kind` too; None where Python can't make one of both."""
     base = RemoteFileError if issubclass(kind, OSError) else RemoteError
     if issubclass(base, kind):
