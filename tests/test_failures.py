@@ -104,6 +104,16 @@ def _called(x: da.DistributedArray, how: Any) -> Any:
         return (x / y).evaluate()
 
 
+def _raising(call: Callable[[], Any]) -> None:
+    with np.errstate(all="raise"):
+        call()
+
+
+def _stacked(x: da.DistributedArray, value: float) -> da.DistributedArray:
+    """Matrices of 2 × 2, cut between them; the last has the value."""
+    return da.where(x.reshape(3, 2, 2) == 11, value, x.reshape(3, 2, 2) + da.asarray(np.eye(2))).reshard(da.blocks(0))
+
+
 CALLS: dict[str, tuple[type[Exception], Callable[[da.DistributedArray], Any]]] = {
     "vectorize": (ProgramError, lambda x: da.vectorize(_own, otypes="d")(x)),
     "frompyfunc": (ProgramError, lambda x: np.frompyfunc(_own, 1, 1)(x)),
@@ -113,6 +123,9 @@ CALLS: dict[str, tuple[type[Exception], Callable[[da.DistributedArray], Any]]] =
     "pad": (StopIteration, lambda x: np.pad(x.reshape(4, 3), 1, lambda v, *_: _stop(v))),
     "errstate call": (ProgramError, lambda x: _called(x, "call")),
     "errstate raise": (FloatingPointError, lambda x: _called(x, "raise")),
+    "det": (FloatingPointError, lambda x: _raising(lambda: np.linalg.det(_stacked(x, np.nan)))),
+    "slogdet": (FloatingPointError, lambda x: _raising(lambda: np.linalg.slogdet(_stacked(x, np.nan)))),
+    "logspace": (FloatingPointError, lambda x: _raising(lambda: da.logspace(0, 400, 400).evaluate())),
     "from_array": (ProgramError, lambda x: da.from_array(_Source(), layout=da.blocks(0))),
     "store": (ProgramError, lambda x: da.store(x, _Source())),
     "save": (FileNotFoundError, lambda x: np.save("no/such/folder.npy", x)),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from types import EllipsisType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -130,7 +131,9 @@ class ufunc:
             self.__signature__ = _SIGNATURES[numpys.nin]
         self.__doc__ = _described(numpys)
 
-    def __call__(self, *inputs: Any, out: Out | tuple[Out, ...] = None, where: ArrayLike = True, **kwargs: Any) -> Any:
+    def __call__(
+        self, *inputs: Any, out: Out | EllipsisType | tuple[Out, ...] = None, where: ArrayLike = True, **kwargs: Any
+    ) -> Any:
         numpys = self._numpys
         nin, count = numpys.nin, len(inputs)
         if not nin <= count <= numpys.nargs:

@@ -82,7 +82,7 @@ def generate(
             if (chunk := chunks[i]) is not None:
                 parts.append((part, chunk.array[layout.chunks[i][1].locate(part).key]))
         tasks.append(partial(_make_all, device, parts, make))
-    with context.guarding(label, fallible=True) if fallible else context.reporting():
+    with context.guarding(label, fallible=fallible or None):
         context.workers.run(tasks, sum(c.nbytes for c in chunks if c is not None))
     return from_chunks(context, layout, chunks, cast("Any", dtype))
 
