@@ -31,7 +31,11 @@ def model(x: DistributedArray) -> np.ndarray[Any, Any]:
 
 def lies_in(x: DistributedArray, order: str | None) -> bool:
     """Whether NumPy would take an array as it is where this order is asked for."""
-    if order is None or order.upper() not in ("C", "F"):
+    if order is None:
+        return True
+    if not isinstance(order, str):
+        raise TypeError(f"order must be str, not {type(order).__name__}: pass 'C', 'F', 'A' or 'K'")
+    if order.upper() not in ("C", "F"):
         return True
     flags = model(x).flags
     return bool(flags.c_contiguous if order.upper() == "C" else flags.f_contiguous)

@@ -140,7 +140,8 @@ def asfortranarray(a: ArrayLike, dtype: DTypeLike = None) -> DistributedArray:
     -----
     Communication: none.
     """
-    return asarray(a, dtype, "F")
+    x = asarray(a, dtype, "F")
+    return x if x.ndim else x.reshape(1)
 
 
 @described_as(ascontiguousarray)

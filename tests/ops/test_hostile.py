@@ -27,6 +27,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "a shape that is an iterator": lambda x, a: x.zeros(iter([3])),
     "a matrix without rows": lambda x, a: x.tri(-1),
     "a matrix without columns": lambda x, a: x.tri(3, -2),
+    "an order that is none": lambda x, a: x.asarray(a, None, object()),
+    "Fortran order without axes": lambda x, a: x.asfortranarray(a[0, 0]),
     "a result that is an ellipsis": lambda x, a: x.add(a, a, out=...),
     "too many outputs": lambda x, a: x.add(a, a, a, a),
     "an output twice": lambda x, a: x.add(a, a, a, out=a),
