@@ -39,7 +39,7 @@ def remote(words: str, rank: int, operation: str) -> RemoteError:
     kinds, _, text = json.loads(words)
     text = f"process {rank} raised {kinds[0].rpartition(':')[2]} in {operation}: {text}"
     for name in kinds:
-        kind = _named(name)
+        kind: Any = _named(name)  # mypy takes no type of exceptions for hashable
         made = None if kind is None else _made(_remote_kind(kind), [text], text)
         if isinstance(made, RemoteError):
             return made
@@ -65,7 +65,7 @@ def _made(kind: type[Exception] | None, args: list[object], text: str) -> Except
 
 
 @lru_cache(maxsize=64)
-def _remote_kind(kind: type[Any]) -> type[Exception] | None:
+def _remote_kind(kind: type[Exception]) -> type[Exception] | None:
     """The type of a failure elsewhere that is caught as `kind` too; None where Python can't make one of both."""
     base = RemoteFileError if issubclass(kind, OSError) else RemoteError
     if issubclass(base, kind):

@@ -22,14 +22,14 @@ from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.transfer.execute import allocate
 
-__all__ = ["Maker", "as_shape", "generate", "indices_of", "placement"]
+__all__ = ["Maker", "as_shape", "generate", "indices_of", "lengths_of", "placement"]
 
 Maker = Callable[[Device, Region, Any], None]
 """Writes the values of a region into an array of the region's shape, on a device that is active."""
 
 
-def as_shape(shape: ShapeLike) -> tuple[int, ...]:
-    """A shape argument, an int or a sequence of ints, as a tuple."""
+def lengths_of(shape: ShapeLike) -> tuple[int, ...]:
+    """A shape argument, an int or a sequence of ints, as a tuple; lengths may be negative."""
     given: Any = shape
     try:
         given = (operator.index(given),) if type(given) is not bool else None
@@ -40,7 +40,12 @@ def as_shape(shape: ShapeLike) -> tuple[int, ...]:
         raise TypeError(
             f"expected a sequence of integers or a single integer, got {shape!r}: pass a shape such as (4, 3)"
         )
-    lengths: tuple[int, ...] = tuple([operator.index(n) for n in given])
+    return tuple([operator.index(n) for n in given])
+
+
+def as_shape(shape: ShapeLike) -> tuple[int, ...]:
+    """A shape argument, an int or a sequence of ints, as a tuple."""
+    lengths = lengths_of(shape)
     if any(n < 0 for n in lengths):
         raise ValueError(f"negative dimensions are not allowed: got shape {lengths}; every length is at least 0")
     return lengths

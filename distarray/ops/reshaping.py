@@ -22,6 +22,7 @@ from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
 from distarray.geometry.reshape import reshape_strides
 from distarray.ops.convert import asarray
+from distarray.ops.generate import lengths_of
 from distarray.storage import Storage
 from distarray.transfer.execute import allocate, copy_into
 
@@ -205,10 +206,7 @@ def set_shape(x: DistributedArray, shape: ShapeLike) -> None:
 
 def _resolved(x: DistributedArray, shape: Any) -> tuple[int, ...]:
     """The new shape, -1 filled in."""
-    try:
-        wanted = [operator.index(shape)]
-    except TypeError:
-        wanted = [operator.index(n) for n in shape]
+    wanted = list(lengths_of(shape))
     known = math.prod([n for n in wanted if n >= 0])
     problem = f"cannot reshape array of size {x.size} into shape {tuple(wanted)}"
     negative = [i for i, n in enumerate(wanted) if n < 0]
