@@ -4,7 +4,6 @@ device ever holding more than its part."""
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate
