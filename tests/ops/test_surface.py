@@ -232,3 +232,19 @@ def test_windows_are_read_only(four):
         windows[0, 0] = 1
     with pytest.raises(TypeError, match="writeable=False"):
         np.lib.stride_tricks.sliding_window_view(spread(np.arange(9.0)), 3, writeable=True)
+
+
+@pytest.mark.parametrize("layout", [None, da.blocks(0), da.blocks(1)], ids=str)
+def test_nanmedian_warns_once_for_each_line(layout: Any) -> None:
+    a = np.full((4, 3), np.nan)
+    a[1] = 2
+    with da.init(devices=3, kind="host"):
+        x = da.asarray(a, layout=layout)
+        for axis, count in ((None, 0), (0, 0), (1, 3)):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = np.nanmedian(x, axis=axis)
+            assert [str(w.message) for w in caught] == ["All-NaN slice encountered"] * count
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                assert np.array_equal(found.get(), np.nanmedian(a, axis=axis), equal_nan=True)
