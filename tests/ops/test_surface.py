@@ -248,3 +248,21 @@ def test_nanmedian_warns_once_for_each_line(layout: Any) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 assert np.array_equal(found.get(), np.nanmedian(a, axis=axis), equal_nan=True)
+
+
+@pytest.mark.parametrize("function", [np.quantile, np.nanquantile])
+@pytest.mark.parametrize("method", ["linear", "lower", "inverted_cdf"])
+@pytest.mark.parametrize("shape", [(1,), (2, 3), (4,), ()])
+def test_quantiles_into_out(function: Any, method: str, shape: tuple[int, ...]) -> None:
+    a = np.arange(12.0).reshape(4, 3)
+    with da.init(devices=3, kind="host"):
+        for axis in (None, 0):
+            mine, theirs = da.zeros(shape), np.zeros(shape)
+            try:
+                function(a, 0.5, axis=axis, out=theirs, method=method)
+            except ValueError:
+                with pytest.raises(ValueError, match=r"shape|match|broadcast"):
+                    function(da.asarray(a, layout=da.blocks(0)), 0.5, axis=axis, out=mine, method=method)
+            else:
+                function(da.asarray(a, layout=da.blocks(0)), 0.5, axis=axis, out=mine, method=method)
+            assert np.array_equal(mine.get(), theirs)
