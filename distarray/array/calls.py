@@ -155,6 +155,11 @@ def _checked_shape(
             if target is not None and not isinstance(target, (DistributedArray, np.ndarray)):
                 raise TypeError(f"return arrays must be of ArrayType, and out= got {type(target).__name__}")
         dummies = tuple(None if o is None else np.empty(0, o.dtype) for o in out)
+        if kwargs.get("casting") == "unsafe" and ufunc.nout == 1 and out[0].dtype.kind in "iuf":
+            made = probe(ufunc, operands, kwargs).dtype
+            if made.kind == "c":  # any conversion is allowed, and this one is warned of here, once
+                warn_complex()
+                dummies = (np.empty(0, made),)
         checks["out"] = dummies if ufunc.nout > 1 else dummies[0]
     if mask is not None:
         checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)

@@ -17,7 +17,7 @@ from distarray.array.state import DistributedArray, astype_node, same_context
 from distarray.errors import ReadOnlyError
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
-from distarray.fusion.expr import Leaf, Node, is_loud, small, warn_complex
+from distarray.fusion.expr import Leaf, Node, is_loud, real_for, small, warn_complex
 from distarray.fusion.write import write
 from distarray.geometry import ViewMap
 from distarray.storage import Apart
@@ -162,7 +162,7 @@ def element_of(x: DistributedArray, value: Any) -> Any:
     if is_cupy(value):
         return element_of(x, as_array(x._context, value))
     element = np.empty(1, x._dtype)
-    element[0] = host_nested(value) if isinstance(value, list) else value
+    element[0] = host_nested(value) if isinstance(value, list) else real_for(value, x._dtype)
     return element[0]
 
 
@@ -183,6 +183,7 @@ def assign(x: DistributedArray, view: ViewMap, value: object) -> None:
             )
     if value is None or isinstance(value, (*PYTHON_SCALARS, np.generic)):
         filled = np.empty((), x._dtype)
+        value = real_for(value, x._dtype)
         with nullcontext() if small(value) else WarningOnce(x._context, "cast"):
             filled[...] = value
         source: Any = filled[()]

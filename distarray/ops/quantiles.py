@@ -135,23 +135,49 @@ class _Lines:
         return value
 
 
-def _delivered(value: DistributedArray, out: Any, strictly: bool = False, spread: bool = False) -> Any:
+_RULES = {"reduce": "unsafe", "ufunc": "same_kind", "assign": "unsafe"}
+"""How NumPy's functions of this file write into ``out=``, and what they convert: as reductions, which broadcast nothing; as
+ufuncs; by ``out[...] =``."""
+
+
+def _delivered(
+    lines: _Lines, value: DistributedArray, lead: tuple[int, ...], keepdims: bool, out: Any, rule: str
+) -> Any:
+    """A result, whose first axis has the shape `lead`, as NumPy returns it: in ``out=`` by one of `_RULES`.
+
+    Of an ``out=`` that is longer along the axes kept with length 1 NumPy writes the first elements.
+    """
     if out is None:
-        return deliver(value, None)
+        return deliver(lines.shaped(value, lead, keepdims), None)
     check_out(out)
-    if not (spread and fits(value.shape, tuple(out.shape))):
-        check_reduced(out, value.shape, "add")
-    if strictly and not np.can_cast(value.dtype, out.dtype, "same_kind"):
+    place = out
+    if keepdims:
+        place = out[(..., *(0 if i in lines.axes else slice(None) for i in range(lines.x.ndim)))]
+    value = lines.shaped(value, lead, False)
+    if rule == "reduce" or not fits(value.shape, tuple(place.shape)):
+        check_reduced(place, value.shape, "add")
+    if not np.can_cast(value.dtype, out.dtype, _RULES[rule]):  # type: ignore[arg-type]
         raise TypeError(
             f"Cannot cast output from {value.dtype!r} to {out.dtype!r} with casting rule 'same_kind': pass an out= of "
             f"{value.dtype!r}"
         )
+    value._detached = (
+        rule == "assign" and not value.ndim
+    )  # a number, which NumPy refuses to make an integer where it is NaN
     if isinstance(out, DistributedArray):
         check_writable(out)
-        out[...] = value
+        place[...] = value
     else:
-        out[...] = value.get()
+        place[...] = value.get()[()] if value._detached else value.get()
     return out
+
+
+def _warn_of_missing(lines: _Lines, value: DistributedArray) -> None:
+    """NumPy's warning, where lines hold nothing but NaN: a value is NaN between infinities too."""
+    if bool(reductions.any(np.isnan(value))) and bool(
+        reductions.any(reductions.all(np.isnan(lines.x), axis=lines.axes))
+    ):
+        warn_at(call_site(), "All-NaN slice encountered")
 
 
 # --- medians ----------------------------------------------------------------------------------------------------------
@@ -199,10 +225,13 @@ def median(
     ...     float(np.median(da.asarray([3, 1, 2, 10], layout=da.blocks(0))))
     2.5
     """
-    x = asarray(a)
+    return _median(asarray(a), axis, bool(keepdims), out, "reduce")
+
+
+def _median(x: DistributedArray, axis: Axis, keepdims: bool, out: Any, rule: str) -> Any:
     lines = _Lines(x, axis, "median")
     if not lines.n or not x.size:
-        return _delivered(moments.mean(x, lines.axes, keepdims=bool(keepdims)), out)
+        return _delivered(lines, moments.mean(x, lines.axes)[None], (), keepdims, out, rule)
     context = x._context
     middle = [lines.n // 2] if lines.n % 2 else [lines.n // 2 - 1, lines.n // 2]
     with context.lock:
@@ -212,7 +241,7 @@ def median(
     if can_miss(x.dtype):
         last = found[-1]
         value = where(np.isnan(last), last, value)
-    return _delivered(lines.shaped(value[None], (), bool(keepdims)), out)
+    return _delivered(lines, value[None], (), keepdims, out, rule)
 
 
 @implements(np.nanmedian)
@@ -245,10 +274,10 @@ def nanmedian(
     """
     x = asarray(a)
     keepdims = bool(given(keepdims, False))
-    if not can_miss(x.dtype):
-        return median(x, axis, out, overwrite_input, keepdims)
     if not x.size:
         return nanmean(x, axis, out=out, keepdims=keepdims)
+    if not can_miss(x.dtype):
+        return _median(x, axis, keepdims, out, "assign")
     lines = _Lines(x, axis, "nanmedian")
     context = x._context
 
@@ -259,7 +288,8 @@ def nanmedian(
             lib.take_along_axis(ordered, lib.maximum(i, 0)[None].astype(np.intp), axis=0)
             for i in ((count - 1) // 2, count // 2 * (count > 0))
         )
-        return lib.where(count % 2 == 1, low, lib.stack([low, high]).mean(axis=0))
+        one = lib.stack([low]).mean(axis=0) if part.dtype.kind == "c" else low  # a quotient is NaN beside infinities
+        return lib.where(count % 2 == 1, one, lib.stack([low, high]).mean(axis=0))
 
     with context.lock:
         layout = x._operand("nanmedian").layout
@@ -274,9 +304,8 @@ def nanmedian(
             value = asarray(np.array(row, x.dtype).reshape(1, *lines.shape), device=x.device)
         else:
             value = lines.mapped(middle, 1, x.dtype)
-    if bool(reductions.any(np.isnan(value))):
-        warn_at(call_site(), "All-NaN slice encountered")
-    return _delivered(lines.shaped(value, (), keepdims), out, spread=True)  # as NumPy's nanmedian does
+    _warn_of_missing(lines, value)
+    return _delivered(lines, value, (), keepdims, out, "assign")
 
 
 # --- quantiles --------------------------------------------------------------------------------------------------------
@@ -311,19 +340,20 @@ def _quantile(
     keepdims = bool(given(keepdims, False))
     if skip and not x.size:
         return nanmean(x, axis, out=out, keepdims=keepdims)
-    if weights is not None:
-        return _delivered(_weighted(x, q, axis, keepdims, weights, skip), out, strictly=True)
+    rule = "assign" if skip else "ufunc"
     lines = _Lines(x, axis, "quantile")
+    if weights is not None:
+        weighted = _weighted(lines, q, None if axis is None else lines.axes, weights, skip)
+        return _delivered(lines, weighted, q.shape, keepdims, out, rule)
     if not lines.n:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
     flat = q.reshape(-1)
     if skip and can_miss(x.dtype):
         value = _of_the_rest(lines, flat, weak, method)
-        if bool(reductions.any(np.isnan(value))):
-            warn_at(call_site(), "All-NaN slice encountered")
+        _warn_of_missing(lines, value)
     else:
         value = _of_all(lines, flat, weak, method)
-    return _delivered(lines.shaped(value, q.shape, keepdims), out, strictly=True)
+    return _delivered(lines, value, q.shape, keepdims, out, rule)
 
 
 def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
@@ -384,10 +414,10 @@ def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedA
     return asarray(np.array(columns, dtype).T.reshape(len(q), *lines.shape), device=x.device)
 
 
-def _weighted(x: DistributedArray, q: Any, axis: Any, keepdims: bool, weights: Any, skip: bool) -> DistributedArray:
+def _weighted(lines: _Lines, q: Any, axes: tuple[int, ...] | None, weights: Any, skip: bool) -> DistributedArray:
     """The inverse of the weighted distribution function: the first element at which the sum of weights reaches the part."""
-    lines = _Lines(x, axis, "quantile")
-    w = fitting_weights(weights, x, None if axis is None else lines.axes)
+    x = lines.x
+    w = fitting_weights(weights, x, axes)
     if bool(reductions.any(w < 0)):
         raise ValueError("Weights must be non-negative.")
     w = broadcast_to(w, x.shape).astype(np.float64)
@@ -414,7 +444,7 @@ def _weighted(x: DistributedArray, q: Any, axis: Any, keepdims: bool, weights: A
     if can_miss(x.dtype) and not skip:
         last = flat[-1:]
         value = where(np.isnan(last), last, value)
-    return lines.shaped(value, q.shape, keepdims)
+    return value
 
 
 def _joined(rows: list[DistributedArray]) -> DistributedArray:
