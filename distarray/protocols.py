@@ -182,14 +182,15 @@ class Protocols(DistributedArray):
         if isinstance(scalar, np.generic):
             note_to_host(scalar.nbytes)
             return scalar
-        if self.size != 1:
-            if kind == "bool":
-                raise ValueError(
-                    "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
-                )
-            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
-        if self.ndim and kind != "bool":
-            raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+        if self._shape:
+            if self.size != 1:
+                if kind == "bool":
+                    raise ValueError(
+                        "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+                    )
+                raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+            if kind != "bool":
+                raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         if (number := number_of(self)) is not None:
             return number
         return self.get().reshape(())[()]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from distarray.layout import Layout
 
 __all__ = [
-    "ASSOCIATIVE", "Relay", "Segment", "carry", "chain", "fold_on", "item_dtype", "local_reduce", "relay", "run_tasks",
+    "ASSOCIATIVE", "UNFOLDED", "Relay", "Segment", "carry", "chain", "fold_on", "item_dtype", "local_reduce", "relay", "run_tasks",
     "ufunc_of",
 ]  # fmt: skip
 

@@ -3,12 +3,13 @@ is one call of NumPy."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.algorithms.folds import local_reduce
+from distarray.algorithms.folds import UNFOLDED, local_reduce
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.devices import Chunk, Device
 from distarray.layout import Layout
@@ -29,11 +30,13 @@ class _Place(NamedTuple):
 
 
 class _SmallFold(NamedTuple):
-    """How reductions of a kind are computed. `call` is the `Reduction`, `places` are those of this process."""
+    """How reductions of a kind are computed. `call` is the `Reduction`, `places` are those of this process; `fold` is NumPy's own
+    call, where it needs no more than the array and the result."""
 
     call: Any
     layout: Layout
     places: list[_Place]
+    fold: Callable[..., Any] | None
 
 
 def fold_all(call: Any, work: Sequence[tuple[Chunk, Any]]) -> None:
@@ -53,7 +56,7 @@ def fold_again(key: tuple[Any, ...], x: DistributedArray) -> DistributedArray | 
         return None
     if context.communicator is not None and (context.warnings_raise or "raise" in np.geterr().values()):
         return None
-    call, layout, places = known
+    call, layout, places, fold = known
     chunks: list[Chunk | None] = [None] * len(layout.chunks)
     held: Any = version.chunks
     work = []
@@ -62,8 +65,13 @@ def fold_again(key: tuple[Any, ...], x: DistributedArray) -> DistributedArray | 
         for number, device, shape, source in places:
             chunk = chunks[number] = device.empty(shape, call.dtype, "reduce")
             work.append((chunk, held[source].array))
-        _, met = context.quiet(fold_all, call, work)
+        _, met = context.quiet(_fold_each, fold, work) if fold is not None else context.quiet(fold_all, call, work)
     return None if met else from_chunks(context, layout, chunks, call.dtype, detached=not layout.shape)
+
+
+def _fold_each(fold: Callable[..., Any], work: Sequence[tuple[Chunk, Any]]) -> None:
+    for chunk, array in work:
+        fold(array, out=chunk.array)
 
 
 def learn_small_fold(key: tuple[Any, ...], call: Any, x: DistributedArray, layout: Layout, sources: Any) -> None:
@@ -80,4 +88,8 @@ def learn_small_fold(key: tuple[Any, ...], call: Any, x: DistributedArray, layou
         device = context.by_id[device_id]
         if device.process == context.process:
             places.append(_Place(number, device, region.shape, source))
-    context.layouts.remember((key, version.layout, version.dtype), _SmallFold(call, layout, places))
+    fold = None
+    if call.ufunc not in UNFOLDED and (call.ufunc is not np.add or call.axes != (x.ndim - 1,) or x.ndim == 1):
+        axis: Any = call.axes[0] if len(call.axes) == 1 else call.axes
+        fold = partial(call.ufunc.reduce, axis=axis, dtype=call.given, keepdims=call.keepdims)
+    context.layouts.remember((key, version.layout, version.dtype), _SmallFold(call, layout, places, fold))

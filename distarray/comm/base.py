@@ -70,7 +70,8 @@ class Communicator(abc.ABC):
         """
 
     def swap(self, mine: Any, arrivals: Sequence[Message], signature: Signature) -> None:
-        """An exchange of one small array with each of the processes that `arrivals` name, `mine` with all of them."""
+        """An exchange of a few bytes with each of the processes that `arrivals` name, `mine` with all of them: one-dimensional
+        arrays of bytes in C order, which need no look."""
         self.exchange([Message(peer, mine) for peer, _ in arrivals], arrivals, signature)
 
     def gather(self, part: Any, room: Any, signature: Signature) -> None:

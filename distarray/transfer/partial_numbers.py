@@ -4,11 +4,11 @@ holds one part of it, each sends its own to all, in one round, and folds them in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from distarray.comm.base import Communicator, Message, Signature
+from distarray.comm.base import Message, Signature
 from distarray.devices.arrays import AnyDType
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half
@@ -54,10 +54,13 @@ def folded_number(context: Context, source: Operand) -> Any:
             places = [(device.ordinal, part.data.ptr) for device, part in zip(devices, parts, strict=True)]
             parts = devices[0].runtime.numbers(places, dtype)
     elif context.communicator is not None:
-        order = _turns(context, layout)
-        if order is None:
+        known = _known(context, layout, dtype)
+        if known is None:
             return None
-        parts = _told(context, context.communicator, layout, dtype, order, parts)
+        held, mine, sent, arrivals, detail = known
+        held[mine] = parts[mine]
+        context.communicator.swap(sent, arrivals, Signature("a value for Python", detail, site()))
+        parts = held
     value, met = context.quiet(_in_order, fold, parts)
     if met and "raise" in np.geterr().values():
         with np.errstate(**quiet()):
@@ -89,30 +92,35 @@ MOST = 1 << 14
 """Elements of what is folded at once: more is worth a thread a device."""
 
 
-def _turns(context: Context, layout: Layout) -> tuple[int, ...] | None:
-    """The process that holds each chunk, where every process holds one."""
-    key = ("turns", layout)
-    found: Any = context.layouts.remembered(key)
+class _Told(NamedTuple):
+    """How partial values of a kind come together, one of each process: what is kept of it from call to call."""
+
+    held: Any
+    """The values, in the chunks' order."""
+    mine: int
+    """Which of them, and which chunk, is this process's."""
+    sent: Any
+    """Its bytes in `held`."""
+    arrivals: list[Message]
+    """The others' bytes there."""
+    detail: str
+
+
+def _known(context: Context, layout: Layout, dtype: AnyDType) -> _Told | None:
+    """How partial values of a layout come together; None where not every process holds one."""
+    key = ("told", layout, dtype)
+    found: tuple[_Told | None] | None = context.layouts.remembered(key)
     if found is None:
-        order = tuple([context.by_id[device].process for device, _ in layout.chunks])
-        one = sorted(order) == list(range(context.process_count))
-        found = context.layouts.remember(key, (order if one else None,))
-    return found[0]  # type: ignore[no-any-return]
-
-
-def _told(
-    context: Context, communicator: Communicator, layout: Layout, dtype: Any, order: Sequence[int], parts: Sequence[Any]
-) -> list[Any]:
-    """The values of all processes, one of each, in the chunks' order. One round."""
-    key = ("detail", layout, dtype)
-    detail: str | None = context.layouts.remembered(key)
-    if detail is None:
-        detail = context.layouts.remember(key, f"plan of {layout.digest.hex()} {dtype}")
-    mine = parts[order.index(context.process)]
-    arrived = np.empty(len(order), dtype)
-    receives = [Message(process, arrived[i : i + 1]) for i, process in enumerate(order) if process != context.process]
-    communicator.swap(mine, receives, Signature("a value for Python", detail, site()))
-    return [mine if process == context.process else arrived[i] for i, process in enumerate(order)]
+        order = [context.by_id[device].process for device, _ in layout.chunks]
+        told = None
+        if sorted(order) == list(range(context.process_count)):
+            held = np.empty(len(order), dtype)
+            each = held.view(np.uint8).reshape(len(order), -1)
+            mine = order.index(context.process)
+            arrivals = [Message(process, each[i]) for i, process in enumerate(order) if i != mine]
+            told = _Told(held, mine, each[mine], arrivals, f"plan of {layout.digest.hex()} {dtype}")
+        found = context.layouts.remember(key, (told,))
+    return found[0]
 
 
 def _in_order(fold: np.ufunc, parts: Sequence[Any]) -> Any:

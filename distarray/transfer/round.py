@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -153,6 +154,19 @@ def _cut(staging: Any, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
 def site() -> str:
     """The caller's line, for messages about a communication that failed."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy.")):
+    while (code := frame.f_code) in _OURS or _is_ours(frame):
+        if frame.f_back is None:
+            break
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return f"{code.co_filename}:{frame.f_lineno}"
+
+
+_OURS: set[CodeType] = set()
+"""Code of this package's and NumPy's modules that a call has come through."""
+
+
+def _is_ours(frame: FrameType) -> bool:
+    ours = str(frame.f_globals.get("__name__")).startswith(("distarray.", "numpy."))
+    if ours and len(_OURS) < 1 << 13:
+        _OURS.add(frame.f_code)
+    return ours

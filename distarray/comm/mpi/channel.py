@@ -169,18 +169,25 @@ class Channel:
         """Wait for all messages from `first` on, one after the other: MPI moves all of them whichever one is tested."""
         clock = time.perf_counter
         start = clock()
-        spin, listen, drowsy = start + SPIN, start + LISTEN, 0.0
+        spin = start + SPIN
+        for item in pending[first:]:
+            while not (item.done or self._is_done(call, item)):
+                if clock() >= spin:
+                    self._wait(call, pending, first, listening, start)
+                    return
+
+    def _wait(self, call: Call, pending: list[Pending], first: int, listening: bool, start: float) -> None:
+        """The rest of a wait that began at `start` and was no short one."""
+        clock = time.perf_counter
+        listen = start + LISTEN
+        drowsy = start + 4 * SPIN + sum([len(one.buffer) for one in pending[first:]]) / SLOWEST
         asking = [start + min(ASK, self.deadline / 4), start + self.deadline - min(1.0, self.deadline / 8)]
         for item in pending[first:]:
             while not self._is_done(call, item):
                 now = clock()
-                if now < spin:
-                    continue
                 if now >= listen:
                     listen = now + LISTEN
                     self._look_around(call, pending, now, start, asking if listening else None)
-                if not drowsy:
-                    drowsy = start + 4 * SPIN + sum(len(one.buffer) for one in pending[first:]) / SLOWEST
                 if now < drowsy:
                     os.sched_yield()
                 else:

@@ -95,11 +95,10 @@ class MpiCommunicator(Channel, Communicator):
         pending: list[Pending] = []
         try:
             tag = self._tags.tag(Tags.EXCHANGE, call.sequence, signature)
-            sent = mine.reshape(-1).view(np.uint8)
             for peer, buffer in arrivals:
-                self.transfer(call, pending, peer, buffer.view(np.uint8), True, tag)
+                self.transfer(call, pending, peer, buffer, True, tag)
             for peer, _ in arrivals:
-                self.transfer(call, pending, peer, sent, False, tag)
+                self.transfer(call, pending, peer, mine, False, tag)
             self.complete(call, pending)
         except BaseException as error:
             self.broke(call, pending, error)

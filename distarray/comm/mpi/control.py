@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ class Tags:
     @staticmethod
     def number(signature: Signature) -> int:
         """The number that an operation and its detail are hashed to."""
-        return zlib.crc32(signature.detail.encode(), zlib.crc32(signature.operation.encode()))
+        return _number(signature.operation, signature.detail)
 
     def tag(self, slot: int, sequence: int, signature: Signature) -> int:
         """The tag of a message in a slot of a call."""
@@ -67,6 +68,11 @@ class Tags:
         """The sequence number of a tag: the one nearest to `near` that it may mean."""
         low = tag // 8 // self.hashes
         return low + round((near - low) / self.range) * self.range
+
+
+@lru_cache(1 << 10)
+def _number(operation: str, detail: str) -> int:
+    return zlib.crc32(detail.encode(), zlib.crc32(operation.encode()))
 
 
 class Status:
