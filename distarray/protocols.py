@@ -25,6 +25,7 @@ from distarray.array.writing import assign, element_of
 from distarray.context import current_context
 from distarray.errors import UnsupportedError, absent
 from distarray.fusion.expr import real_for, warn_complex
+from distarray.fusion.kept import ASSIGNED, is_named
 from distarray.ops import (
     convert,
     data_types,
@@ -159,7 +160,8 @@ class Protocols(DistributedArray):
         view = elements.named(self, key)
         if not view.shape and not _has_ellipsis(key):
             value = element_of(self, value)
-        assign(self, view, value)
+        pending = type(value) is DistributedArray and value._node is not None
+        assign(self, view, value, named=pending and is_named(value, ASSIGNED))
 
     def __len__(self) -> int:
         if not self._shape:

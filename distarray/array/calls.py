@@ -32,6 +32,7 @@ from distarray.fusion.expr import (
     result_dtype,
     warn_complex,
 )  # fmt: skip
+from distarray.fusion.kept import UPDATED, is_named
 from distarray.fusion.write import write
 from distarray.modes import ModeOperand, preserved
 from distarray.storage import Version, operand
@@ -362,6 +363,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
     if not known(other):
         return ufunc(array, other, out=array) if takes(other) else NotImplemented
     check_writable(array, cure="write to x.copy()")
+    named = type(other) is DistributedArray and other._node is not None and is_named(other, UPDATED)
     context = array._context
     if isinstance(other, (*PYTHON_SCALARS, np.generic)):
         second: Any = other
@@ -396,7 +398,7 @@ def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
         assign(array, array._view_map(), DistributedArray._of_node(node))
         return array
     private = 1 + (type(argument) is Leaf and argument.version is first.version and argument.view == first.view)
-    write(array._own(), array._view, node, private=private)
+    write(array._own(), array._view, node, private=private, held=argument if named else None)
     return array
 
 

@@ -166,8 +166,9 @@ def element_of(x: DistributedArray, value: Any) -> Any:
     return element[0]
 
 
-def assign(x: DistributedArray, view: ViewMap, value: object) -> None:
-    """Write `value`, broadcast to the view's shape, into a view of the array's storage."""
+def assign(x: DistributedArray, view: ViewMap, value: object, *, named: bool = False) -> None:
+    """Write `value`, broadcast to the view's shape, into a view of the array's storage. `named`: the program has a name for the
+    value, so that what is computed for it may be kept."""
     check_writable(x, *ASSIGNED)
     storage = x._own()
     if type(value) is DistributedArray and value._storage is storage and value._view_map() == view:
@@ -202,4 +203,5 @@ def assign(x: DistributedArray, view: ViewMap, value: object) -> None:
             array = _converted(array, x._dtype)
         source = array._arg()
     plain = None if view.is_identity and view.base == storage.version.layout.shape else view
-    write(storage, plain, source, private=int(type(source) is Leaf and source.version is storage.version))
+    own = int(type(source) is Leaf and source.version is storage.version)
+    write(storage, plain, source, private=own, held=source if named else None)
