@@ -21,6 +21,7 @@ from distarray.fusion.expr import Leaf, Node, is_loud, real_for, small, warn_com
 from distarray.fusion.write import write
 from distarray.geometry import ViewMap
 from distarray.storage import Apart
+from distarray.transfer.asking import refuse_host_target
 from distarray.transfer.execute import is_uncounted
 
 NO_ARRAY = "output must be an array, not {}: pass a DistributedArray or a NumPy array"
@@ -38,7 +39,9 @@ ASSIGNED = ("assignment destination", "write to x.copy() instead")
 
 
 def check_writable(target: AnyArray, what: str = "output array", cure: str = "pass x.copy()") -> None:
-    """Refuse an array that what is written would be lost in."""
+    """Refuse an array that what is written would be lost in, and a NumPy array where nothing may go to the host unasked."""
+    if isinstance(target, np.ndarray):
+        refuse_host_target(target.nbytes)
     if isinstance(target, DistributedArray) and not target._writable and not _alone(target):
         if isinstance(target._writable, Apart):
             raise read_only(

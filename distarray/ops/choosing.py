@@ -140,6 +140,7 @@ def copyto(dst: AnyArray, src: ArrayLike, casting: str = "same_kind", where: Arr
     if not isinstance(dst, DistributedArray):
         if not isinstance(dst, np.ndarray):
             raise TypeError(f"copyto() argument 1 must be numpy.ndarray, not {type(dst).__name__}")
+        check_writable(dst)
         host = [v.get() if isinstance(v, DistributedArray) else v for v in (src, where)]
         if casting == "unsafe":
             host[0] = real_for(host[0], dst.dtype)

@@ -334,6 +334,7 @@ def ufunc_at(ufunc: np.ufunc, array: AnyArray, indices: ArrayLike, *values: Any)
     Communication: the elements of a distributed value that the chunks lack; index arrays and masks are fetched.
     """
     if not isinstance(array, DistributedArray):
+        check_writable(cast("Any", array))
         operands = [host_values(v) if isinstance(v, DistributedArray) else v for v in (indices, *values)]
         ufunc.at(cast("Any", array), *operands)
         return

@@ -424,12 +424,13 @@ def _spread(name: str) -> Callable[..., DistributedArray]:
         return asarray(function(*args, **kwargs))
 
     read.__name__ = read.__qualname__ = name
-    read.__signature__ = _signature(function)  # type: ignore[attr-defined]
+    shown = _signature(function)
+    read.__signature__ = shown  # type: ignore[attr-defined]
     read.__doc__ = f"""``numpy.{name}`` on each process, of which each keeps its part.
 
     Parameters
     ----------
-    *args, **kwargs : object
+    {", ".join(shown.parameters)} : object
         As for ``numpy.{name}``.
 
     Returns
