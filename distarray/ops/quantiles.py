@@ -39,6 +39,9 @@ from distarray.sites import call_site, warn_at
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
+WARNINGS = 100
+"""The most that one call gives of lines that are all NaN. NumPy gives one for each."""
+
 
 # --- elements by rank -------------------------------------------------------------------------------------------------
 
@@ -172,11 +175,12 @@ def _delivered(
     return out
 
 
-def _warn_of_missing(lines: _Lines, value: DistributedArray) -> None:
-    """NumPy's warning, where lines hold nothing but NaN: a value is NaN between infinities too."""
-    if bool(reductions.any(np.isnan(value))) and bool(
-        reductions.any(reductions.all(np.isnan(lines.x), axis=lines.axes))
-    ):
+def _warn_of_missing(lines: _Lines, value: DistributedArray, most: int = 1) -> None:
+    """NumPy's warning, for each line that holds nothing but NaN, at most so many: a value is NaN between infinities too."""
+    if not bool(reductions.any(np.isnan(value))):
+        return
+    missing = int(reductions.sum(reductions.all(np.isnan(lines.x), axis=lines.axes)))
+    for _ in range(min(missing, most)):
         warn_at(call_site(), "All-NaN slice encountered")
 
 
@@ -259,11 +263,11 @@ def nanmedian(
     Warns
     -----
     RuntimeWarning
-        "All-NaN slice encountered": there the result is NaN.
+        "All-NaN slice encountered", once for each (a hundred at most): there the result is NaN.
 
     Notes
     -----
-    Communication: as of :func:`median`; whether there are lines of NaN alone.
+    Communication: as of :func:`median`; how many lines are NaN alone.
 
     Examples
     --------
@@ -304,7 +308,7 @@ def nanmedian(
             value = asarray(np.array(row, x.dtype).reshape(1, *lines.shape), device=x.device)
         else:
             value = lines.mapped(middle, 1, x.dtype)
-    _warn_of_missing(lines, value)
+    _warn_of_missing(lines, value, WARNINGS)
     return _delivered(lines, value, (), keepdims, out, "assign")
 
 
