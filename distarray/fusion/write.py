@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from distarray.devices import Chunk
 from distarray.fusion.assembled import write_assembled
-from distarray.fusion.compiled import alignment_of, compile_expression, message_itemsizes, resolve_leaves
+from distarray.fusion.compiled import alignment_of, compile_expression, groups_of, message_itemsizes, resolve_leaves
 from distarray.fusion.demand import demand, evaluate_into, moved
 from distarray.fusion.expr import Leaf, Node, fallible
 from distarray.fusion.kernels.direct import around, written
@@ -128,6 +128,15 @@ def _comes_first(context: Context, program: Program, leaves: Sequence[Leaf], tar
         return False
     if any(leaf.version is written for leaf in leaves):
         return False
+    described = [(leaf.version.layout, leaf.view, leaf.dtype.itemsize) for leaf in leaves]
+    key = ("first", tuple(described), tuple(groups_of(leaves)), program.dtype.itemsize, target)
+    found = context.layouts.remembered(key)
+    if found is None:
+        found = context.layouts.remember(key, _is_apart(context, program, leaves, target))
+    return bool(found)
+
+
+def _is_apart(context: Context, program: Program, leaves: Sequence[Leaf], target: Layout) -> bool:
     meeting = meeting_place(context, target.shape, [(leaf.version.layout, leaf.view) for leaf in leaves], target)
     if meeting.place is None or any(meeting.away):
         return True
@@ -139,11 +148,7 @@ def _comes_first(context: Context, program: Program, leaves: Sequence[Leaf], tar
     fetched, before = (
         sum([count * sizes[group] for (_, _, group), count in al.messages.items()]) for al in (there, here)
     )
-    key = ("moved elements", here.layout, target)
-    elements = context.layouts.remembered(key)
-    if elements is None:
-        elements = context.layouts.remember(key, plan(here.layout, target).bytes_moved(1))
-    return bool(before + elements * program.dtype.itemsize <= fetched)
+    return before + plan(here.layout, target).bytes_moved(program.dtype.itemsize) <= fetched
 
 
 def _write_chunks(
