@@ -160,7 +160,7 @@ def unique(
 
 
 @implements(np.unique_all)
-def unique_all(x: ArrayLike) -> UniqueAllResult:
+def unique_all(x: ArrayLike, /) -> UniqueAllResult:
     """Distinct elements, where each comes first, which one each element is, and how many there are; NaNs are distinct.
 
     Parameters
@@ -187,7 +187,7 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
 
 
 @implements(np.unique_counts)
-def unique_counts(x: ArrayLike) -> UniqueCountsResult:
+def unique_counts(x: ArrayLike, /) -> UniqueCountsResult:
     """Distinct elements, and how many there are of each; NaNs are distinct.
 
     Parameters
@@ -214,7 +214,7 @@ def unique_counts(x: ArrayLike) -> UniqueCountsResult:
 
 
 @implements(np.unique_inverse)
-def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
+def unique_inverse(x: ArrayLike, /) -> UniqueInverseResult:
     """Distinct elements, and which of them each element is, in the layout of `x`; NaNs are distinct.
 
     Parameters
@@ -241,7 +241,7 @@ def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
 
 
 @implements(np.unique_values)
-def unique_values(x: ArrayLike) -> DistributedArray:
+def unique_values(x: ArrayLike, /) -> DistributedArray:
     """Distinct elements, ascending; NaNs are distinct.
 
     Parameters
