@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -50,9 +50,9 @@ def _delivered(
     if out is None:
         return deliver(lines.shaped(value, lead, keepdims), None)
     check_out(out)
-    place: Any = out
+    place = target = cast("Any", out)
     if keepdims:
-        place = out[(..., *(0 if i in lines.axes else slice(None) for i in range(lines.x.ndim)))]
+        place = target[(..., *(0 if i in lines.axes else slice(None) for i in range(lines.x.ndim)))]
     value = lines.shaped(value, lead, False)
     if rule == "reduce" or not fits(value.shape, tuple(place.shape)):
         check_reduced(place, value.shape, "add")
