@@ -35,9 +35,9 @@ WARNINGS = 100
 """The most that one call gives of lines that are all NaN. NumPy gives one for each."""
 
 
-_RULES = {"reduce": "unsafe", "ufunc": "same_kind", "assign": "unsafe"}
-"""How NumPy's functions of this file write into ``out=``, and what they convert: as reductions, which broadcast nothing; as
-ufuncs; by ``out[...] =``."""
+_RULES = {"reduce": "unsafe", "take": "same_kind", "ufunc": "same_kind", "assign": "unsafe"}
+"""How NumPy's functions of this file write into ``out=``, and what they convert: as reductions and as `take`, which broadcast
+nothing; as ufuncs; by ``out[...] =``."""
 
 
 def _delivered(
@@ -54,7 +54,7 @@ def _delivered(
     if keepdims:
         place = target[(..., *(0 if i in lines.axes else slice(None) for i in range(lines.x.ndim)))]
     value = lines.shaped(value, lead, False)
-    if rule == "reduce" or not fits(value.shape, tuple(place.shape)):
+    if rule in ("reduce", "take") or not fits(value.shape, tuple(place.shape)):
         check_reduced(place, value.shape, "add")
     if not np.can_cast(value.dtype, out.dtype, _RULES[rule]):  # type: ignore[arg-type]
         raise TypeError(
@@ -263,6 +263,8 @@ def _quantile(
         _warn_of_missing(lines, value)
     else:
         value = _of_all(lines, flat, weak, method)
+    if not skip and places(method, 2, flat)[2] is None:
+        rule = "take"
     return _delivered(lines, value, q.shape, keepdims, out, rule)
 
 
