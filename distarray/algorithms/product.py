@@ -148,8 +148,8 @@ def contract(
         sources = (first, second)
         coming: list[list[Chunk | None]] | None = None
         for number, step in enumerate(todo.steps):
-            if _is_light(context, step, weight):
-                arguments: Any = (problem, sources, ([], []), chunks, dtype, conjugate)
+            if len(todo.steps) == 1 and _is_light(context, step, weight):
+                arguments: Any = (problem, sources, _brought(context, sources, step, name), chunks, dtype, conjugate)
                 _, met = context.quiet(_multiply_all, context, step, arguments)
                 if not met:
                     continue
@@ -180,8 +180,8 @@ def contract(
 
 
 def _is_light(context: Context, step: Stage, weight: int) -> bool:
-    """Whether a step is so little work, all of this process and on what lies there, that the calling thread does it at once."""
-    if step.work > ALONE or context.kind != "host" or context.communicator is not None or step.bring != (None, None):
+    """Whether a step is so little work, all of this process, that the calling thread does it at once."""
+    if step.work > ALONE or context.kind != "host" or context.communicator is not None:
         return False
     return step.work * weight < context.workers.inline_bytes
 
