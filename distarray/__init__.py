@@ -49,6 +49,7 @@ from distarray.ops import (
     numbers,
     numpy_names,
     padding,
+    partitioning,
     placing,
     printing,
     processes,
@@ -106,6 +107,7 @@ from distarray.ops.nans import *
 from distarray.ops.numbers import *
 from distarray.ops.numpy_names import *
 from distarray.ops.padding import *
+from distarray.ops.partitioning import *
 from distarray.ops.placing import *
 from distarray.ops.processes import *
 from distarray.ops.quantiles import *
@@ -131,11 +133,11 @@ from distarray.transfer.ledger import Ledger, Move
 from distarray.version import installed_version
 
 _CHAPTERS = (
-    applying, binning, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types, differences,
-    dots, editing, elementwise, flat, flipping, grids, histograms, index_arrays, joining, loading, manipulation, moments, nans,
-    numbers, numpy_names, padding, placing, polynomials, processes, products, quantiles, reductions, repeating, reshaping, saving,
-    scans, searching, selecting, sequences, sets, signal, sorting, sources, splitting, statistics, taking, triangles, vectorizing,
-    windows,
+    applying, binning, bits, choosing, chunks, comparing, complex_numbers, coordinates, creation, data_types,
+    differences, dots, editing, elementwise, flat, flipping, grids, histograms, index_arrays, joining, loading,
+    manipulation, moments, nans, numbers, numpy_names, padding, partitioning, placing, polynomials, processes, products,
+    quantiles, reductions, repeating, reshaping, saving, scans, searching, selecting, sequences, sets, signal, sorting,
+    sources, splitting, statistics, taking, triangles, vectorizing, windows,
 )  # fmt: skip
 
 __all__ = [

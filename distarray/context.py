@@ -210,6 +210,25 @@ class Context:
         """
         return self.by_id[device_id].process == self.process
 
+    def local_regions(self, layout: Layout) -> Iterator[tuple[int, Device, Region]]:
+        """The regions of a layout that lie on devices of this process.
+
+        Parameters
+        ----------
+        layout : Layout
+
+        Yields
+        ------
+        int
+            The number of the region among ``layout.chunks``.
+        Device
+        Region
+        """
+        for number, (device_id, region) in enumerate(layout.chunks):
+            device = self.by_id[device_id]
+            if device.process == self.process:
+                yield number, device, region
+
     def subgroup(self, ids: tuple[int, ...]) -> Group:
         """The group of some of the devices; the context's own where they are all.
 

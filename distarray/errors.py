@@ -29,6 +29,7 @@ __all__ = [
     "RemoteFileError",
     "RendezvousError",
     "UnsupportedError",
+    "read_only",
 ]
 
 
@@ -66,6 +67,11 @@ class ImplicitCommunicationError(DistArrayError, RuntimeError):
 
 class ReadOnlyError(DistArrayError, ValueError):
     """The target of a write is read-only."""
+
+
+def read_only(what: str, cure: str, reason: str = "") -> ReadOnlyError:
+    """The error of a write to what is read-only: it names the target, says why where that is known, and ends with the cure."""
+    return ReadOnlyError(f"{what} is read-only{': ' + reason if reason else ''}; {cure}")
 
 
 class ForkError(DistArrayError, RuntimeError):

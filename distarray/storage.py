@@ -174,6 +174,17 @@ class Storage:
         self.version = version
         self.token = version.token
 
+    def rewrite(self, version: Version, chunks: list[Chunk | None], fresh: bool) -> None:
+        """Have `chunks` hold the value after a write to `version`, the current one: in its place, or (`fresh`) beside it,
+        where it is still read."""
+        if not fresh:
+            version.chunks = chunks
+            return
+        after = Version(version.layout, chunks, version.dtype)
+        if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
+            share(version)
+        self.replace(after)
+
     def unshare(self) -> None:
         """Give the storage chunks that no other version holds."""
         version = self.version

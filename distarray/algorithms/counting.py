@@ -178,13 +178,9 @@ def counted_sparsely(
     counts = told(context, {d: found[1] for d, found in mine.items()}, lengths, dtype)
     target = context.layout(blocks(0).resolve(shape, layout.devices))
     row = math.prod(shape[1:])
-    chunks: list[Chunk | None] = []
+    chunks: list[Chunk | None] = [None] * len(target.chunks)
     with context.reporting():
-        for device_id, region in target.chunks:
-            device = context.by_id[device_id]
-            if device.process != context.process:
-                chunks.append(None)
-                continue
+        for i, device, region in context.local_regions(target):
             start, stop = region[0].start * row, region[0].stop * row
             here = (bins >= start) & (bins < stop)
             places, which = np.unique(bins[here] - start, return_inverse=True)
@@ -196,7 +192,7 @@ def counted_sparsely(
                 chunk = device.full(region.shape, dtype, 0)
             with device.active():
                 chunk.array.reshape(-1)[device.lib.asarray(places)] = device.lib.asarray(sums)
-            chunks.append(chunk)
+            chunks[i] = chunk
     return from_chunks(context, target, chunks, dtype)
 
 

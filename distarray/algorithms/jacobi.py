@@ -32,7 +32,8 @@ from distarray.devices import Chunk, Device, arrays_of
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
-from distarray.transfer.execute import allocate, gather_to_host, redistribute
+from distarray.transfer.execute import allocate, redistribute
+from distarray.transfer.to_host import gather_to_host
 
 __all__ = ["Jacobi"]
 

@@ -19,7 +19,8 @@ from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.storage import Operand
-from distarray.transfer.execute import gather_to_host, redistribute
+from distarray.transfer.execute import redistribute
+from distarray.transfer.to_host import gather_to_host
 
 __all__ = ["aligned", "arrays_in", "counted", "everywhere", "mapped", "told", "whole_along"]
 

@@ -28,7 +28,8 @@ from distarray.devices import Chunk, Device, arrays_of, ordering
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
-from distarray.transfer.execute import gather_to_host, redistribute
+from distarray.transfer.execute import redistribute
+from distarray.transfer.to_host import gather_to_host
 
 if TYPE_CHECKING:
     from distarray.context import Context

@@ -45,7 +45,7 @@ from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.geometry import IndexMap, Range, Region, ViewMap
 from distarray.storage import Operand
-from distarray.transfer.execute import gather_to_host
+from distarray.transfer.to_host import gather_to_host
 
 __all__ = ["LU"]
 

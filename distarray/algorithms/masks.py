@@ -30,8 +30,9 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.geometry.reshape import flat_blocks
 from distarray.layout import Layout
 from distarray.storage import Operand, Storage, writable_chunks
-from distarray.transfer.execute import allocate, gather_to_host, resolve
+from distarray.transfer.execute import allocate, resolve
 from distarray.transfer.ledger import watching
+from distarray.transfer.to_host import gather_to_host
 
 if TYPE_CHECKING:
     from distarray.array.state import DistributedArray

@@ -24,8 +24,9 @@ from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region, ViewMap
 from distarray.layout import Layout
 from distarray.storage import Operand
-from distarray.transfer.execute import copy_into, gather_to_host, redistribute
+from distarray.transfer.execute import copy_into, redistribute
 from distarray.transfer.lending import lent
+from distarray.transfer.to_host import gather_to_host
 
 __all__ = [
     "TILE", "Panels", "diagonal", "run", "send", "shown", "solve_triangular", "subtract", "taking_part", "transposed",

@@ -16,14 +16,14 @@ import numpy as np
 from distarray.algorithms.again import learn_product
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, Stage, needed
 from distarray.algorithms.rounds import FEW_ROWS, is_bearable, plan
-from distarray.array.aliases import Out
+from distarray.array.aliases import AnyArray, Out
 from distarray.array.dtypes import check_dtype
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, Device, arrays_of
-from distarray.devices.arrays import DeviceArray
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.errors import UnsupportedError
 from distarray.fusion.conditions import WarningOnce
 from distarray.layout import Layout
@@ -96,9 +96,9 @@ def contract(
     context: Context,
     name: str,
     problem: Problem,
-    a: Any,
-    b: Any,
-    dtype: np.dtype[Any],
+    a: AnyArray,
+    b: AnyArray,
+    dtype: AnyDType,
     *,
     conjugate: bool = False,
     detached: bool = False,
@@ -110,66 +110,16 @@ def contract(
     needed.
     """
     if 0 in problem.sizes:
-        empty = resolve_layout(context, None, problem.shape, itemsize=dtype.itemsize)
-        zeros = allocate(context, empty, dtype, label=name)
-        for chunk in zeros:
-            if chunk is not None:
-                chunk.device.fill(chunk.array, 0)
-        return from_chunks(context, empty, zeros, dtype, detached=detached)
+        return _nothing_added(context, name, problem, dtype, detached)
     with context.lock:
         context.check()
-        first = a._operand(name) if isinstance(a, DistributedArray) else None
-        second = b._operand(name) if isinstance(b, DistributedArray) else None
-        if first is None:
-            assert second is not None
-            first = _placed(context, a, problem, second.layout, False, dtype, name)
-        if second is None:
-            second = _placed(context, b, problem, first.layout, True, dtype, name)
-        unlike = first.layout is not second.layout and problem.a == problem.b
-        if unlike and halfway(context, second.layout, first.layout, MEETINGS, 1):
-            # cut where the two meet, there would be far more products than either has chunks
-            beside = redistribute(context, second, first.layout, operation=name)
-            second = Operand(first.layout, arrays_of(beside), second.dtype)
-        sizes = (first.dtype.itemsize, second.dtype.itemsize, dtype.itemsize)
-        least = LEAST if context.WHOLE is None else 0
-        key = ("contract", problem, first.layout, second.layout, sizes, least)
-        known: tuple[Contraction, Layout] | None = context.layouts.remembered(key)
-        if known is None:
-            made = plan(problem, first.layout, second.layout, sizes, least, ahead=_several_gpus(context))
-            laid = context.layout(made.index_map, Mode.SUM if made.partial else Mode.REPLICA)
-            known = context.layouts.remember(key, (made, laid))
-        todo, layout = known
+        sources = _placed_both(context, name, problem, a, b, dtype)
+        todo, layout = _known(context, problem, *sources, dtype)
         # partial sums of half precision would overflow where the whole does not
         whole, dtype = dtype, roomy(dtype) if is_half(dtype) and todo.added else dtype
         with context.reporting():
             chunks = allocate(context, layout, dtype, label=name)
-        # BLAS multiplies about as many pairs in the time a core reads 2 bytes; NumPy's own loops are ten times slower
-        weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
-        sources = (first, second)
-        coming: list[list[Chunk | None]] | None = None
-        for number, step in enumerate(todo.steps):
-            if len(todo.steps) == 1 and _is_light(context, step, weight):
-                arguments: Any = (problem, sources, _brought(context, sources, step, name), chunks, dtype, conjugate)
-                _, met = context.quiet(_multiply_all, context, step, arguments)
-                if not met:
-                    continue
-            brought = _brought(context, sources, step, name) if coming is None else coming
-            arrived: Callable[[], None] | None = None
-            if todo.ahead and number + 1 < len(todo.steps):
-                with context.local_devices[0].ahead() as arrived:
-                    coming = _brought(context, sources, todo.steps[number + 1], name)
-            tasks = [
-                partial(_multiply, context.by_id[device], jobs, problem, sources, brought, chunks, dtype, conjugate)
-                for device, jobs in step.jobs
-                if context.by_id[device].process == context.process
-            ]
-            try:
-                with WarningOnce(context, name), context.guarding(name):
-                    context.workers.run(tasks, step.work * weight, blas=step.work > ALONE)
-            finally:
-                if arrived is not None:
-                    arrived()
-            del brought, tasks
+        _run_all(context, name, problem, todo, sources, chunks, dtype, conjugate)
         if context.kind != "host" and name == "matmul" and not detached and not conjugate and dtype == whole:
             learn_product(context, a, b, todo, layout, dtype)
     product = from_chunks(context, layout, chunks, dtype, detached=detached)
@@ -179,16 +129,103 @@ def contract(
     return product
 
 
+def _nothing_added(context: Context, name: str, problem: Problem, dtype: AnyDType, detached: bool) -> DistributedArray:
+    """A product without elements, or whose elements are sums of nothing."""
+    empty = resolve_layout(context, None, problem.shape, itemsize=dtype.itemsize)
+    zeros = allocate(context, empty, dtype, label=name)
+    for chunk in zeros:
+        if chunk is not None:
+            chunk.device.fill(chunk.array, 0)
+    return from_chunks(context, empty, zeros, dtype, detached=detached)
+
+
+def _placed_both(
+    context: Context, name: str, problem: Problem, a: AnyArray, b: AnyArray, dtype: AnyDType
+) -> tuple[Operand, Operand]:
+    """Both arrays as operands: a host array is placed beside the other one, and what would meet in too many pieces comes to
+    the other's layout."""
+    first = a._operand(name) if isinstance(a, DistributedArray) else None
+    second = b._operand(name) if isinstance(b, DistributedArray) else None
+    if first is None:
+        assert second is not None
+        first = _placed(context, a, problem, second.layout, False, dtype, name)
+    if second is None:
+        second = _placed(context, b, problem, first.layout, True, dtype, name)
+    unlike = first.layout is not second.layout and problem.a == problem.b
+    if unlike and halfway(context, second.layout, first.layout, MEETINGS, 1):
+        # cut where the two meet, there would be far more products than either has chunks
+        beside = redistribute(context, second, first.layout, operation=name)
+        second = Operand(first.layout, arrays_of(beside), second.dtype)
+    return first, second
+
+
+def _known(
+    context: Context, problem: Problem, first: Operand, second: Operand, dtype: AnyDType
+) -> tuple[Contraction, Layout]:
+    """What each device multiplies, and the layout of the product; kept by the layouts."""
+    sizes = (first.dtype.itemsize, second.dtype.itemsize, dtype.itemsize)
+    least = LEAST if context.WHOLE is None else 0
+    key = ("contract", problem, first.layout, second.layout, sizes, least)
+    known: tuple[Contraction, Layout] | None = context.layouts.remembered(key)
+    if known is None:
+        made = plan(problem, first.layout, second.layout, sizes, least, ahead=_several_gpus(context))
+        laid = context.layout(made.index_map, Mode.SUM if made.partial else Mode.REPLICA)
+        known = context.layouts.remember(key, (made, laid))
+    return known
+
+
+def _run_all(
+    context: Context,
+    name: str,
+    problem: Problem,
+    todo: Contraction,
+    sources: tuple[Operand, Operand],
+    chunks: list[Chunk | None],
+    dtype: AnyDType,
+    conjugate: bool,
+) -> None:
+    """The steps of a plan: what a step needs is brought, on several GPUs while the one before it multiplies."""
+    # BLAS multiplies about as many pairs in the time a core reads 2 bytes; NumPy's own loops are ten times slower
+    weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
+    coming: list[list[Chunk | None]] | None = None
+    for number, step in enumerate(todo.steps):
+        brought = _brought(context, sources, step, name) if coming is None else coming
+        if len(todo.steps) == 1 and _is_light(context, step, weight):
+            arguments: Any = (problem, sources, brought, chunks, dtype, conjugate)
+            with context.reporting():
+                _, met = context.quiet(_multiply_all, context, step, arguments)
+            if not met:
+                continue
+        arrived: Callable[[], None] | None = None
+        if todo.ahead and number + 1 < len(todo.steps):
+            with context.local_devices[0].ahead() as arrived:
+                coming = _brought(context, sources, todo.steps[number + 1], name)
+        tasks = [
+            partial(_multiply, context.by_id[device], jobs, problem, sources, brought, chunks, dtype, conjugate)
+            for device, jobs in step.jobs
+            if context.by_id[device].process == context.process
+        ]
+        try:
+            with WarningOnce(context, name), context.guarding(name):
+                context.workers.run(tasks, step.work * weight, blas=step.work > ALONE)
+        finally:
+            if arrived is not None:
+                arrived()
+        del brought, tasks
+
+
 def _is_light(context: Context, step: Stage, weight: int) -> bool:
-    """Whether a step is so little work, all of this process, that the calling thread does it at once."""
-    if step.work > ALONE or context.kind != "host" or context.communicator is not None:
+    """Whether a step is so little work that the calling thread does it at once, where processes need not agree on what failed."""
+    if step.work > ALONE or context.kind != "host" or step.work * weight >= context.workers.inline_bytes:
         return False
-    return step.work * weight < context.workers.inline_bytes
+    return context.communicator is None or not (context.warnings_raise or "raise" in np.geterr().values())
 
 
 def _multiply_all(context: Context, step: Stage, arguments: Any) -> None:
-    for device, jobs in step.jobs:
-        _multiply(context.by_id[device], jobs, *arguments)
+    for device_id, jobs in step.jobs:
+        device = context.by_id[device_id]
+        if device.process == context.process:
+            _multiply(device, jobs, *arguments)
 
 
 def _placed(

@@ -23,7 +23,8 @@ from distarray.devices import Chunk, Device, ordering
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
-from distarray.transfer.execute import copy_into, gather_to_host, redistribute
+from distarray.transfer.execute import copy_into, redistribute
+from distarray.transfer.to_host import gather_to_host
 
 if TYPE_CHECKING:
     from distarray.context import Context

@@ -92,14 +92,16 @@ def _scan_lines(context: Context, call: Accumulation, found: Operand, name: str)
             task = partial(_scan_here, chunk.device, call, region[call.axis].size, None, array, chunk.array)
             tasks.setdefault(device_id, []).append(task)
             nbytes += array.nbytes
-    run_tasks(
-        context,
-        [partial(in_turn, work) for work in tasks.values()],
-        nbytes,
-        "accumulate",
-        fallible=call.ufunc is np.power,
-    )
+    _run_dealt(context, call, tasks, nbytes, "accumulate")
     return from_chunks(context, found.layout, chunks, call.dtype)
+
+
+def _run_dealt(
+    context: Context, call: Accumulation, tasks: dict[int, list[Callable[[], None]]], nbytes: int, name: str
+) -> None:
+    """The tasks of each device one after the other, those of all devices side by side."""
+    dealt = [partial(in_turn, work) for work in tasks.values()]
+    run_tasks(context, dealt, nbytes, name, fallible=call.ufunc is np.power)
 
 
 class _ScanWay(NamedTuple):
@@ -264,13 +266,7 @@ def reduced_at(
         task = partial(_reduce_runs, chunk.device, call, arrays, held, mine, chunk.array)
         tasks.setdefault(device_id, []).append(task)
     nbytes = sum([array.nbytes for array in found.arrays if array is not None])
-    run_tasks(
-        context,
-        [partial(in_turn, work) for work in tasks.values()],
-        nbytes,
-        "reduceat",
-        fallible=call.ufunc is np.power,
-    )
+    _run_dealt(context, call, tasks, nbytes, "reduceat")
     return from_chunks(context, layout, chunks, call.dtype)
 
 

@@ -382,17 +382,13 @@ def _inverse(
         )
     held = dict(zip(devices, flat, strict=True))
     starts = dict.fromkeys(devices, 0)
-    chunks: list[Chunk | None] = []
+    chunks: list[Chunk | None] = [None] * len(layout.chunks)
     with context.reporting():
-        for device_id, region in layout.chunks:
-            device = context.by_id[device_id]
-            if device.process != context.process:
-                chunks.append(None)
-                continue
+        for i, device, region in context.local_regions(layout):
             if not region.size:
-                chunks.append(device.empty(region.shape, INDEX, name))
+                chunks[i] = device.empty(region.shape, INDEX, name)
                 continue
-            start = starts[device_id]
-            starts[device_id] += region.size
-            chunks.append(device.adopt(held[device_id][start : start + region.size].reshape(region.shape), name))
+            start = starts[device.id]
+            starts[device.id] += region.size
+            chunks[i] = device.adopt(held[device.id][start : start + region.size].reshape(region.shape), name)
     return Sorted(layout, chunks, INDEX)

@@ -8,6 +8,7 @@ are sorted by all devices together (see :mod:`distarray.algorithms.sample_sort`)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
@@ -92,9 +93,7 @@ def sort_along(
     shape, layout = first.shape, first.layout
     devices = layout.devices
     n = shape[axis]
-    lines = 1
-    for i, length in enumerate(shape):
-        lines *= length if i != axis else 1
+    lines = math.prod(shape[:axis]) * math.prod(shape[axis + 1 :])
     if not (is_whole(layout, axis) or n * lines == 0):
         if not (len(devices) == 1 or n <= SHORT or lines >= 2 * len(devices)):
             return _sort_lines_together(context, keys, axis, positions, name, backward, kth)
@@ -124,9 +123,7 @@ def _dealt(context: Context, layout: Layout, axis: int) -> Layout:
     if found is None:
         shape, devices = layout.shape, layout.devices
         others = shape[:axis] + shape[axis + 1 :]
-        lines = 1
-        for length in others:
-            lines *= length
+        lines = math.prod(others)
         boxes = flat_blocks(others, [lines * i // len(devices) for i in range(len(devices) + 1)])
         full = Range.full(shape[axis])
         regions = {

@@ -258,17 +258,12 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
         if any(lo.index_map != layouts[0].index_map for lo in layouts):
             return None
         dtype = probe(ufunc, tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args]), {}).dtype
-        chunks: list[Any] = []
-        for i, (device_id, region) in enumerate(layouts[0].chunks):
-            device = context.by_id[device_id]
-            if device.process != context.process:
-                chunks.append(None)
-                continue
-            chunk = device.empty(region.shape, dtype, ufunc.__name__)
+        chunks: list[Any] = [None] * len(layouts[0].chunks)
+        for i, device, region in context.local_regions(layouts[0]):
+            chunk = chunks[i] = device.empty(region.shape, dtype, ufunc.__name__)
             with device.active(), np.errstate(all="ignore"):
                 call = getattr(device.lib, ufunc.__name__)
                 call(*[o[i] if isinstance(o, list) else o for o in operands], out=chunk.array)
-            chunks.append(chunk)
         target = context.layout(layouts[0].index_map, mode)
     version = Version(target, list(chunks), dtype)
     return DistributedArray._of_version(context, version, detached=not target.shape)

@@ -16,7 +16,8 @@ from distarray.context import Context
 from distarray.devices import Chunk, from_dlpack
 from distarray.layout import Layout
 from distarray.modes import Mode
-from distarray.transfer.execute import allocate, gather_to_host
+from distarray.transfer.execute import allocate
+from distarray.transfer.to_host import gather_to_host
 
 
 def host_or_device_array(obj: Any, dtype: np.dtype[Any] | None) -> Any:
@@ -61,7 +62,7 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
     on_gpu = not isinstance(source, np.ndarray)
     if on_gpu and context.kind == "host":
         source, on_gpu = source.get(), False
-    chunks: list[Chunk | None] = []
+    chunks: list[Chunk | None] = [None] * len(layout.chunks)
     single = mode in (Mode.SUM, Mode.PROD) and not index_map.is_disjoint
     with context.reporting():
         if context.kind == "host" and not single:
@@ -70,16 +71,13 @@ def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
                 if chunk is not None:
                     np.copyto(chunk.array, source[region.key])
             return from_chunks(context, layout, chunks, dtype)
-        for device_id, region in layout.chunks:
-            device = context.by_id[device_id]
-            if device.process != context.process:
-                chunks.append(None)
-            elif single:
-                chunks.append(device.full(region.shape, dtype, mode.identity(dtype)))
+        for i, device, region in context.local_regions(layout):
+            if single:
+                chunks[i] = device.full(region.shape, dtype, mode.identity(dtype))
             elif on_gpu:
-                chunks.append(device.from_foreign(source[region.key]))
+                chunks[i] = device.from_foreign(source[region.key])
             else:
-                chunks.append(device.from_host(source[region.key]))
+                chunks[i] = device.from_host(source[region.key])
         if single:
             for device_id in layout.devices:
                 for chunk_id, part in index_map.first_owned(device_id):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import ArrayLike, Out
+from distarray.errors import read_only
 
 PYTHON_SCALARS = (bool, int, float, complex)
 
@@ -53,4 +54,4 @@ def check_host(out: Out, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     if out.shape != shape:
         raise ValueError(f"out= has shape {out.shape}, and the array has {shape}: pass np.empty(x.shape, x.dtype)")
     if not out.flags.writeable:
-        raise ValueError("out= is read-only: pass np.empty(x.shape, x.dtype)")
+        raise read_only("out=", "pass np.empty(x.shape, x.dtype)")

@@ -28,8 +28,9 @@ from distarray.geometry import ViewMap
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.storage import Apart, Operand, Storage, Version, operand
-from distarray.transfer.execute import allocate, gather_to_host, moved, resolve, resolved_operand
+from distarray.transfer.execute import allocate, moved, resolve, resolved_operand
 from distarray.transfer.ledger import note_to_host
+from distarray.transfer.to_host import gather_to_host
 
 if TYPE_CHECKING:
     from distarray.array.declared import Declared

@@ -189,10 +189,8 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
     if array._context.kind != "host":
         found = recorded.binary(ufunc, left, right, array)
         return calls.binary(ufunc, left, right, array) if found is None else found
-    if ufunc in _BITS and array._detached:
-        result = _of_bits(_BITS[ufunc], left, right, array)
-        if result is not None:
-            return wrapped(array, array._kin, result)  # type: ignore[arg-type]
+    if ufunc in _BITS and array._detached and (bits := _of_bits(_BITS[ufunc], left, right, array)) is not None:
+        return wrapped(array, array._kin, bits)  # type: ignore[arg-type]
     a = seen(array)
     if a is None:
         return calls.binary(ufunc, left, right, array)
@@ -209,9 +207,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         kin = other._kin
         fits = kin is layout or kin.kin is layout.kin
         if not fits and meet(other, context, layout):
-            fits = True
-            if b.size > a.size:
-                layout = kin
+            fits, layout = True, kin if b.size > a.size else layout
         if array._shape == other._shape:
             if not array._shape:
                 if type(a) in _ALONE and type(b) in _ALONE:
@@ -226,11 +222,9 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         fits = layout.small or a.size <= context.small
         if type(a) in _ALONE and kind in _ALONE:
             function = _SCALAR.get(ufunc, ufunc)
-    elif kind is _array:
-        b, plain = other, False
-        fits = b.dtype.kind in KINDS and _fits(ufunc, (a, b), context.small)
     else:
-        fits = False
+        b, plain = other, False
+        fits = kind is _array and b.dtype.kind in KINDS and _fits(ufunc, (a, b), context.small)
     if fits:
         runner = context.quiet.take()
         try:

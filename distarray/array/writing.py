@@ -14,7 +14,7 @@ from distarray.array.place import as_array, host_nested, is_cupy, nested
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
 from distarray.array.shown import seen
 from distarray.array.state import DistributedArray, astype_node, same_context
-from distarray.errors import ReadOnlyError
+from distarray.errors import read_only
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import Leaf, Node, is_loud, small, warn_complex
@@ -41,14 +41,14 @@ def check_writable(target: AnyArray, what: str = "output array", cure: str = "pa
     """Refuse an array that what is written would be lost in."""
     if isinstance(target, DistributedArray) and not target._writable and not _alone(target):
         if isinstance(target._writable, Apart):
-            raise ReadOnlyError(
-                f"{what} is read-only: it is a copy where NumPy has a view, since the layout allows none here, and a write would "
-                "not reach the array that it was made of. Write to that array, or make the view of x.reshard(layout) with a "
-                f"layout that keeps the axes that are joined or split whole, such as distarray.replicated(); or {cure}"
+            raise read_only(
+                what,
+                "write to that array, or make the view of x.reshard(layout) with a layout that keeps the axes that are joined "
+                f"or split whole, such as distarray.replicated(); or {cure}",
+                "it is a copy where NumPy has a view, since the layout allows none here, and a write would not reach the array "
+                "that it was made of",
             )
-        raise ReadOnlyError(
-            f"{what} is read-only: it is a broadcast view, a diagonal, a view of what is read-only, or was set so; {cure}"
-        )
+        raise read_only(what, cure, "it is a broadcast view, a diagonal, a view of what is read-only, or was set so")
 
 
 def _alone(target: DistributedArray) -> bool:

@@ -70,13 +70,13 @@ class Communicator(abc.ABC):
         """
 
     def swap(self, mine: Any, arrivals: Sequence[Message], signature: Signature) -> None:
-        """An exchange of a few bytes with each of the processes that `arrivals` name, `mine` with all of them: one-dimensional
-        arrays of bytes in C order, which need no look."""
+        """Send the few bytes `mine` to each of the processes that `arrivals` name, and receive as many from each. The arrays are
+        of bytes, one-dimensional and in C order, and are not looked at."""
         self.exchange([Message(peer, mine) for peer, _ in arrivals], arrivals, signature)
 
     def gather(self, part: Any, room: Any, signature: Signature) -> None:
-        """Every process's array `part`, of one size, one behind the other in the memory of `room`; where this process's own would
-        lie, nothing needs to be written. Ordered and checked as an exchange."""
+        """Bring the arrays `part` of all processes, which have one size, into the memory of `room`, one behind the other. Where
+        this process's own would lie, nothing needs to be written. The call is ordered and checked as an exchange is."""
         peers = [peer for peer in range(self.size) if peer != self.rank]
         sends, receives = ([Message(peer, room[peer] if into else part) for peer in peers] for into in (False, True))
         self.exchange(sends, receives, signature)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from distarray.comm.base import Message, Signature
 from distarray.comm.deadlines import COLLECTIVE, collective_timeout
-from distarray.errors import LayoutError, ReadOnlyError, UnsupportedError
+from distarray.errors import LayoutError, UnsupportedError, read_only
 
 __all__ = ["Call", "Recorder", "byte_views", "collective_deadline", "debug_mode", "fingerprint", "summary"]
 
@@ -163,5 +163,5 @@ def _bytes(buffer: Any, peer: int, receiving: bool) -> Bytes:
             "C-contiguous: pass np.ascontiguousarray(buffer)."
         )
     if receiving and not buffer.flags.writeable:
-        raise ReadOnlyError(f"the buffer to receive from rank {peer} is read-only; pass one made by np.empty.")
+        raise read_only(f"the buffer to receive from rank {peer}", "pass one made by np.empty.")
     return buffer.reshape(-1).view(np.uint8)

@@ -248,7 +248,8 @@ class CudaRuntime:
         """Small arrays in C order as NumPy arrays of the host: copied to pinned memory one behind the other, with one wait for
         each GPU. None where they are others."""
         sizes = [-(-array.nbytes // 64) * 64 for array in arrays]
-        if sum(sizes) > STAGE_BYTES or not all([array.size == 1 or array.flags.c_contiguous for array in arrays]):  # noqa: C419
+        ordered = [array.size == 1 or array.flags.c_contiguous for array in arrays]
+        if sum(sizes) > STAGE_BYTES or not all(ordered):
             return None
         stage = self._stage()
         place = 0

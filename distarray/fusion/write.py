@@ -21,7 +21,7 @@ from distarray.fusion.meeting import brought
 from distarray.fusion.program import Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout, follow
-from distarray.storage import Storage, Version, duplicate, share
+from distarray.storage import Storage, Version, duplicate
 from distarray.transfer.execute import allocate, is_uncounted, resolve
 from distarray.transfer.ledger import watching
 
@@ -123,13 +123,7 @@ def _write_chunks(
     failed = evaluated(outs, whole=chunks if whole else None)
     for origin, array, device in twins:
         device.copy(array, outs[origin], device)
-    if fresh:
-        after = Version(layout, chunks, version.dtype)
-        if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
-            share(version)
-        storage.replace(after)
-    else:
-        version.chunks = chunks
+    storage.rewrite(version, chunks, fresh)
     return failed
 
 

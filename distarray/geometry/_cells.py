@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
+from math import prod
 
 from distarray.errors import LayoutComplexityError
-from distarray.geometry._keys import shape_size
 from distarray.geometry._spatial import MAX_PIECES, RegionIndex
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
@@ -159,8 +159,8 @@ def _least_prime(n: int) -> int:
 
 def first_gap(regions: Iterable[Region], shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The first element in C order of an array of `shape`, of at most `MAX_BITS` elements, that no region holds."""
-    strides = [shape_size(shape[axis + 1 :]) for axis in range(len(shape))]
-    held = bytearray(shape_size(shape))
+    strides = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    held = bytearray(prod(shape))
     for region in regions:
         axis = max(range(len(region)), key=lambda a: region[a].size, default=-1)
         if axis < 0:

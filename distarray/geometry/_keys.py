@@ -9,7 +9,7 @@ from typing import SupportsIndex, cast
 
 from distarray.errors import IndexMapError
 
-__all__ = ["as_int", "expand_key", "normalize_axes", "shape_size"]
+__all__ = ["as_int", "expand_key", "normalize_axes"]
 
 _KINDS = (
     "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid "
@@ -27,14 +27,6 @@ def as_int(value: object) -> int | None:
         return operator.index(cast(SupportsIndex, value))
     except TypeError:
         return None
-
-
-def shape_size(shape: Sequence[int]) -> int:
-    """Number of elements of an array of this shape."""
-    size = 1
-    for n in shape:
-        size *= n
-    return size
 
 
 def expand_key(key: object, ndim: int, *, newaxis: bool) -> list[int | slice | None]:

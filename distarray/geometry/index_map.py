@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+from math import prod
 from typing import Any, NamedTuple
 
 from distarray.errors import IndexMapError, LayoutComplexityError, LayoutError
 from distarray.geometry._cells import MAX_BITS, first_gap, refine
-from distarray.geometry._keys import as_int, shape_size
+from distarray.geometry._keys import as_int
 from distarray.geometry._spatial import MAX_PIECES, RegionIndex, are_apart, remainder
 from distarray.geometry.ranges import Range
 from distarray.geometry.regions import Region
@@ -141,7 +142,7 @@ class IndexMap:
     @property
     def size(self) -> int:
         """Number of elements of the logical array."""
-        return shape_size(self._shape)
+        return prod(self._shape)
 
     @property
     def devices(self) -> tuple[int, ...]:
@@ -316,8 +317,8 @@ class IndexMap:
         # The pieces are disjoint, so the held elements before any plane can be counted: bisect, axis by axis.
         element: list[int] = []
         for axis, n in enumerate(self._shape):
-            rest = shape_size(self._shape[axis + 1 :])
-            weights = [(piece[axis], shape_size(piece.shape[axis + 1 :])) for piece in pieces]
+            rest = prod(self._shape[axis + 1 :])
+            weights = [(piece[axis], prod(piece.shape[axis + 1 :])) for piece in pieces]
             low, high = 0, n - 1  # planes before `low` are full, one of low..high is not
             while low < high:
                 middle = (low + high) // 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import prod
 
 from distarray.errors import LayoutError
-from distarray.geometry._keys import shape_size
 from distarray.geometry.index_map import IndexMap
 from distarray.geometry.ranges import EMPTY, Range
 from distarray.geometry.regions import Region
@@ -37,9 +37,9 @@ def reshape_region(region: Region, old: Sequence[int], new: Sequence[int]) -> Re
     True
     """
     old, new = tuple(old), tuple(new)
-    if shape_size(old) != shape_size(new):
+    if prod(old) != prod(new):
         raise LayoutError(
-            f"cannot reshape array of size {shape_size(old)} into shape {new}: the array has shape {old}; "
+            f"cannot reshape array of size {prod(old)} into shape {new}: the array has shape {old}; "
             "pass a shape with as many elements"
         )
     if len(region) != len(old):
@@ -107,7 +107,7 @@ def reshape_map(index_map: IndexMap, new_shape: Sequence[int]) -> IndexMap | Non
     new = tuple(new_shape)
     if new == index_map.shape:
         return index_map
-    if shape_size(new) != index_map.size:
+    if prod(new) != index_map.size:
         raise LayoutError(
             f"cannot reshape array of size {index_map.size} into shape {new}: the array has shape {index_map.shape}; "
             "pass a shape with as many elements"
@@ -193,7 +193,7 @@ def flat_blocks(shape: Sequence[int], bounds: Sequence[int]) -> list[list[Region
     [['[0:1, 0:4]', '[1:2, 0:2]'], ['[1:2, 2:4]', '[2:3, 0:4]']]
     """
     shape = tuple(shape)
-    size = shape_size(shape)
+    size = prod(shape)
     for low, high in pairwise(bounds):
         if low > high:
             raise LayoutError(f"bounds must not decrease, got {low} before {high} in {list(bounds)}: sort them")
@@ -210,7 +210,7 @@ def _boxes(shape: tuple[int, ...], lead: tuple[Range, ...], low: int, high: int)
         return []
     if not shape:
         return [Region(lead)]
-    inner = shape_size(shape[1:])
+    inner = prod(shape[1:])
     first, begin = divmod(low, inner)
     last, end = divmod(high, inner)
     if first == last:

@@ -8,9 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
+from math import prod
 
 from distarray.errors import DeviceError, IndexMapError, LayoutComplexityError, LayoutError
-from distarray.geometry._keys import as_int, shape_size
+from distarray.geometry._keys import as_int
 from distarray.geometry._spatial import MAX_PIECES
 from distarray.geometry.index_map import IndexMap
 from distarray.geometry.ranges import Range
@@ -108,7 +109,7 @@ class Grid(Spec):
                 f"grid({self.shape}) has {len(self.shape)} axes for an array of shape {shape} with {len(shape)}: "
                 "give at most one number for each axis of the array"
             )
-        needed = shape_size(self.shape)
+        needed = prod(self.shape)
         if needed > len(devices):
             raise LayoutError(
                 f"grid({self.shape}) needs {needed} devices, there are {len(devices)} {_some(devices)}: "

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 from distarray.errors import IndexMapError, LayoutError
-from distarray.geometry._keys import as_int, expand_key, normalize_axes, shape_size
+from distarray.geometry._keys import as_int, expand_key, normalize_axes
 from distarray.geometry.ranges import EMPTY, Range
 from distarray.geometry.regions import Region
 from distarray.geometry.reshape import contiguous_strides, reshape_strides
@@ -251,9 +252,9 @@ class ViewMap(NamedTuple):
         True
         """
         new = tuple(shape)
-        if shape_size(new) != shape_size(self.shape):
+        if prod(new) != prod(self.shape):
             raise LayoutError(
-                f"cannot reshape array of size {shape_size(self.shape)} into shape {new}: the view has shape "
+                f"cannot reshape array of size {prod(self.shape)} into shape {new}: the view has shape "
                 f"{self.shape}; pass a shape with as many elements"
             )
         if new == self.shape:

@@ -32,7 +32,9 @@ class ProcessGroup(Engine):
     GroupArray may be of any library that shares memory (DLPack, ``__cuda_array_interface__``, the buffer protocol), of any bool,
     integer, float, bfloat16 or complex type, C- or F-contiguous. Elements travel in C order, so that an F-contiguous array
     is copied; backend "mpi" reduces and broadcasts those in place and compares the order. Others are refused, as are outputs
-    that cannot be written and distributed arrays. An input may be the output.
+    that cannot be written and distributed arrays. `all_reduce` and `reduce` may write over their input; that of `all_gather`
+    may lie where its part of the output does, and the output of `reduce_scatter` where its part of the input does. Any other
+    overlap of input and output is refused.
 
     Reductions (`op`) are "sum", "prod", "min", "max" and "avg". bool reduces as NumPy does: sum and max are *or*, prod and
     min *and*; avg is refused. avg of integers is the sum, wrapped to the type, divided by the number of processes and
@@ -131,7 +133,7 @@ class ProcessGroup(Engine):
         return self._filling(dst, stream, lambda into: self._reduce_scatter(src, into, count, op, stream))
 
     def all_gather(self, in_array: GroupArray, out_array: GroupArray, count: int, stream: Stream = None) -> None:
-        """The first `count` elements of every process's `in_array`, in rank order, into `out_array` on each."""
+        """Copy the first `count` elements of every process's `in_array`, in rank order, into `out_array` on each."""
         self._enter("all_gather")
         if sparse.involved(in_array):
             return sparse.all_gather(self, in_array, out_array, stream)

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol, SupportsIndex, TypeAlias
 import numpy as np
 
 from distarray.devices.arrays import DeviceArray
+from distarray.errors import ReadOnlyError, read_only
 
 __all__ = [
     "DTYPES",
@@ -137,10 +138,7 @@ def host_array(value: object, name: str, *, write: bool) -> np.ndarray[Any, Any]
     else:
         array = _foreign_host(value, name, write)
     if write and (not array.flags.writeable or _is_jax(value)):
-        raise ValueError(
-            f"{name} is a read-only {type(value).__name__}, and the result must be written into it; "
-            "pass an array that may be written, such as numpy.empty(shape, dtype)"
-        )
+        raise _read_only(name, value, "numpy")
     return array
 
 
@@ -204,10 +202,7 @@ def device_array(value: object, name: str, device: int, *, write: bool) -> Any:
 
     array = value if isinstance(value, cupy.ndarray) else _foreign_device(value, name, cupy)
     if array is not value and write and _is_read_only(value):
-        raise ValueError(
-            f"{name} is a read-only {type(value).__name__}, and the result must be written into it; pass an array that may "
-            "be written, such as cupy.empty(shape, dtype)"
-        )
+        raise _read_only(name, value, "cupy")
     found = int(array.device.id)
     if found != device:
         raise ValueError(
@@ -217,6 +212,11 @@ def device_array(value: object, name: str, device: int, *, write: bool) -> Any:
     if write and _is_jax(value):
         raise ValueError(f"{name} is a JAX array, which may not be written; pass a CuPy array or a torch tensor")
     return array
+
+
+def _read_only(name: str, value: object, library: str) -> ReadOnlyError:
+    cure = f"pass an array that may be written, such as {library}.empty(shape, dtype)"
+    return read_only(f"{name}, a {type(value).__name__},", cure, "the result must be written into it")
 
 
 def _is_read_only(value: Any) -> bool:

@@ -259,7 +259,7 @@ class HostEngine(ProcessGroup):
             fold(op, parts, out)
 
     def _share(self, out: HostArray, bounds: list[int]) -> None:
-        """Everyone's segment of `out` to everyone."""
+        """Send every process's segment of `out` to all others."""
         others = self._others()
         mine = out[bounds[self.rank] : bounds[self.rank + 1]]
         self._wire.round([(i, mine) for i in others], [(i, out[bounds[i] : bounds[i + 1]]) for i in others])

@@ -77,12 +77,12 @@ class Hub:
         self.failure: tuple[type[CommunicationError], str] | None = None
 
     def fail(self, kind: type[CommunicationError], text: str) -> CommunicationError:
-        """Give all of it up, once; the error to raise here."""
+        """Give everything up, unless that has been done, and return the error to raise here."""
         with self.lock:
             return self.failed(kind, text)
 
     def failed(self, kind: type[CommunicationError], text: str) -> CommunicationError:
-        """Give all of it up, as `fail` does, where the lock is held already."""
+        """Give everything up, as `fail` does, where the lock is held already."""
         if self.failure is None:
             self.failure = kind, text
             self.notify()

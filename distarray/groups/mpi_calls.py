@@ -423,7 +423,7 @@ class MpiWire(Channel):
         super().judge(call, waiting)
 
     def _weigh(self, call: Call, peer: int, tag: int, waiting: list[int]) -> None:
-        """Whether a message that lies here, the first of its peer, proves that it is at another call."""
+        """Whether a message that lies here, the first of its peer, proves that the peer is at another call."""
         slot = tag & 7
         if slot == PAIR:
             ours = isinstance(call, PairCall) and call.peer == peer and call.into >= 0
@@ -515,7 +515,7 @@ class MpiWire(Channel):
         return super().passed(call, tag) if tag & 7 in TOGETHER and call.kind != MESSAGE else ""
 
     def _clash(self, mine: Call, call: Call, peer: int, what: str) -> NoReturn:
-        """`mine` is not what the peer made; name both."""
+        """Fail, since `mine` is not the call that the peer made: the error names both."""
         theirs = self._inquire(mine, call, peer)
         text = verdict.mismatch(self.who(self.rank), str(mine), self.who(peer), theirs, what)
         self.fail(CollectiveMismatchError, text)

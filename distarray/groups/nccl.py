@@ -182,7 +182,7 @@ class NcclEngine(ProcessGroup):
 
     @abc.abstractmethod
     def _messages(self, sends: Messages, receives: Messages, stream: int, operation: str) -> None:
-        """One round of messages, each (peer, contiguous array)."""
+        """Make one round of messages, each a peer and a contiguous array."""
 
     def _address(self, array: Any) -> int:
         return int(array.data.ptr)
@@ -202,7 +202,7 @@ class NcclEngine(ProcessGroup):
         return plan
 
     def _key(self, *facts: Any) -> tuple[Any, ...]:
-        """Calls with one key use the connections of one another: NCCL's algorithm depends on the size."""
+        """What calls have in common that share NCCL's connections: those depend on its algorithm, and that on the size."""
         return tuple(fact.bit_length() if i == 1 else fact for i, fact in enumerate(facts))
 
     def _address_of(self, stream: Any) -> int:

@@ -148,7 +148,7 @@ class OneProcess(ProcessGroup):
 
     @abc.abstractmethod
     def _end(self, how: str) -> None:
-        """Be "destroyed" or "aborted", once."""
+        """Free the communicator, unless that has been done; `how` is "destroyed" or "aborted"."""
 
     def _abandon(self, error: BaseException) -> None:
         self.abort()
@@ -166,7 +166,7 @@ class OneProcess(ProcessGroup):
         )
 
     def _later(self, finish: Callable[[], None]) -> None:
-        """What ends a call: at once, or when the block's calls have been made."""
+        """Do what ends a call: at once, or in a `group` block when the block's calls have been made."""
         if BLOCK.depth:
             BLOCK.finish.append(finish)
         else:

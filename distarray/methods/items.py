@@ -10,6 +10,7 @@ from distarray.array.documented import described_as
 from distarray.array.state import DistributedArray
 from distarray.ops import (
     choosing,
+    partitioning,
     placing,
     repeating,
     searching,
@@ -116,12 +117,12 @@ class ItemMethods(DistributedArray):
         """The positions that sort the array along an axis; see :func:`distarray.argsort`."""
         return sorting.argsort(self, axis, kind, order, stable=stable, descending=descending)
 
-    @described_as(sorting.partition_in_place)
+    @described_as(partitioning.partition_in_place)
     def partition(self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Fields = None) -> None:
         """Put the elements at `kth` in their places, in place; see :func:`distarray.partition`."""
-        sorting.partition_in_place(self, kth, axis, kind, order)
+        partitioning.partition_in_place(self, kth, axis, kind, order)
 
-    @described_as(sorting.argpartition)
+    @described_as(partitioning.argpartition)
     def argpartition(
         self,
         kth: ArrayLike,
@@ -131,7 +132,7 @@ class ItemMethods(DistributedArray):
         order: Fields = None,
     ) -> DistributedArray:
         """Positions that partition the array along an axis; see :func:`distarray.argpartition`."""
-        return sorting.argpartition(self, kth, axis, kind, order)
+        return partitioning.argpartition(self, kth, axis, kind, order)
 
     @described_as(sorting.searchsorted)
     def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None) -> DistributedArray:

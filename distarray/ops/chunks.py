@@ -21,7 +21,8 @@ from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.storage import Operand
-from distarray.transfer.execute import allocate, gather_to_host, redistribute
+from distarray.transfer.execute import allocate, redistribute
+from distarray.transfer.to_host import gather_to_host
 
 __all__ = ["LocalChunk", "local_chunks", "map_chunks"]
 

@@ -6,6 +6,7 @@ They are NumPy's definitions in terms of sums, with its rules for dtypes, empty 
 from __future__ import annotations
 
 import builtins
+import math
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,7 @@ __all__ = ["mean", "std", "var"]
 def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
     """How many elements each result is made of: an int, or an array where a mask says which."""
     if where is True:
-        count = 1
-        for i in normalized(axis, a.ndim):
-            count *= a.shape[i]
-        return np.intp(count)
+        return np.intp(math.prod([a.shape[i] for i in normalized(axis, a.ndim)]))
     if isinstance(where, DistributedArray):
         return reduce(np.add, where._viewed(where._view_map().broadcast_to(a.shape)), axis, np.intp, None, keepdims)
     axes = normalized(axis, a.ndim)

@@ -13,6 +13,7 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
+from distarray.geometry import Region
 from distarray.ops import reductions
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
@@ -370,8 +371,6 @@ def _share(a: Any, b: Any) -> bool:
         return _parts_meet(a._own(), b._own())
     if one.inner is not None or two.inner is not None or one.base != two.base:
         return True
-    from distarray.geometry import Region
-
     return one.image(Region.full(a.shape)).intersect(two.image(Region.full(b.shape))) is not None
 
 
@@ -379,11 +378,8 @@ def _share(a: Any, b: Any) -> bool:
 def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: int = -1) -> bool:
     """Whether a write to one array shows in the other.
 
-    Views of reshaped arrays count as sharing where they might. Communication: none.
-
     Both are then views of one array, and show an element in common. Views of reshaped arrays count as sharing where
-    they
-    might.
+    they might.
 
     Parameters
     ----------

@@ -225,19 +225,15 @@ def from_local_chunks(
             if rank == context.process:
                 local.setdefault((owner, region), []).append(arrays[turn])
     layout = resolve_layout(context, IndexMap(full, regions), full, mode=common)
-    held: list[Chunk | None] = []
+    held: list[Chunk | None] = [None] * len(layout.chunks)
     with context.guarding("from_local_chunks"), np.errstate(**quiet()):
-        for device_id, region in layout.chunks:
-            device = context.by_id[device_id]
-            if device.process != context.process:
-                held.append(None)
-                continue
-            given, *others = local[device_id, region]
+        for i, device, region in context.local_regions(layout):
+            given, *others = local[device.id, region]
             chunk = _copied(device, given)
             if layout.is_partial:
                 for other in others:
                     fold_into(device, chunk.array, [(device, _copied(device, other).array)], common, True)
-            held.append(chunk)
+            held[i] = chunk
     return from_chunks(context, layout, held, dtype)
 
 

@@ -21,7 +21,8 @@ from distarray.ops.convert import asarray
 from distarray.ops.joining import assemble, concatenate, shown_map, unfilled
 from distarray.ops.reshaping import reshape
 from distarray.storage import Operand
-from distarray.transfer.execute import gather_to_host, redistribute
+from distarray.transfer.execute import redistribute
+from distarray.transfer.to_host import gather_to_host
 
 __all__ = ["repeat", "roll", "tile"]
 

@@ -3,6 +3,7 @@ device ever holding more than its part."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from functools import partial
@@ -203,9 +204,7 @@ def _resolved(x: DistributedArray, shape: Any) -> tuple[int, ...]:
         wanted = [operator.index(shape)]
     except TypeError:
         wanted = [operator.index(n) for n in shape]
-    known = 1
-    for n in wanted:
-        known *= n if n >= 0 else 1
+    known = math.prod([n for n in wanted if n >= 0])
     problem = f"cannot reshape array of size {x.size} into shape {tuple(wanted)}"
     negative = [i for i, n in enumerate(wanted) if n < 0]
     if len(negative) > 1:

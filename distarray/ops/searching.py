@@ -32,7 +32,8 @@ from distarray.modes import Mode
 from distarray.ops.convert import asarray
 from distarray.ops.reductions import is_true
 from distarray.storage import Operand
-from distarray.transfer.execute import allocate, gather_to_host, redistribute
+from distarray.transfer.execute import allocate, redistribute
+from distarray.transfer.to_host import gather_to_host
 
 __all__ = ["argmax", "argmin", "argwhere", "flatnonzero", "nonzero"]
 

@@ -24,7 +24,7 @@ from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.ops.indexing import read
 from distarray.storage import Operand
-from distarray.transfer.execute import gather_to_host
+from distarray.transfer.to_host import gather_to_host
 
 __all__ = ["compress", "extract", "take", "take_along_axis"]
 
@@ -345,20 +345,16 @@ def _along(context: Context, x: DistributedArray, chosen: DistributedArray, axis
             for (d, r), part in zip(target.chunks, arrays, strict=True)
             if r.size
         }
-        chunks: list[Chunk | None] = []
+        chunks: list[Chunk | None] = [None] * len(layout.chunks)
         with context.reporting():
-            for (device_id, region), at in zip(layout.chunks, index, strict=True):
-                device = context.by_id[device_id]
-                if device.process != context.process:
-                    chunks.append(None)
-                    continue
+            for i, device, region in context.local_regions(layout):
                 if not region.size:
-                    chunks.append(device.empty(region.shape, x.dtype, name))
+                    chunks[i] = device.empty(region.shape, x.dtype, name)
                     continue
-                array = by_place[device_id, Region((*region[:axis], *region[axis + 1 :]))]
+                array = by_place[device.id, Region((*region[:axis], *region[axis + 1 :]))]
                 with device.active():
-                    taken = device.lib.take_along_axis(array, at.astype(np.int64), axis)
-                    chunks.append(device.adopt(device.lib.ascontiguousarray(taken), name))
+                    taken = device.lib.take_along_axis(array, index[i].astype(np.int64), axis)
+                    chunks[i] = device.adopt(device.lib.ascontiguousarray(taken), name)
         return from_chunks(context, layout, chunks, x.dtype)
 
 

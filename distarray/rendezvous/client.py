@@ -1,7 +1,7 @@
 """One process's hold on the rendezvous store: what `store.serve` and `store.connect` return.
 
-A request and its answer, one at a time, over an authenticated channel; every wait has a deadline, and every way in which
-the store can be gone becomes an error that says so.
+It makes one request at a time, over an authenticated channel, and waits for the answer. Every wait has a deadline, and every way
+in which the store can be gone becomes an error that says so.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class Store:
     def fail(self, error: BaseException) -> None:
         """Tell all ranks that this one has failed: their waits raise RendezvousError with its type and text. Never raises.
 
-        Holds until `agree_survivors`. Values that are set can still be read.
+        The failure holds until `agree_survivors`. Values that are set can still be read.
         """
         with contextlib.suppress(Exception):
             if self._pid == os.getpid() and not self._closed:

@@ -1,8 +1,8 @@
 """What the rendezvous store decides: which ranks are there, what was set, who waits for what, and who survives.
 
-Bookkeeping, run by the server's one thread: no sockets and no locks; the clock is time.monotonic(). Requests that wait
-are answered when what they wait for comes, or at their deadline with the names of the ranks that are missing. Where several
-are released at once rank 0 comes last, because its process may end as soon as it is, and the server with it.
+The server's one thread keeps these books, which know no sockets and take no locks; their clock is time.monotonic(). Requests
+that wait are answered when what they wait for comes, or at their deadline with the names of the ranks that are missing. Where
+several are released at once rank 0 comes last, because its process may end as soon as it is, and the server with it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The server of the rendezvous store: one daemon thread in rank 0's process that owns every connection and all state.
 
-One thread and non-blocking sockets: no locks, nothing to join at exit, and a connection costs no thread, so that strangers
-cannot use them up. Until it has proved that it knows the secret a connection may send 80 bytes in 5 seconds, and there are
-at most 256 such; when another comes, the oldest goes. What the members ask for is decided in members.py.
+One thread with non-blocking sockets needs no locks, and nothing is joined at exit; a connection costs no thread, so that
+strangers cannot use them up. Until it has proved that it knows the secret a connection may send 80 bytes in 5 seconds, and
+there are at most 256 such; when another comes, the oldest goes. What the members ask for is decided in members.py.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from distarray.layout import Layout
 from distarray.modes import Mode, roomy
 from distarray.storage import Operand, Storage, Version, operand, share
 from distarray.transfer.everywhere import folded_everywhere
-from distarray.transfer.ledger import note, note_to_host, watching
-from distarray.transfer.partial_numbers import folded_number, folded_whole, folds_wide, quiet
+from distarray.transfer.ledger import note, watching
+from distarray.transfer.partial_numbers import folded_whole, folds_wide, quiet
 from distarray.transfer.plan import Plan, Step, plan, waypoint
 from distarray.transfer.round import Round
 
@@ -32,13 +32,17 @@ if TYPE_CHECKING:
     from distarray.geometry import ViewMap
 
 __all__ = [
-    "allocate", "copy_into", "fill_all", "fold_into", "gather_to_host", "halfway",
+    "CALM", "allocate", "combine", "copy_into", "fill_all", "fold_into", "global_pieces", "halfway",
     "is_uncounted", "redistribute", "resolve", "resolved_operand",
 ]  # fmt: skip
 
 
 PIECE = 1 << 14
 """Bytes of a piece below which threads wait for the interpreter more than they copy: such moves are the caller's alone."""
+
+
+CALM: AbstractContextManager[None] = nullcontext()
+"""Where nothing has to be done about floating-point conditions."""
 
 
 def is_uncounted(context: Context) -> bool:
@@ -171,7 +175,21 @@ def _together(context: Context, source: Layout, target: Layout) -> list[Any] | N
         return None
     if not 0 < source.index_map.size <= TOGETHER or not source.index_map.covers:
         return None
-    return _gathered(context, source)
+    return global_pieces(context, source)
+
+
+def global_pieces(context: Context, layout: Layout) -> list[tuple[Region, int, int, int, Any]]:
+    """What the global value is put together from: region, turn among the partial values of it, device, chunk, key in it."""
+    key = ("gather", layout)
+    found: list[tuple[Region, int, int, int, Any]] | None = context.layouts.remembered(key)
+    if found is None:
+        found = []
+        for cell in layout.index_map.cells:
+            for turn, chunk in enumerate(cell.holders if layout.is_partial else cell.holders[:1]):
+                device_id, region = layout.chunks[chunk]
+                found.append((cell.region, turn, device_id, chunk, region.locate(cell.region).key))
+        context.layouts.remember(key, found)
+    return found
 
 
 def _dealt(
@@ -309,7 +327,7 @@ def _run(
         task = partial(_copy_steps, context, devices[device_id], steps, source, targets, arrived)
         work.setdefault(device_id, []).append(task)
     folding = between and moves.moving and source.layout.is_partial
-    with context.guarding(operation) if folding else context.reporting(), _CALM if plain else np.errstate(**quiet()):
+    with context.guarding(operation) if folding else context.reporting(), CALM if plain else np.errstate(**quiet()):
         threads = total if total >= len(moves.steps) * PIECE else 0
         context.run([partial(in_turn, tasks) for tasks in work.values()], threads, independent=plain)
     if moves.forwards or (between and moves.forwarding):
@@ -532,71 +550,3 @@ def moved(storage: Storage, target: Layout, operation: str) -> Version:
     if any(id(c) in mine for c in fresh):
         share(version)
     return result
-
-
-def gather_to_host(context: Context, source: Operand) -> Any:
-    """The global value as a NumPy array of the host, on every process; partial values are folded there, in chunk order.
-
-    Between processes each element travels from its lowest holder (all holders, where they are partial) to every other
-    process, in one round.
-    """
-    layout, dtype = source.layout, source.dtype
-    if layout.is_partial and not layout.shape and (number := folded_number(context, source)) is not None:
-        note_to_host(dtype.itemsize)
-        return np.asarray(number)
-    wide = layout.is_partial and folds_wide(layout.mode, dtype)
-    out = np.empty(layout.shape, roomy(dtype) if wide else dtype)
-    if layout.is_partial and not layout.index_map.covers:
-        out[...] = layout.mode.unheld(dtype)
-    note_to_host(out.size * dtype.itemsize)
-    pieces = _gathered(context, layout)
-    parts = [None if source.arrays[c] is None else source.arrays[c][key] for _, _, _, c, key in pieces]
-    if context.communicator is not None:
-        _exchange_pieces(context, layout, pieces, parts, dtype)
-        context.communicator.wait()
-    if context.kind != "host":
-        mine = context.local_devices[0]
-        held = [context.by_id[device_id] for _, _, device_id, _, _ in pieces]
-        parts[:] = mine.to_hosts(parts, [device if device.process == context.process else mine for device in held])
-    with np.errstate(**quiet()) if layout.is_partial else _CALM:
-        for (region, turn, _, _, _), part in zip(pieces, parts, strict=True):
-            if turn == 0:
-                out[region.key] = part
-            else:
-                combine(np, layout.mode, out[region.key], part)
-        return out.astype(dtype) if wide else out
-
-
-_CALM: AbstractContextManager[None] = nullcontext()
-
-
-def _gathered(context: Context, layout: Layout) -> list[tuple[Region, int, int, int, Any]]:
-    """What the global value is put together from: region, turn among the partial values of it, device, chunk, key in it."""
-    key = ("gather", layout)
-    found: list[tuple[Region, int, int, int, Any]] | None = context.layouts.remembered(key)
-    if found is None:
-        found = []
-        for cell in layout.index_map.cells:
-            for turn, chunk in enumerate(cell.holders if layout.is_partial else cell.holders[:1]):
-                device_id, region = layout.chunks[chunk]
-                found.append((cell.region, turn, device_id, chunk, region.locate(cell.region).key))
-        context.layouts.remember(key, found)
-    return found
-
-
-def _exchange_pieces(context: Context, layout: Layout, pieces: Sequence[Any], parts: list[Any], dtype: Any) -> None:
-    """Give every process the parts that it lacks."""
-    wire = Round(context)
-    wire.mark(layout.digest.hex(), dtype)
-    slots = [-1] * len(pieces)
-    for number, (region, _, device_id, _, _) in enumerate(pieces):
-        device = context.by_id[device_id]
-        if device.process != context.process:
-            slots[number] = wire.carry(device.process, context.process, None, region.shape, dtype)
-            continue
-        for receiver in range(context.process_count):
-            wire.carry(context.process, receiver, parts[number], region.shape, dtype)
-    wire.run("a value for Python")
-    for number, slot in enumerate(slots):
-        if slot >= 0:
-            parts[number] = wire.received(slot)

@@ -1,7 +1,7 @@
 """Host arrays between processes, through mpi4py: non-blocking point-to-point messages, each wait with a deadline.
 
 No MPI collective is called once the communicator stands: one that a lost process never joins can't be cancelled, and
-can't say who is missing. How a wait goes on and what ends it is in `channel`; small values, in `gathering`; how the process
+can't say who is missing. How a wait goes on and what ends it is in `channel`; small values are in `telling`, and how the process
 ends, in `exit`.
 
 After the first error the communicator is given up: every later call raises the same, and `shrink` gives a new one.

@@ -28,7 +28,7 @@ from distarray.fusion.meeting import meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap, contiguous_strides
 from distarray.layout import Layout, Visible
-from distarray.storage import Storage, Version, duplicate, share
+from distarray.storage import Storage, Version, duplicate
 from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
@@ -256,13 +256,7 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
                 chunk = chunks[target.number] = _replaced(recipe, target, chunk, version.dtype)
             made.append(chunk)
         _launch(context, recipe, addresses, [address_of(chunk) for chunk in made], numbers)
-    if fresh:
-        after = Version(version.layout, chunks, version.dtype)
-        if any(a is b is not None for a, b in zip(chunks, version.chunks, strict=True)):
-            share(version)
-        storage.replace(after)
-    else:
-        version.chunks = chunks
+    storage.rewrite(version, chunks, fresh)
     return True
 
 

@@ -9,6 +9,7 @@ may be one of the operands.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 from distarray.devices.arrays import DeviceArray, Library
@@ -211,9 +212,7 @@ def _arranged(
     lib: Any, element: Element, arrays: list[Any], kinds: str, sizes: list[int], steps: list[list[int]]
 ) -> tuple[Kernel, int, list[int]]:
     n, lead = sizes[-1], len(sizes) - 1
-    rows = 1
-    for size in sizes[:-1]:
-        rows *= size
+    rows = prod(sizes[:-1])
     widest = max([a.dtype.itemsize for a, kind in zip(arrays, kinds, strict=True) if kind == "v"], default=16)
     lanes = 16 // widest
     if not _in_lanes(arrays, kinds, steps, n, lanes):

@@ -6,6 +6,7 @@ reads and writes of neighbours go together.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,15 @@ __device__ __forceinline__ int before_me(int own, int& total) {{
 def sources(itemsize: int) -> dict[str, tuple[str, str]]:
     """The kernels for elements of a size: their sources, and the members of their arguments."""
     word = _WORDS[itemsize]
-    count = f"""{_MASK}
+    return {
+        "count": (_COUNT, "PPq"),
+        "write": (_write(word), "PPPPq"),
+        "rows": (_rows(word), "PPPPqqqq"),
+        "pieces": (_pieces(word), "PPqq" + "P" * PIECES + "q" * PIECES),
+    }
+
+
+_COUNT = f"""{_MASK}
 struct Args {{ const unsigned char* mask; long long* counts; long long n; }};
 extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
     int total;
@@ -70,7 +79,12 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     if (threadIdx.x == 0) a.counts[blockIdx.x] = total;
 }}
 """
-    write = f"""{_MASK}
+"""How many elements of each tile of a mask are true."""
+
+
+def _write(word: str) -> str:
+    """The elements that a mask chooses, one behind the other. Words in shared memory say which those of a tile are."""
+    return f"""{_MASK}
 typedef {word} T;
 struct Args {{ const T* p; const unsigned char* mask; const long long* ends; T* q; long long n; }};
 extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
@@ -89,7 +103,11 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     for (int k = threadIdx.x; k < total; k += {_THREADS}) q[k] = p[list[k]];
 }}
 """
-    rows = f"""
+
+
+def _rows(word: str) -> str:
+    """Rows by number, from numbered places or into them."""
+    return f"""
 typedef {word} T;
 struct Args {{ const T* p; const long long* index; const long long* places; T* q; long long n, width, stride, tiles; }};
 extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
@@ -104,8 +122,12 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     for (int k = 0; k < 4; ++k) if (first + k * {_THREADS} < a.width) q[first + k * {_THREADS}] = held[k];
 }}
 """
+
+
+def _pieces(word: str) -> str:
+    """Rows by number out of several pieces, which follow each other along the first axis."""
     each = range(PIECES)
-    pieces = f"""
+    return f"""
 typedef {word} T;
 struct Args {{
     const long long* index; T* q; long long width, tiles; const T {", ".join([f"*p{k}" for k in each])};
@@ -126,12 +148,6 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     for (int k = 0; k < 4; ++k) if (first + k * {_THREADS} < a.width) q[first + k * {_THREADS}] = held[k];
 }}
 """
-    return {
-        "count": (count, "PPq"),
-        "write": (write, "PPPPq"),
-        "rows": (rows, "PPPPqqqq"),
-        "pieces": (pieces, "PPqq" + "P" * PIECES + "q" * PIECES),
-    }
 
 
 def _kernel(lib: Any, name: str, itemsize: int) -> Kernel:
@@ -157,9 +173,7 @@ def compress(lib: Library, array: DeviceArray, mask: DeviceArray, count: int) ->
 
 def takes_rows(array: DeviceArray, out: DeviceArray) -> bool:
     """Whether rows of an array, of `out` too, are long enough and lie in one piece: what `take_rows` serves."""
-    width = array.dtype.itemsize
-    for n in array.shape[1:]:
-        width *= n
+    width = array.dtype.itemsize * prod(array.shape[1:])
     return bool(width >= 512 and out.size and array.size and out.flags.c_contiguous and array[0].flags.c_contiguous)
 
 

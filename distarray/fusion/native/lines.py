@@ -8,7 +8,7 @@ operands too, small chunks, is left to :mod:`distarray.fusion.native.run`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,17 +33,7 @@ def line_cells(
     `stored`, then those of the result, which nothing else shows."""
     if program.result[0] != "step" or not run.is_offered():
         return None
-    columns = [*operands, *targets]
-    found: list[tuple[Any, ...]] = []
-    total = 0
-    for chunks in zip(*columns, strict=True):
-        last = chunks[-1]
-        if last is None or not (size := last.array.size):
-            continue
-        if size < run.LEAST:
-            return None
-        total += size
-        found.append(chunks)
+    found, total = _lines(zip(*operands, *targets, strict=True))
     if not found:
         return None
     first = len(operands)
@@ -63,18 +53,10 @@ def line_cells(
     known: dict[tuple[int, ...], list[Any] | None] = {}
     cells: list[NativeCell] = []
     for row in found:
-        places, steps = {}, []
-        for v, chunk, item in zip(numbers, row, itemsizes, strict=True):
-            place, step = chunk.address, item
-            if place <= 0:
-                step = _step(chunk.array, item)
-                if not step:
-                    return None
-                place = chunk.array.__array_interface__["data"][0]
-                if step == item:
-                    chunk.address = place
-            places[v] = place
-            steps.append(step)
+        places = _places(row, itemsizes)
+        if places is None:
+            return None
+        addresses, steps = places
         key = tuple(steps)
         if key not in known:
             dense = {v: step == item for v, step, item in zip(numbers, steps, itemsizes, strict=True)}
@@ -83,14 +65,55 @@ def line_cells(
         if calls is None:
             return None
         arrays = [chunk.array for chunk in row]
-        size = [1, arrays[-1].size]
-        cell = NativeCell(program, plan, dict(zip(numbers, arrays, strict=True)), first, numbers[first:], size, places)
+        held = dict(zip(numbers, arrays, strict=True))
+        cell = NativeCell(
+            program,
+            plan,
+            held,
+            first,
+            numbers[first:],
+            [1, arrays[-1].size],
+            dict(zip(numbers, addresses, strict=True)),
+        )
         cell.steps = {v: [0, step] for v, step in zip(numbers, steps, strict=True)}
         cell.calls = calls
         cell.block = block
         cells.append(cell)
     plan.spent = spent
     return cells
+
+
+def _lines(columns: Iterable[tuple[Chunk | None, ...]]) -> tuple[list[tuple[Any, ...]], int]:
+    """The chunks of this process that have elements, each with what lies beside it, and their elements; none of them where a
+    chunk has too few."""
+    found: list[tuple[Any, ...]] = []
+    total = 0
+    for chunks in columns:
+        last = chunks[-1]
+        if last is None or not (size := last.array.size):
+            continue
+        if size < run.LEAST:
+            return [], 0
+        total += size
+        found.append(chunks)
+    return found, total
+
+
+def _places(row: Sequence[Chunk], itemsizes: Sequence[int]) -> tuple[list[int], list[int]] | None:
+    """Where the array of each chunk begins, and how far its elements lie apart; None where they are in no line."""
+    places, steps = [], []
+    for chunk, item in zip(row, itemsizes, strict=True):
+        place, step = chunk.address, item
+        if place <= 0:
+            step = _step(chunk.array, item)
+            if not step:
+                return None
+            place = chunk.array.__array_interface__["data"][0]
+            if step == item:
+                chunk.address = place
+        places.append(place)
+        steps.append(step)
+    return places, steps
 
 
 def _step(array: Any, itemsize: int) -> int:

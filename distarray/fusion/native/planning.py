@@ -8,7 +8,7 @@ What one part hands to another lies in a register of the thread, a block at a ti
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from distarray.devices.arrays import AnyDType
 from distarray.devices.kernels import Kernels
 from distarray.fusion.native.element import Line, NativeElement, exact, literal_type
 from distarray.fusion.native.operations import PARTS, is_known, may_raise
-from distarray.fusion.program import Program
+from distarray.fusion.program import Instruction, Program
 
 __all__ = ["Part", "NativePlan", "plan_of", "scalars_of"]
 
@@ -111,13 +111,41 @@ def plan_of(
     return plan
 
 
+Exact: TypeAlias = Sequence[tuple[Any, tuple[Any, ...]] | None]
+"""For each step of a program the dtypes in which kernels compute it, None where NumPy does."""
+
+
 def _planned(
-    program: Program, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...], single: bool
+    program: Program, leaves: tuple[Any, ...], dtype: AnyDType, stored: tuple[int, ...], single: bool
 ) -> NativePlan | None:
     steps, first = program.steps, len(leaves)
     last = len(steps) - 1
     if not is_known(dtype) or any(step.loud for step in steps):
         return None
+    staged = _staged(steps, leaves)
+    if staged is None:
+        return None
+    found, stages = staged
+    if found[last] is None and (steps[last].dtype != dtype or last in stored):
+        return None
+    if single and None in found:
+        return None
+    parts = _parts(program, leaves, dtype, stored, found, stages)
+    if parts is None:
+        return None
+    saved = sum([len(part.element.lines) - 1 for part in parts if part.element is not None])
+    saved += sum([step.masked or step.dtype != dtype for step in steps])
+    saved += sum([any(t != how[0] for t in how[1]) for how in found if how is not None])  # NumPy converts in pieces
+    if saved < 1 and not single:
+        return None
+    written = [v - first for part in parts for v in part.writes if v <= first + last]
+    dtypes = {first + i: steps[i].dtype for i in written if i not in stored}
+    return NativePlan(parts, dtypes, _raising(steps, found, dtype))
+
+
+def _staged(steps: Sequence[Instruction], leaves: tuple[Any, ...]) -> tuple[Exact, list[int]] | None:
+    """The exact steps, and for each step after how many changes between kernels and NumPy's own calls it can be computed; None
+    where kernels do not serve."""
     found: list[tuple[Any, tuple[Any, ...]] | None] = []
     stages: list[int] = []
     for step in steps:
@@ -133,10 +161,20 @@ def _planned(
         else:
             stages.append(max([stages[v] + (found[v] is None) for v in before], default=0))
         found.append(how)
-    if found[last] is None and steps[last].dtype != dtype:
-        return None
-    if single and None in found:
-        return None
+    return found, stages
+
+
+def _parts(
+    program: Program,
+    leaves: tuple[Any, ...],
+    dtype: AnyDType,
+    stored: tuple[int, ...],
+    found: Exact,
+    stages: Sequence[int],
+) -> list[Part] | None:
+    """The stages in their order, each a kernel for its exact steps and then NumPy's calls; None where kernels do not serve."""
+    steps, first = program.steps, len(leaves)
+    last = len(steps) - 1
     parts: list[Part] = []
     for stage in range(max(stages) + 1):
         mine = [i for i in range(len(steps)) if stages[i] == stage and found[i] is not None]
@@ -150,27 +188,18 @@ def _planned(
                 reads = tuple([v if k == "leaf" else first + v for k, v in step.args if k != "const"])
                 writes = (first + last + 1 if i == last and i not in stored else first + i,)
                 parts.append(Part(None, i, reads, writes, ()))
-    if found[last] is None and last in stored:
-        return None
-    saved = sum([len(part.element.lines) - 1 for part in parts if part.element is not None])
-    saved += sum([step.masked or step.dtype != dtype for step in steps])
-    saved += sum([any(t != how[0] for t in how[1]) for how in found if how is not None])  # NumPy converts in pieces
-    if saved < 1 and not single:
-        return None
-    dtypes = {
-        v: steps[v - first].dtype
-        for part in parts
-        for v in part.writes
-        if v <= first + last and v - first not in stored
-    }
+    return parts
+
+
+def _raising(steps: Sequence[Instruction], found: Exact, dtype: AnyDType) -> list[tuple[str, int | None]]:
+    """The floating-point conditions that kernels may meet, and at which step; None is the conversion to the result's dtype."""
     raising: list[tuple[str, int | None]] = []
     for i, (step, how) in enumerate(zip(steps, found, strict=True)):
         if how is not None:
             raising += [(kind, i) for kind in may_raise(step.ufunc.__name__, how[0], step.dtype)]
             if step.masked:
                 raising += [(kind, i) for kind in may_raise("astype", how[1][-1], step.dtype)]
-    raising += [(kind, None) for kind in may_raise("astype", steps[last].dtype, dtype)]
-    return NativePlan(parts, dtypes, raising)
+    return raising + [(kind, None) for kind in may_raise("astype", steps[-1].dtype, dtype)]
 
 
 def _kernel(
@@ -178,7 +207,7 @@ def _kernel(
     leaves: tuple[Any, ...],
     dtype: Any,
     stored: tuple[int, ...],
-    found: Sequence[tuple[Any, tuple[Any, ...]] | None],
+    found: Exact,
     stages: Sequence[int],
     mine: Sequence[int],
 ) -> Part | None:
