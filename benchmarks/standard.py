@@ -19,6 +19,11 @@ import distarray as da
 
 DEVICES = 4
 
+PAUSE = 0.15
+"""Seconds before each call. OpenBLAS's threads go on spinning for a tenth of a second after a call (its
+``OPENBLAS_THREAD_TIMEOUT``), on a core that the next turn is timed on: without a pause a product of ours that follows one of
+NumPy's takes a third longer, and so do two bare threads that each multiply half of the rows."""
+
 
 class Row(NamedTuple):
     """A function and the times of NumPy's that it may take; `make` gives our call and NumPy's."""
@@ -138,6 +143,7 @@ def measured(ours: Callable[[], Any], numpys: Callable[[], Any], turns: int) -> 
     while turns > 0 or time.perf_counter() < end:
         turns -= 1
         for i, call in enumerate((ours, numpys)):
+            time.sleep(PAUSE)
             start, used = time.perf_counter(), time.process_time()
             call()
             wall[i] = min(wall[i], time.perf_counter() - start)

@@ -21,6 +21,7 @@ from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.devices import Chunk, Device
 from distarray.devices.arrays import AnyDType
+from distarray.fusion.native.vectors import integers_counted
 from distarray.geometry import blocks
 from distarray.layout import Layout
 from distarray.modes import Mode
@@ -91,7 +92,7 @@ def _top(device: Device, layout: Layout, array: list[Any], tops: dict[int, Any])
             low, high = device.to_host(device.lib.stack([part.min(), part.max()])).tolist()
             if low < 0:
                 np.bincount([low])
-            top = max(top, high + 1)
+            top = max(top, min(high + 1, sys.maxsize))  # both are far too many
     tops[device.id] = np.array([top])
 
 
@@ -109,17 +110,26 @@ def _begin(
         return
     total: Any = np.zeros(0, dtype)
     for parts in _owned(device, layout, sources):
+        counts = integers_counted(parts[0], QUICK) if len(parts) == 1 else None
+        if counts is not None:
+            total = _joined(total, counts[: int(counts.nonzero()[0][-1]) + 1])
+            continue
         for first in range(0, parts[0].size, BLOCK):
             block = [part[first : first + BLOCK] for part in parts]
             if int(block[0].max()) >= QUICK:
                 _top(device, layout, sources[0], tops)
                 return
-            more = np.bincount(*block)
-            if more.size > total.size:
-                total, more = more, total
-            total[: more.size] += more
+            total = _joined(total, np.bincount(*block))
     tops[device.id] = np.array([total.size])
     totals[device.id] = total
+
+
+def _joined(total: Any, more: Any) -> Any:
+    """Two sequences of counts added up, in the longer one's memory."""
+    if more.size > total.size:
+        total, more = more, total
+    total[: more.size] += more
+    return total
 
 
 def _count(

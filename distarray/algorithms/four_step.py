@@ -139,44 +139,63 @@ def _unrolled(call: SplitCall, held: Held, rows: int, columns: int) -> Held:
 def _across(
     call: SplitCall, wide: Held, kind: str, rows: int, columns: int, sign: int, scale: float, dtype: np.dtype[Any]
 ) -> Held:
-    """Transform down the columns, which are whole, and multiply by the roots of unity that lead to the rows."""
+    """Transform down the columns, which are whole, and multiply by the roots of unity that lead to the rows. Complex
+    numbers stay in their chunks."""
     found, axis = wide.operand, call.axis
     height = rows // 2 + 1 if kind == "rfft" else rows
     shape = (*found.shape[:axis], height, *found.shape[axis + 1 :])
     layout = call.cut(shape, axis + 1)
-    results: dict[int, Chunk] = {}
+    assert wide.chunks is not None
+    results: list[Chunk | None] = [None] * len(layout.chunks)
     tasks = []
-    for (device_id, region), array in zip(layout.chunks, found.arrays, strict=True):
-        if array is not None:
-            device = call.context.by_id[device_id]
-            task = partial(_down, call, device, array, kind, rows * columns, region, sign, scale, dtype, results)
+    for i, ((device_id, region), chunk) in enumerate(zip(layout.chunks, wide.chunks, strict=True)):
+        if chunk is not None:
+            task = partial(_down, call, chunk, kind, rows * columns, region, sign, scale, dtype, results, i)
             tasks.append((device_id, task))
     run_by_device(call.context, tasks, math.prod(shape) * dtype.itemsize)
-    return Held.of(layout, [results.get(device_id) for device_id, _ in layout.chunks], dtype)
+    return Held.of(layout, results, dtype)
 
 
 def _down(
     call: SplitCall,
-    device: Device,
-    array: Any,
+    chunk: Chunk,
     kind: str,
     n: int,
     region: Region,
     sign: int,
     scale: float,
     dtype: np.dtype[Any],
-    results: dict[int, Chunk],
+    results: list[Chunk | None],
+    place: int,
 ) -> None:
-    run = region[call.axis + 1]
+    device, array, run = chunk.device, chunk.array, region[call.axis + 1]
     if not region.size:
-        results[device.id] = device.empty(region.shape, dtype, call.name)
+        results[place] = device.empty(region.shape, dtype, call.name)
         return
+    norm = "forward" if kind == "ifft" else "backward"  # neither scales
     with device.active():
-        norm = "forward" if kind == "ifft" else "backward"  # neither scales
-        work = getattr(local_library(device), kind)(array, axis=call.axis, norm=norm)
-        work = device.lib.ascontiguousarray(work.astype(dtype, copy=False))
+        transform = partial(getattr(local_library(device), kind), axis=call.axis, norm=norm)
+        if device.kind == "host" and array.ndim == 2:
+            results[place] = out = chunk if array.dtype == dtype else device.empty(region.shape, dtype, call.name)
+            _down_blocks(array, out.array, transform, n, run.start, sign, scale)
+            return
+        work = device.lib.ascontiguousarray(transform(array).astype(dtype, copy=False))
         _turn(call, device, work, range(region[call.axis].size), run, n, sign, scale)
-    results[device.id] = device.adopt(work, call.name)
+    results[place] = device.adopt(work, call.name)
+
+
+def _down_blocks(array: Any, out: Any, transform: Any, n: int, start: int, sign: int, scale: float) -> None:
+    """The same on the host, so many columns at a time as a cache holds; `out` may be `array`."""
+    height, columns = out.shape
+    width = max(BLOCK // len(array), 64)
+    row = np.arange(height, dtype=np.int64)[:, None]
+    angle = sign * 2j * np.pi / n
+    fine = np.exp(angle * (row * np.arange(min(width, columns)) % n)) * scale
+    for low in range(0, columns, width):
+        high = min(low + width, columns)
+        turns = fine[:, : high - low] * np.exp(angle * (row * (start + low) % n))
+        part = transform(array[:, low:high])
+        np.multiply(part, turns.astype(out.dtype, copy=False), out=out[:, low:high])
 
 
 def _turn(
@@ -216,7 +235,8 @@ def _along(call: SplitCall, wide: Held, axis: int, sign: int, dtype: np.dtype[An
             results[device.id] = chunk = device.empty(array.shape, dtype, call.name)
             lines = zip(array.reshape(-1, length), chunk.array.reshape(-1, length), strict=True)
             for line, out in lines:
-                _long_line(line.astype(dtype, copy=False), out, rows, sign)
+                own = line if wide.chunks is not None and line.dtype == dtype else line.astype(dtype)
+                _long_line(own, out, rows, sign)
             return
         with device.active():
             transform, norm = (library.fft, "backward") if sign < 0 else (library.ifft, "forward")
@@ -238,28 +258,19 @@ def _near_root(n: int) -> int | None:
 
 
 def _long_line(line: Any, out: Any, rows: int, sign: int) -> None:
-    """Transform a line of the host that no cache holds, by the four steps again, each in blocks that one does."""
+    """Transform a line of the host that no cache holds, by the four steps again, each in blocks that one does. The line is
+    overwritten."""
     import scipy.fft
 
     n = len(line)
     columns = n // rows
     transform, norm = (scipy.fft.fft, "backward") if sign < 0 else (scipy.fft.ifft, "forward")
-    matrix, turned = line.reshape(rows, columns), np.empty((rows, columns), line.dtype)
-    width = max(BLOCK // rows, 1)
-    place = np.arange(rows, dtype=np.int64)[:, None]
-    angle = sign * 2j * np.pi / n
-    fine = np.exp(angle * (place * np.arange(width)))
-    for low in range(0, columns, width):
-        high = min(low + width, columns)
-        turns = fine[:, : high - low] * np.exp(angle * (place * low))
-        np.multiply(
-            transform(matrix[:, low:high], axis=0, norm=norm), turns.astype(line.dtype, copy=False),
-            out=turned[:, low:high],
-        )  # fmt: skip
+    matrix = line.reshape(rows, columns)
+    _down_blocks(matrix, matrix, partial(transform, axis=0, norm=norm), n, 0, sign, 1.0)
     found = out.reshape(columns, rows)
     height = max(BLOCK // columns, 1)
     for low in range(0, rows, height):
-        found[:, low : low + height] = transform(turned[low : low + height], axis=1, norm=norm).T
+        found[:, low : low + height] = transform(matrix[low : low + height], axis=1, norm=norm).T
 
 
 def _strided(call: SplitCall, wide: Held, full: tuple[int, ...], rows: int) -> Held:

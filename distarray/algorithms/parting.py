@@ -102,7 +102,7 @@ def _group(
                 lib.concatenate(arrays, out=chunk.array)
             bounds = [(value, equals) for value in values for equals in (0, None)]
             missing = [(lib.nan, 0)] if dtype.kind == "f" else []
-            cuts = ordering.cut_at(lib, chunk.array, [*bounds, *missing])
+            cuts, _ = ordering.cut_at(lib, chunk.array, [*bounds, *missing])
             ends = [0, *cuts, *[chunk.array.size] * (width - len(cuts))]
             rows[number] = np.diff(ends)
             return

@@ -23,7 +23,7 @@ from distarray.devices import Chunk, Device, ordering
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
-from distarray.transfer.execute import copy_into, redistribute
+from distarray.transfer.execute import copy_into
 from distarray.transfer.to_host import gather_to_host
 
 if TYPE_CHECKING:
@@ -51,16 +51,20 @@ KeysOf = Callable[[Any, Sequence[Any]], list[Any]]
 class Contribution(NamedTuple):
     """What one device puts in: chunks of `size` rows each; None where another process has them.
 
-    Once they have moved they are taken out of the list, so that their memory is free.
+    Once they have moved they are taken out of the list, so that their memory is free. `given` is an array of keys that is
+    not in order yet, and stays as it is: the first chunk is made of it.
     """
 
     device: int
     size: int
     chunks: list[Chunk | None] | None
+    given: Any = None
 
     def array(self, number: int) -> Any:
         """The array of one of the chunks; None where another process has it."""
-        chunk = None if self.chunks is None else self.chunks[number]
+        if not self.chunks:
+            return self.given
+        chunk = self.chunks[number]
         return None if chunk is None else chunk.array
 
 
@@ -228,20 +232,22 @@ def _cuts_of_sorted(lib: Any, keys: Sequence[Any], size: int, number: int, split
     return [*cuts, *[size] * (len(splitters) - len(named))]
 
 
-def _cuts_of_unsorted(lib: Any, array: Any, size: int, number: int, splitters: Sequence[Splitter | None]) -> Any:
-    """Rearrange the one array of part `number`, and where it is then cut."""
+def _cuts_of_unsorted(
+    lib: Any, array: Any, part: Contribution, number: int, splitters: Sequence[Splitter | None]
+) -> tuple[Any, bool]:
+    """Fill `array` with the keys of part `number`, so that they can be cut, and where; and whether equal ones differ."""
     wanted: list[tuple[Any, int | None]] = []
     for s in splitters:
         if s is None:
             break
         (value,) = s.key
         if s.part == number:
-            before = array[: s.place]
+            before = part.given[: s.place]
             wanted.append((value, int(lib.count_nonzero(before == value if value == value else before != before))))
         else:
             wanted.append((value, None if number < s.part else 0))
-    cuts = ordering.cut_at(lib, array, wanted)
-    return [*cuts, *[size] * (len(splitters) - len(cuts))]
+    cuts, differ = ordering.cut_at(lib, array, wanted, part.given)
+    return [*cuts, *[part.size] * (len(splitters) - len(cuts))], differ
 
 
 # --- the exchange -------------------------------------------------------------------------------------------------------
@@ -258,11 +264,25 @@ class Exchange:
         How many rows each has now.
     arrays : list of (list of Chunk or None)
         For each target one chunk for each array that moved: in the order of the parts, and of each part as it was.
+    differ : bool
+        Whether equal keys may be told apart.
+
+    Parameters
+    ----------
+    even : sequence of int, optional
+        How many rows each target has in the end: there is room for them, and :meth:`evened` moves what is missing.
     """
 
     def __init__(
-        self, context: Context, parts: Sequence[Contribution], targets: Sequence[int], counts: np.ndarray[Any, Any]
+        self,
+        context: Context,
+        parts: Sequence[Contribution],
+        targets: Sequence[int],
+        counts: np.ndarray[Any, Any],
+        differ: bool = True,
+        even: Sequence[int] | None = None,
     ) -> None:
+        self.differ = differ
         self.context = context
         self._parts = [(part.device, part.size) for part in parts]
         self.targets = list(targets)
@@ -276,6 +296,12 @@ class Exchange:
             for j in range(len(targets))
         ]
         self.arrays: list[list[Chunk | None]] = [[] for _ in targets]
+        self._own = _spans(self.sizes)
+        self._even = self._own if even is None else _spans(even)
+        self._rooms = [
+            (min(a, low), max(b, high)) if high > low else (a, b)
+            for (a, b), (low, high) in zip(self._own, self._even, strict=True)
+        ]
 
     def _slices(self, order: Sequence[int], arrays: Sequence[Any]) -> list[Any]:
         """The pieces of the parts' arrays, in the order of a layout's chunks."""
@@ -292,14 +318,53 @@ class Exchange:
         source, order = intervals(self.context, self._pieces, tail)
         target, numbers = intervals(self.context, in_intervals(self.sizes, self.targets), tail)
         operand = Operand(source, self._slices(order, arrays), dtype)
-        fresh = redistribute(self.context, operand, target, operation=operation)
-        found = dict(zip(numbers, fresh, strict=True))
-        for i, device_id in enumerate(self.targets):
-            chunk = found.get(i)
-            device = self.context.by_id[device_id]
-            if i not in found and device.process == self.context.process:
-                chunk = device.empty((0, *tail), dtype)
-            self.arrays[i].append(chunk)
+        fresh: list[Chunk | None] = []
+        with self.context.reporting():
+            for device_id, (low, high) in zip(self.targets, self._rooms):
+                device = self.context.by_id[device_id]
+                mine = device.process == self.context.process
+                fresh.append(device.empty((high - low, *tail), dtype, operation) if mine else None)
+        for held, chunk in zip(self.arrays, fresh):
+            held.append(chunk)
+        copy_into(self.context, operand, target, [self._rows(i, fresh[i]) for i in numbers], operation=operation)
+
+    def _rows(self, number: int, chunk: Chunk | None, span: tuple[int, int] | None = None) -> Any:
+        """The rows that a target received, or a span of rows of the whole, out of a chunk of its."""
+        low, high = span or self._own[number]
+        start = self._rooms[number][0]
+        return None if chunk is None else chunk.array[low - start : high - start]
+
+    def received(self, number: int) -> list[Any]:
+        """The arrays of a target, those of this process."""
+        return [self._rows(number, chunk) for chunk in self.arrays[number] if chunk is not None]
+
+    def evened(self, dtype: np.dtype[Any], operation: str) -> list[Chunk | None]:
+        """The first array of each target, made as long as was asked for.
+
+        Communication: the rows that are on a neighbour yet.
+        """
+        context = self.context
+        chunks = [held[0] for held in self.arrays]
+        layout, numbers = intervals(context, in_intervals(self.sizes, self.targets))
+        source = Operand(layout, [self._rows(i, chunks[i]) for i in numbers], dtype)
+        homes: dict[int, list[Region]] = {device: [] for device in self.targets}
+        places: dict[tuple[int, Region], Any] = {}
+        for i, (device_id, (low, high), (first, last)) in enumerate(zip(self.targets, self._even, self._own)):
+            for a, b in ((low, min(high, first)), (max(low, last), high)) if last > first else ((low, high),):
+                if b > a:
+                    piece = Region([Range.of(a, 1, b - a)])
+                    homes[device_id].append(piece)
+                    places[device_id, piece] = self._rows(i, chunks[i], (a, b))
+        missing = IndexMap(layout.shape, homes)
+        copy_into(
+            context, source, context.layout(missing), [places[key] for key in missing.chunks], operation=operation
+        )
+        with context.reporting():
+            for i, (chunk, (low, high)) in enumerate(zip(chunks, self._even)):
+                if chunk is not None:
+                    start = self._rooms[i][0]
+                    chunks[i] = chunk.device.part_of(chunk, low - start, high - start)
+        return chunks
 
     def back(self, answers: Sequence[Any], dtype: np.dtype[Any], operation: str) -> list[Any]:
         """What the targets answer to each row, an array for each part in its own order of rows.
@@ -320,6 +385,12 @@ class Exchange:
         return out
 
 
+def _spans(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Where intervals that follow one another start and stop."""
+    stops = list(accumulate(sizes))
+    return [(stop - size, stop) for size, stop in zip(sizes, stops)]
+
+
 def spread(
     context: Context,
     parts: Sequence[Contribution],
@@ -330,18 +401,21 @@ def spread(
     *,
     is_sorted: bool,
     operation: str,
+    even: Sequence[int] | None = None,
 ) -> Exchange:
     """Give each target the rows from its splitter (the first: from the start) up to the next.
 
     Parameters
     ----------
     parts : sequence of Contribution
-        In an order in which equal keys of an earlier part come first. Sorted, or, where `is_sorted` is False, of one array
-        of keys, which is rearranged.
+        In an order in which equal keys of an earlier part come first. Sorted, or, where `is_sorted` is False, of one
+        `given` array of keys.
     moved : sequence of (dtype, shape of a row)
         Of each array of a part.
     splitters : sequence of Splitter or None
         One for each target but the first, ascending.
+    even : sequence of int, optional
+        As for :class:`Exchange`.
 
     Notes
     -----
@@ -350,20 +424,23 @@ def spread(
     rows: list[Any] = [None] * len(parts)
 
     def cut(device: Device, number: int, part: Contribution) -> None:
+        differ = True
         with device.active():
-            arrays = [part.array(i) for i in range(len(moved))]
             if is_sorted:
+                arrays = [part.array(i) for i in range(len(moved))]
                 cuts = _cuts_of_sorted(device.lib, keys_of(device.lib, arrays), part.size, number, splitters)
             else:
-                cuts = _cuts_of_unsorted(device.lib, arrays[0], part.size, number, splitters)
+                assert part.chunks is not None
+                part.chunks.append(device.empty(part.given.shape, part.given.dtype, operation))
+                cuts, differ = _cuts_of_unsorted(device.lib, part.array(0), part, number, splitters)
         # cuts may go back where rows are not sorted as the caller says: results are undefined then, but nothing fails
-        rows[number] = np.diff(np.maximum.accumulate([0, *cuts, part.size]))
+        rows[number] = [*np.diff(np.maximum.accumulate([0, *cuts, part.size])), differ]
 
     local = [(i, part) for i, part in enumerate(parts) if part.chunks is not None]
     nbytes = sum([part.array(0).nbytes for _, part in local])
     on_devices(context, [partial(cut, context.by_id[part.device], i, part) for i, part in local], nbytes)
-    counts = agreed(context, [part.device for part in parts], rows, len(targets))
-    exchange = Exchange(context, parts, targets, counts)
+    counts = agreed(context, [part.device for part in parts], rows, len(targets) + 1)
+    exchange = Exchange(context, parts, targets, counts[:, :-1], bool(counts[:, -1].any()), even)
     for number, (dtype, tail) in enumerate(moved):
         exchange.move([part.array(number) for part in parts], dtype, tail, operation)
         for part in parts:

@@ -276,7 +276,7 @@ def _line(context: Context, source: Operand, index: tuple[Any, ...], axis: int) 
 
 
 def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, positions: bool, name: str) -> Sorted:
-    """Sort one line; each device then has a run of the result, near the one that it has in `even`."""
+    """Sort one line; each device then has a run of the result: the one that it has in `even`, or one near it."""
     first, order = in_blocks(context, keys[0], name)
     others = [_brought(context, key, first.layout, name) for key in keys[1:]]
     layout = first.layout
@@ -286,11 +286,6 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
 
     def prepare(device: Device, arrays: Sequence[Any], start: int, held: list[Chunk | None]) -> None:
         with device.active():
-            if plain:  # plain values are cut first, and sorted once, where they arrive
-                chunk = device.empty(arrays[0].shape, first.dtype, name)
-                device.copy(chunk.array, arrays[0], device)
-                held.append(chunk)
-                return
             permutation = ordering.argsort(device.lib, _key_columns(device.lib, arrays))
             held += [device.adopt(array[permutation], name) for array in arrays]
             if positions:
@@ -305,12 +300,15 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
         chunks.append(held)
         if device.process == context.process:
             arrays = [key.arrays[i] for key in (first, *others)]
-            tasks.append(partial(prepare, device, arrays, region[0].start, held))
+            if not plain:  # plain values are cut first, and sorted once, where they arrive
+                tasks.append(partial(prepare, device, arrays, region[0].start, held))
     nbytes = sum([array.nbytes for array in first.arrays if array is not None])
     on_devices(context, tasks, nbytes)
     for i, held in zip(order, chunks):
         device_id, region = layout.chunks[i]
-        parts.append(Contribution(device_id, region.size, held or None))
+        here = context.by_id[device_id].process == context.process
+        given = first.arrays[i] if plain and here else None
+        parts.append(Contribution(device_id, region.size, held if here else None, given))
     moved: list[tuple[Any, tuple[int, ...]]] = [(key.dtype, ()) for key in keys]
     heads = len(keys)
     # where blocks are empty, at the end, the devices do not matter
@@ -321,8 +319,16 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
     splitters = sample_splitters(context, parts, moved, keys_of, ranks, not plain)
     if positions:
         moved.append((INDEX, ()))
-    exchange = spread(context, parts, moved, keys_of, targets, splitters, is_sorted=not plain, operation=name)
-    return _finished(context, exchange, heads, positions, first.dtype, name)
+    sizes = [region.size for _, region in wanted] if plain else None
+    exchange = spread(
+        context, parts, moved, keys_of, targets, splitters, is_sorted=not plain, operation=name, even=sizes
+    )
+    done = _finished(context, exchange, heads, positions, first.dtype, name)
+    if plain:
+        found = dict(zip(targets, exchange.evened(first.dtype, name), strict=True))
+        return Sorted(even, [found[device] for device, _ in even.chunks], first.dtype)
+    runs, numbers = intervals(context, in_intervals(exchange.sizes, exchange.targets))
+    return Sorted(runs, [done[i] for i in numbers], INDEX if positions else first.dtype)
 
 
 def _key_columns(lib: Any, arrays: Sequence[Any]) -> list[Any]:
@@ -336,18 +342,16 @@ def _heads_only(count: int) -> Any:
 
 def _finished(
     context: Context, exchange: Exchange, heads: int, positions: bool, dtype: np.dtype[Any], name: str
-) -> Sorted:
-    """Every target sorts what it received."""
+) -> list[Chunk | None]:
+    """Every target sorts what it received: plain values where they are."""
     plain = not positions and dtype.kind in "biuf"
     done: list[Chunk | None] = [None] * len(exchange.targets)
 
     def finish(number: int, device: Device) -> None:
-        chunks = [chunk for chunk in exchange.arrays[number] if chunk is not None]
-        arrays = [chunk.array for chunk in chunks]
+        arrays = exchange.received(number)
         with device.active():
             if plain:
-                ordering.sort_lines(device.lib, arrays[0], arrays[0])
-                done[number] = chunks[0]
+                ordering.sort_lines(device.lib, arrays[0], arrays[0], alike=not exchange.differ)
                 return
             permutation = ordering.merge(device.lib, _key_columns(device.lib, arrays[:heads]))
             done[number] = device.adopt(arrays[-1][permutation], name)
@@ -359,5 +363,4 @@ def _finished(
             tasks.append(partial(finish, i, device))
             nbytes += exchange.sizes[i] * dtype.itemsize
     on_devices(context, tasks, nbytes)
-    layout, numbers = intervals(context, in_intervals(exchange.sizes, exchange.targets))
-    return Sorted(layout, [done[i] for i in numbers], INDEX if positions else dtype)
+    return done

@@ -5,23 +5,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import itemgetter, setitem
+from operator import itemgetter, methodcaller, setitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distarray.array.shown import seen
-from distarray.array.state import TURNED, DistributedArray
+from distarray.array.state import TURNED, DistributedArray, Reshaped
 from distarray.array.whole import COMPLEX, KINDS, NUMBERS, meet, report, unshared, wrapped
 from distarray.fusion.forms import view_of
-from distarray.storage import writable_chunks
+from distarray.storage import Storage, writable_chunks
 from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
     from distarray.geometry import ViewMap
     from distarray.layout import Layout
 
-__all__ = ["assign", "is_plain", "item", "named", "transposed", "viewed"]
+__all__ = ["assign", "is_plain", "item", "named", "reshaped", "transposed", "viewed"]
 
 _array = np.ndarray
 _new = object.__new__
@@ -302,9 +302,16 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
                 return False
         elif kind is not _array or (given.dtype.kind not in (KINDS if x._dtype.kind == "c" else REAL)):
             return False
-        elif given.ndim and type(array[inner]) is not _array:
-            return False
-    except Exception:  # of positions that do not fit
+        elif given.ndim:
+            shown = array[inner]
+            if type(shown) is not _array:
+                return False
+            if given.dtype == shown.dtype:  # a copy, which meets no condition
+                shown[...] = given
+                if storage is not None and storage.copies:
+                    storage.outdate()
+                return True
+    except Exception:  # of positions and shapes that do not fit, before the first element
         return False
     return _stored(x, storage, array, inner, given)
 
@@ -482,20 +489,35 @@ def transposed(x: DistributedArray) -> DistributedArray:
         return x._viewed(x._view_map())
     if seen(x) is None or len(x._reach) >= DEEP:  # type: ignore[arg-type]
         return _seen_later(x, x._shape[::-1], TURNED)
+    return _seen_so(x, x._shape[::-1], TURNED, np.transpose)
+
+
+def reshaped(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray | None:
+    """``x.reshape(shape)``, a view of an array that lies side by side in one chunk here, without a map; None of others."""
+    if x._detached or not (x._storage is None or type(x._storage) is Storage):
+        return None
+    array = seen(x)
+    if type(array) is not _array or not array.size or not array.flags.c_contiguous or len(x._reach) >= DEEP:  # type: ignore[arg-type]
+        return None
+    return _seen_so(x, shape, Reshaped(shape), methodcaller("reshape", shape))
+
+
+def _seen_so(x: DistributedArray, shape: tuple[int, ...], key: Any, step: Any) -> DistributedArray:
+    """The view that `step` shows of what one chunk here shows, and `key` stands for in maps."""
     storage = x._storage
     if storage is None:
         storage = x._own()
         x._kin = storage.version.layout
     view: DistributedArray = _new(DistributedArray)
     view._context = x._context
-    view._shape = x._shape[::-1]
+    view._shape = shape
     view._dtype = x._dtype
     view._node = view._fresh = None
     view._storage = storage
     view._kin = x._kin
     view._home = x._home
-    view._map = (x._map, x._shape, TURNED, storage.version.layout.shape)
-    view._reach = (*x._reach, np.transpose)  # type: ignore[misc]
+    view._map = (x._map, x._shape, key, storage.version.layout.shape)
+    view._reach = (*x._reach, step)  # type: ignore[misc]
     view._writable = x._writable
     view._detached = False
     return view

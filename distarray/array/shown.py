@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from distarray.layout import Layout
     from distarray.storage import Storage
 
-__all__ = ["chunk_of", "fresh_chunks", "seen"]
+__all__ = ["UNCOUNTED", "chunk_of", "fresh_chunks", "seen"]
+
+UNCOUNTED = 1 << 15
+"""A result of so many bytes is a chunk, which its device counts, when it is first viewed, written to or moved, unless memory is
+limited: until then most are read once and gone."""
 
 
 class State(Protocol):
@@ -88,7 +92,7 @@ def chunk_of(layout: Layout, array: DeviceArray) -> Chunk:
 
 
 def fresh_chunks(layout: Layout, fresh: Any) -> list[Chunk | None]:
-    """The chunks of an array that has been in no storage yet: a chunk, or a scalar."""
+    """The chunks of an array that has been in no storage yet: a chunk, its array alone, or a scalar."""
     chunks: list[Chunk | None] = [None] * len(layout.chunks)
-    chunks[layout.home] = fresh if type(fresh) is Chunk else chunk_of(layout, np.array(fresh))
+    chunks[layout.home] = fresh if type(fresh) is Chunk else chunk_of(layout, np.asarray(fresh))
     return chunks

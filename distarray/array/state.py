@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 else:
     Declarations = object
 
-__all__ = ["TURNED", "DistributedArray"]
+__all__ = ["TURNED", "DistributedArray", "Reshaped"]
 
 
 class DistributedArray(Declarations):
@@ -463,6 +463,12 @@ TURNED = object()
 """In the place of a key: the view with its axes reversed."""
 
 
+class Reshaped(tuple[int, ...]):
+    """In the place of a key: the view in this shape, of which it is known that there is one."""
+
+    __slots__ = ()
+
+
 def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:
     """The view that a key of another view shows, or what lies within bounds of it: (that view, its shape, the key or the list
     of bounds, the storage's shape)."""
@@ -473,8 +479,19 @@ def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:
     if type(key) is list:
         view = base.within(key)
     else:
-        view = base.transpose() if key is TURNED else base.index(key)
+        view = _other(base, key)
     return None if view.is_identity and view.base == whole_shape else view
+
+
+def _other(base: ViewMap, key: Any) -> ViewMap:
+    """What a key shows of a view, or what stands in the place of one."""
+    if key is TURNED:
+        return base.transpose()
+    if type(key) is Reshaped:
+        view = base.reshape(key)
+        assert view is not None
+        return view
+    return base.index(key)
 
 
 def same_context(arrays: Sequence[DistributedArray]) -> Context:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from operator import add, and_, eq, ge, gt, le, lshift, lt, mul, ne, or_, rshift, sub, truediv, xor
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,8 @@ import numpy as np
 
 from distarray.array import calls, recorded
 from distarray.array.aliases import ArrayLike
-from distarray.array.functions import SHORT, ShortWay
-from distarray.array.shown import chunk_of, seen
+from distarray.array.functions import NOTHING, SHORT, ShortWay
+from distarray.array.shown import UNCOUNTED, chunk_of, seen
 from distarray.array.state import DistributedArray
 from distarray.fusion.notes import GAPPED
 from distarray.sites import call_site, warn_at
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from distarray.layout import Layout
 
 __all__ = [
-    "COMPLEX", "KINDS", "NUMBERS", "apply", "binary", "call", "cast", "function", "in_place", "meet", "report", "unshared",
+    "COMPLEX", "KINDS", "NUMBERS", "apply", "binary", "call", "cast", "function", "in_place", "meet", "outer", "report", "unshared",
     "update", "wrapped",
 ]  # fmt: skip
 
@@ -105,7 +106,9 @@ def wrapped(like: DistributedArray, layout: Layout, result: Any, plain: bool = F
         found._kin = here
         if not plain and not result.flags.c_contiguous:
             result = np.ascontiguousarray(result)
-        found._fresh = chunk_of(here, result)
+        found._fresh = (
+            result if result.nbytes <= UNCOUNTED and here.keeper.memory_limit is None else chunk_of(here, result)
+        )
         found._detached = False
     else:
         found._shape = ()
@@ -161,12 +164,11 @@ def _fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
     if ufunc.signature is not None:
         return False
     shapes = [value.shape for value in values if type(value) is _array]
-    if len(shapes) < 2 or all(shape == shapes[0] for shape in shapes):
+    if len(shapes) < 2 or shapes.count(shapes[0]) == len(shapes):
         return True
-    try:
-        return math.prod(np.broadcast_shapes(*shapes)) <= limit
-    except ValueError:
-        return False
+    lengths = zip_longest(*[shape[::-1] for shape in shapes], fillvalue=1)  # of shapes that do not fit NumPy says so
+    size: int = math.prod(map(max, lengths))
+    return size <= limit
 
 
 def _of_bits(function: Any, left: Any, right: Any, array: DistributedArray) -> Any:
@@ -191,7 +193,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
         return calls.binary(ufunc, left, right, array) if found is None else found
     if ufunc in _BITS and array._detached and (bits := _of_bits(_BITS[ufunc], left, right, array)) is not None:
         return wrapped(array, array._kin, bits)  # type: ignore[arg-type]
-    a = seen(array)
+    a = fresh if type(fresh := array._fresh) is _array else seen(array)
     if a is None:
         return calls.binary(ufunc, left, right, array)
     layout: Any = array._kin
@@ -201,7 +203,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> A
     plain = not array._reach  # in C order
     function: Any = ufunc
     if kind is DistributedArray:
-        b = seen(other)
+        b = fresh if type(fresh := other._fresh) is _array else seen(other)
         if b is None:
             return calls.binary(ufunc, left, right, array)
         kin = other._kin
@@ -248,12 +250,21 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     if array is None:
         return NotImplemented
     context = array._context
-    found = None if context.kind != "host" else _values(inputs, context.small)
-    if found is None:
+    if context.kind != "host":
         return NotImplemented
-    values, first = found
-    if len(values) > 1 and not _fits(ufunc, values, context.small):
-        return NotImplemented
+    values: Sequence[Any]
+    if len(inputs) == 1:
+        value = seen(array)
+        if value is None or value.size > context.small or ufunc.signature is not None:
+            return NotImplemented
+        values, first = (value,), array
+    else:
+        found = _values(inputs, context.small)
+        if found is None:
+            return NotImplemented
+        values, first = found
+        if len(values) > 1 and not _fits(ufunc, values, context.small):
+            return NotImplemented
     try:
         result, met = context.quiet(ufunc, *values)
     except Exception:
@@ -292,6 +303,21 @@ def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: Any) -> bool:
     if met:
         report(met, ufunc.__name__)
     return True
+
+
+def outer(ufunc: np.ufunc, first: DistributedArray, second: DistributedArray) -> Any:
+    """``ufunc.outer`` of two arrays, by NumPy where they are whole and small; NotImplemented where the general way has to do it."""
+    context = first._context
+    if context.kind != "host" or ufunc.nout > 1:
+        return NotImplemented
+    a, b = seen(first), seen(second)
+    if a is None or b is None or a.size * b.size > context.small or not meet(second, context, first._kin):
+        return NotImplemented
+    try:
+        result, met = context.quiet(ufunc.outer, a, b)
+    except Exception:
+        return NotImplemented
+    return NotImplemented if met else wrapped(first, first._kin, result)  # type: ignore[arg-type]
 
 
 def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
@@ -354,23 +380,32 @@ def unshared(storage: Storage, home: int) -> bool:
 def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """One of NumPy's functions, called on whole arrays; NotImplemented where the general way has to do it."""
     count, rule = SHORT[called]
+    if count == 1 and args and type(args[0]) is DistributedArray:
+        return _of_one(called, args, kwargs)
     inputs: Any = args[:count]
     listed = type(inputs[0]) in (list, tuple) if inputs else False
     if listed:
         inputs = inputs[0]
-    array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None or array._context.kind != "host" or seen(array) is None:
+    if any(map(_is_written, args[count:])) or any(map(_is_written, kwargs.values())):
         return NotImplemented
-    if any(type(item) in _WRITTEN for item in (*args[count:], *kwargs.values())):
+    for array in inputs:
+        if type(array) is DistributedArray:
+            break
+    else:
         return NotImplemented
     context = array._context
-    found = _values(inputs, context.small)
+    found = None if context.kind != "host" else _values(inputs, context.small)
     if found is None:
         return NotImplemented
     values, first = found
-    if (kwargs.get("dtype") is not None or len(args) > count + 1) and any(np.iscomplexobj(value) for value in values):
-        return NotImplemented  # as in `cast`
-    if not all(value.size for value in values if type(value) is _array) or not _bounded(rule, values, context.small):
+    cast = kwargs.get("dtype") is not None or len(args) > count + 1
+    for value in values:
+        if type(value) is _array:
+            if not value.size or (cast and value.dtype.kind == "c"):
+                return NotImplemented
+        elif cast and type(value) in COMPLEX:
+            return NotImplemented  # as in `cast`
+    if not _bounded(rule, values, context.small):
         return NotImplemented
     try:
         given = (values, *args[1:]) if listed else (*values, *args[count:])
@@ -384,8 +419,67 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     return wrapped(first, first._kin, result)  # type: ignore[arg-type]
 
 
+_FOLDS: dict[Any, tuple[np.ufunc, tuple[str, ...]]] = {
+    **{f: (u, ("axis", "dtype", "out", "keepdims", "initial", "where")) for f, u in ((np.sum, np.add), (np.prod, np.multiply))},
+    **{f: (u, ("axis", "out", "keepdims", "initial", "where")) for f, u in (
+        (np.max, np.maximum), (np.amax, np.maximum), (np.min, np.minimum), (np.amin, np.minimum)
+    )},
+    **{f: (u, ("axis", "out", "keepdims")) for f, u in ((np.any, np.logical_or), (np.all, np.logical_and))},
+}  # fmt: skip
+"""The ufunc of which a function is the reduction, and the names of its arguments behind the array, in order."""
+
+
+def _asked(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a function that folds as its ufunc's ``reduce`` takes them, which begins with another axis."""
+    if len(args) > len(names) + 1 or (kwargs and not kwargs.keys().isdisjoint(names[: len(args) - 1])):
+        raise TypeError  # the general way says it
+    asked = {"axis": None}
+    for given in (zip(names, args[1:], strict=False), kwargs.items()):
+        for name, value in given:
+            if value is not NOTHING and (value is not None or name == "initial"):
+                asked[name] = value
+    return asked
+
+
+def _of_one(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of one array, its other arguments no arrays: what `function` does, at the least cost."""
+    x = args[0]
+    context = x._context
+    if context.kind != "host":
+        return NotImplemented
+    value = seen(x)
+    if value is None or not 0 < value.size <= context.small:
+        return NotImplemented
+    if any(map(_is_written, args[1:])) or any(map(_is_written, kwargs.values())):
+        return NotImplemented
+    if value.dtype.kind == "c" and (kwargs.get("dtype") is not None or len(args) > 2):
+        return NotImplemented  # as in `cast`
+    fold = _FOLDS.get(called)
+    try:
+        if fold is None:
+            result, met = context.quiet(called, value, *args[1:], **kwargs)
+        else:
+            result, met = context.quiet(fold[0].reduce, value, **_asked(fold[1], args, kwargs))
+    except Exception:
+        return NotImplemented
+    if met:
+        return NotImplemented
+    if type(result) is _array:
+        if result.size > context.small:
+            return NotImplemented
+        if result.base is not None or result is value:
+            result = result.copy()
+    elif not isinstance(result, np.generic):
+        return NotImplemented
+    return wrapped(x, x._kin, result)
+
+
 ShortWay.call = staticmethod(function)
-_WRITTEN = frozenset((DistributedArray, np.ndarray))
+
+
+def _is_written(item: Any) -> bool:
+    """Whether an argument is an array, to which a function may write."""
+    return type(item) is DistributedArray or type(item) is _array
 
 
 def _bounded(rule: str, values: Sequence[Any], limit: int) -> bool:

@@ -325,6 +325,10 @@ class Device(abc.ABC):
             self.check(array.nbytes, label, array.shape, array.dtype)
         return Chunk(self, array)
 
+    def part_of(self, chunk: Chunk, low: int, high: int) -> Chunk:
+        """A chunk of some of another's rows, in the same memory; the other is not used any more."""
+        return Chunk(self, chunk.array[low:high])
+
     @abc.abstractmethod
     def from_host(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None, label: str = "") -> Chunk:
         """A chunk in C order with a copy of host data, cast to `dtype`. The source may change after the call."""

@@ -157,6 +157,14 @@ class HostDevice(Device):
         # NumPy's functions return scalars where the result has no axes
         return super().adopt(array if isinstance(array, np.ndarray) else np.asarray(array), label)
 
+    def part_of(self, chunk: Chunk, low: int, high: int) -> Chunk:
+        rows = chunk.array[low:high]
+        buffer = chunk.array.base
+        if type(buffer) is Buffer:  # a view of the buffer itself, which goes back to the pool in the end
+            start = rows.__array_interface__["data"][0] - buffer.start + buffer.offset if rows.size else buffer.offset
+            rows = np.ndarray(rows.shape, rows.dtype, buffer, start)
+        return Chunk(self, rows)
+
     def from_host(self, array: npt.ArrayLike, dtype: npt.DTypeLike | None = None, label: str = "") -> Chunk:
         source = np.asarray(array)
         chunk = self.empty(source.shape, source.dtype if dtype is None else dtype, label)

@@ -24,6 +24,9 @@ _FEW = 1 << 12
 _CACHED = 1 << 18
 """Bytes in which a search jumps about without missing the cache."""
 
+_BLOCK = 1 << 14
+"""Elements that are copied, counted and looked at together, while a core's cache holds them."""
+
 
 def columns(lib: Library, array: DeviceArray) -> list[Any]:
     """The key columns of an array: NumPy's order of its elements is the lexicographic order of these."""
@@ -130,8 +133,11 @@ def _ordinals(key: Any) -> Any:
     return whole.astype(np.int64, copy=False)
 
 
-def sort_lines(lib: Library, out: DeviceArray, array: DeviceArray) -> None:
-    """``out[...] = array``, sorted along the last axis, stably. `out` is contiguous, and may be `array` itself."""
+def sort_lines(lib: Library, out: DeviceArray, array: DeviceArray, *, alike: bool = False) -> None:
+    """``out[...] = array``, sorted along the last axis, stably. `out` is contiguous, and may be `array` itself.
+
+    `alike`: it is known that equal elements can't be told apart: there are neither zeros nor NaN.
+    """
     if array.dtype.kind not in "biufc" or (array.dtype.kind == "c" and lib is not np):
         out[...] = take(lib, array, argsort(lib, columns(lib, array)))
         return
@@ -140,7 +146,7 @@ def sort_lines(lib: Library, out: DeviceArray, array: DeviceArray) -> None:
     if array.dtype.kind == "c":
         out.sort(axis=-1, kind="stable")
         return
-    special = _special(array) if out is array and array.dtype.kind == "f" else None
+    special = _special(array) if out is array and array.dtype.kind == "f" and not alike else None
     out.sort(axis=-1)
     if out is not array and array.dtype.kind == "f" and _may_be_special(out):
         special = _special(array)
@@ -247,8 +253,11 @@ def bisect(lib: Library, keys: Sequence[Any], value: Sequence[Any], side: str) -
 # --- cuts of what is not sorted -----------------------------------------------------------------------------------------
 
 
-def cut_at(lib: Library, array: DeviceArray, cuts: Sequence[tuple[Any, int | None]]) -> list[int]:
-    """Rearrange a 1-d array so that ascending keys cut it in parts, and return where the parts begin.
+def cut_at(
+    lib: Library, array: DeviceArray, cuts: Sequence[tuple[Any, int | None]], source: DeviceArray | None = None
+) -> tuple[list[int], bool]:
+    """Rearrange a 1-d array so that ascending keys cut it in parts, and return where the parts begin, and whether it has
+    equal elements that can be told apart (zeros, NaN).
 
     Parameters
     ----------
@@ -256,6 +265,8 @@ def cut_at(lib: Library, array: DeviceArray, cuts: Sequence[tuple[Any, int | Non
         Rearranged in place. Of the equals of a key, those stay first that were first.
     cuts : sequence of (number, int or None)
         A key, and how many of its equals come before the cut; None: all of them.
+    source : array, optional
+        Copied to `array` first.
 
     Notes
     -----
@@ -265,18 +276,18 @@ def cut_at(lib: Library, array: DeviceArray, cuts: Sequence[tuple[Any, int | Non
     places = [0] * len(cuts)
     below: dict[Any, int] = {}
 
-    def part(low: int, high: int, first: int, last: int) -> None:
+    def part(low: int, high: int, first: int, last: int, counted: int | None = None) -> None:
         if first == last:
             return
         middle = (first + last) // 2
         value, equals = cuts[middle]
         within = array[low:high]
         if equals is None:
-            rank = low + _count(lib, within, value, True)
+            rank = low + (_count(lib, within, value, True) if counted is None else counted)
         else:
             name = None if value != value else value
             if name not in below:
-                below[name] = low + _count(lib, within, value, False)
+                below[name] = low + (_count(lib, within, value, False) if counted is None else counted)
             rank = below[name] + equals
         if low < rank < high:
             if lib is np:
@@ -287,11 +298,29 @@ def cut_at(lib: Library, array: DeviceArray, cuts: Sequence[tuple[Any, int | Non
         part(low, rank, first, middle)
         part(rank, high, middle + 1, last)
 
-    special = _special(array) if array.dtype.kind == "f" and lib is np else None
-    part(0, int(array.shape[0]), 0, len(cuts))
+    special = counted = None
+    if lib is np:
+        special, counted = _filled(array, array if source is None else source, *cuts[len(cuts) // 2 :][:1])
+    elif source is not None:
+        array[...] = source
+    part(0, int(array.shape[0]), 0, len(cuts), counted)
     if special is not None:
         _restore(array, special)
-    return places
+    return places, lib is not np or special is not None
+
+
+def _filled(array: Any, source: Any, *cut: tuple[Any, int | None]) -> tuple[Any, int | None]:
+    """Copy, a block at a time: the zeros and NaNs that there are, as of ``_special``, and what a cut needs counted."""
+    found, counted = [], 0
+    for low in range(0, len(array), _BLOCK):
+        block = array[low : low + _BLOCK]
+        if source is not array:
+            np.copyto(block, source[low : low + _BLOCK])
+        for value, equals in cut:
+            counted += _count(np, block, value, equals is None)
+        if array.dtype.kind == "f" and (special := _special(block)) is not None:
+            found.append(special)
+    return (np.concatenate(found) if found else None), counted if cut else None
 
 
 def _count(lib: Any, array: Any, value: Any, equals: bool) -> int:

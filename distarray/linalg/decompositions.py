@@ -29,6 +29,7 @@ from distarray.linalg.matrices import (
     matrix,
     real,
     square,
+    to_scale,
 )
 from distarray.sites import call_site, warn_at
 from distarray.transfer.execute import redistribute
@@ -315,7 +316,10 @@ def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
         return np.concatenate([q[:, :n] @ u, q[:, n:]], axis=1), s, vh
     if _is_tall(x):
         return _tall_svd(x, vectors=vectors)
-    context = x._context
+    context, factor = x._context, to_scale(x)
+    if factor != 1:
+        u, s, vh = spread_svd(x * factor, full=full, vectors=vectors)
+        return u, s / factor, vh
     found = Jacobi(context, x.mT._operand("svd"), taking_part(x.layout), "svd", vectors=vectors)
     if not found.converge():
         raise Linear("SVD did not converge")

@@ -14,7 +14,7 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.linalg.matrices import Linear, adjoint, arrays, common, each, is_spread, real, square
+from distarray.linalg.matrices import Linear, adjoint, arrays, common, each, is_spread, real, square, to_scale
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 
@@ -47,7 +47,7 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> Any:
     ValueError
         Another UPLO.
     LinAlgError
-        `a` has fewer than two axes, is not square, or the iteration does not converge (NaN, inf).
+        `a` has fewer than two axes, is not square, or the iteration does not converge.
 
     Notes
     -----
@@ -55,6 +55,9 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> Any:
     larger one takes Jacobi's iteration on blocks of columns, in which each device sends two of them, and two of the
     vectors, in each of 2p - 1 rounds a sweep, five to ten times; see ``distarray.algorithms.jacobi``, also for the source.
     A device then holds at most 2.5 times its share of `a` and the vectors. The eigenvectors are in blocks of columns.
+
+    Of a matrix with NaN or infinities all results are NaN where it is spread; one that goes whole to a device has what LAPACK
+    says, which of up to 25 rows is an error. :func:`eigvalsh` of such a matrix raises, whatever its size.
 
     Examples
     --------
@@ -122,9 +125,14 @@ def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tupl
     """
     context, n = x._context, x.shape[0]
     whole = _mirrored(x, UPLO)
+    factor = to_scale(whole)
+    if factor != 1:
+        x, whole = x * factor, whole * factor
     size = float(np.linalg.norm(whole))
     if not np.isfinite(size):
-        raise Linear("Eigenvalues did not converge")
+        if not vectors:
+            raise Linear("Eigenvalues did not converge")
+        return np.full_like(x, np.nan, real(x.dtype), shape=(n,)), np.full_like(x, np.nan)
     if not size:
         return np.zeros_like(x, real(x.dtype), shape=(n,)), np.zeros_like(x) + np.eye(n, dtype=x.dtype)
     trace = float(np.trace(whole).real)
@@ -141,7 +149,7 @@ def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tupl
         if np.sum(sizes - shift) - trace <= 1e3 * n * np.finfo(sizes.dtype).eps * shift:
             break
     order = np.argsort(sizes, stable=True)
-    values = as_array(context, (sizes[order] - shift).astype(sizes.dtype))
+    values = as_array(context, ((sizes[order] - shift) / factor).astype(sizes.dtype))
     if not vectors:
         return values, None
     right = from_chunks(context, *found.right, x.dtype)

@@ -6,6 +6,7 @@ one device does faster, go to ``algorithms.stacks``; larger ones to the distribu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from distarray.storage import Operand
 
 __all__ = [
     "Linear", "adjoint", "arrays", "collected", "common", "dealt", "each", "identity", "is_spread", "matrix", "real", "square",
+    "to_scale",
 ]  # fmt: skip
 
 Linear = np.linalg.LinAlgError
@@ -52,6 +54,17 @@ def common(*found: DistributedArray) -> list[Any]:
             single = False
     dtype = np.dtype(("complex64" if single else "complex128") if is_complex else ("float32" if single else "float64"))
     return [x if x.dtype == dtype else x.astype(dtype) for x in found]
+
+
+def to_scale(x: DistributedArray) -> float:
+    """A power of two by which elements are multiplied where their squares would be lost or infinite; else 1.
+
+    Communication: the largest absolute value.
+    """
+    largest, info = float(np.max(np.absolute(x))), np.finfo(x.dtype)
+    if not 0 < largest < math.inf or float(info.tiny) ** 0.25 < largest < float(info.max) ** 0.25:
+        return 1.0
+    return math.ldexp(1.0, max(-math.frexp(largest)[1], 2 - info.maxexp))
 
 
 def matrix(x: DistributedArray) -> None:

@@ -39,6 +39,9 @@ from distarray.sites import call_site, warn_at
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
+WARNINGS = 100
+"""The most that one call gives of lines that are all NaN. NumPy gives one for each."""
+
 
 # --- elements by rank -------------------------------------------------------------------------------------------------
 
@@ -230,11 +233,11 @@ def nanmedian(
     Warns
     -----
     RuntimeWarning
-        "All-NaN slice encountered": there the result is NaN.
+        "All-NaN slice encountered", once for each (a hundred at most): there the result is NaN.
 
     Notes
     -----
-    Communication: as of :func:`median`; whether there are lines of NaN alone.
+    Communication: as of :func:`median`; how many lines are NaN alone.
 
     Examples
     --------
@@ -274,7 +277,7 @@ def nanmedian(
             value = asarray(np.array(row, x.dtype).reshape(1, *lines.shape), device=x.device)
         else:
             value = lines.mapped(middle, 1, x.dtype)
-    if bool(reductions.any(np.isnan(value))):
+    for _ in range(min(int(reductions.sum(np.isnan(value))), WARNINGS)):
         warn_at(call_site(), "All-NaN slice encountered")
     return _delivered(lines.shaped(value, (), keepdims), out, spread=True)  # as NumPy's nanmedian does
 

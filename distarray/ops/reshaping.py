@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array import elements
 from distarray.array.aliases import ArrayLike, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.memory_model import byte_strides, model
@@ -67,6 +68,10 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
     {0: [(slice(0, 2, 1), slice(0, 3, 1))], 1: [(slice(2, 4, 1), slice(0, 3, 1))]}
     """
     x = asarray(a)
+    if order == "C" and copy is None and x._context.kind == "host":
+        ready = elements.reshaped(x, _resolved(x, shape))
+        if ready is not None:
+            return ready
     if order not in ("C", "F", "A", "c", "f", "a"):
         raise ValueError(f"order must be one of 'C', 'F', or 'A' (got {order!r})")
     order = order.upper()

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array import whole
 from distarray.array.aliases import ArrayLike
 from distarray.array.calls import known
 from distarray.array.functions import FUNCTIONS
 from distarray.array.place import as_operand
 from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray
-from distarray.array.whole import apply
 from distarray.ops.gufuncs import call_general
 from distarray.ops.vectorizing import call_python, is_python
 
@@ -36,7 +36,7 @@ def call(
         return implementation(*inputs, **kwargs)
     if ufunc.ntypes == 1 and is_python(ufunc):
         return call_python(ufunc, inputs, out, where, kwargs)
-    return apply(ufunc, inputs, out, where, **kwargs)
+    return whole.apply(ufunc, inputs, out, where, **kwargs)
 
 
 def outer(ufunc: np.ufunc, a: ArrayLike, b: ArrayLike, /, **kwargs: Any) -> Any:
@@ -45,6 +45,10 @@ def outer(ufunc: np.ufunc, a: ArrayLike, b: ArrayLike, /, **kwargs: Any) -> Any:
         raise TypeError("method outer is not allowed in ufunc with non-trivial signature")
     if ufunc.nin != 2:
         raise ValueError("outer product only supported for binary functions")
+    if type(a) is type(b) is DistributedArray and not kwargs and not is_python(ufunc):
+        ready = whole.outer(ufunc, a, b)
+        if ready is not NotImplemented:
+            return ready
     context = next(x for x in (a, b) if isinstance(x, DistributedArray))._context
     first, second = (as_operand(context, x) for x in (a, b))
     if np.ndim(first) + np.ndim(second) > 64:

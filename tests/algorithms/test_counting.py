@@ -10,6 +10,8 @@ import pytest
 import distarray as da
 from conformance.ranks import SHARES, on_ranks
 from distarray.algorithms import counting
+from distarray.devices.kernels import Kernels
+from distarray.fusion.native import run, vectors
 
 LAYOUTS = [da.blocks(0), da.cyclic(0), da.replicated(), {0: [slice(0, 6), slice(4, 9)], 2: slice(2, 11)}]
 
@@ -64,3 +66,34 @@ def test_bins_that_are_nearly_all_empty_take_the_memory_of_the_result() -> None:
         assert c.devices
         with pytest.raises(MemoryError, match="limit"):
             np.bincount(da.asarray(np.array([3, 4 * n]), layout=da.blocks(0)))
+
+
+@pytest.mark.skipif(not run.is_offered(), reason="kernels are compiled where llvmlite is installed, on x86-64")
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 1000, 20_003])
+@pytest.mark.parametrize("layout", LAYOUTS[:3], ids=str)
+def test_compiled_counts(monkeypatch: pytest.MonkeyPatch, n: int, layout: Any) -> None:
+    asked = []
+    compiled = vectors._counts_text
+    monkeypatch.setattr(vectors, "_counts_text", lambda: asked.append(n) or compiled())
+    monkeypatch.setattr(run, "LEAST", 1)
+    monkeypatch.setattr(run, "KEPT", 0)
+    monkeypatch.setattr(run, "LOADED", 0)
+    monkeypatch.setattr(run, "COMPILED", 0)
+    monkeypatch.setattr(run, "_FUNCTIONS", Kernels())
+    rng = np.random.default_rng(n)
+    with da.init(devices=3, kind="host"):
+        for top in (1, 7, counting.QUICK, counting.QUICK + 1):
+            a = rng.integers(0, top, n)
+            a[n // 2 : n // 2 + 1] = top - 1
+            for host in (a, np.repeat(a, 2)[::2]):
+                x = da.asarray(host, layout=layout)
+                got = np.bincount(x).get()
+                assert got.dtype == np.intp
+                assert got.tolist() == np.bincount(host).tolist()
+        for place in {0, n // 2, n - 1} if n else ():
+            for bad, message in ((-1, "negative"), (-(2**63), "negative"), (2**63 - 1, "too big")):
+                a = rng.integers(0, 5, n)
+                a[place] = bad
+                with pytest.raises(ValueError, match=message):
+                    np.bincount(da.asarray(a, layout=layout))
+    assert asked or not n

@@ -289,3 +289,44 @@ def test_determinants_of_what_is_not_finite_have_a_sign(value: float) -> None:
         x = da.asarray(a, layout=da.blocks(0))
         with np.errstate(invalid="ignore"):
             np.testing.assert_array_equal(np.array([v.get() for v in np.linalg.slogdet(x)]), np.linalg.slogdet(a))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_eigenvalues_of_what_is_not_finite_are_nan_with_vectors_and_raise_without(value: float, dtype: str) -> None:
+    """As LAPACK's of more than 25 rows."""
+    a = random(30, 30, dtype=dtype)
+    a = a + h(a)
+    with da.init(devices=3, kind="host", minimum_chunk=1) as context:
+        for is_spread in (False, True):
+            for place in ((2, 2), (5, 3)):
+                b = a.copy()
+                b[place] = value
+                with spread(context, 2) if is_spread else nullcontext():
+                    x = da.asarray(b, layout=da.blocks(0))
+                    assert np.isnan(np.linalg.eigh(x).eigenvalues).any()
+                    assert np.isnan(np.linalg.svd(x, hermitian=True).S).any()
+                    for f in (np.linalg.eigvalsh, lambda x: np.linalg.matrix_rank(x, hermitian=True)):
+                        with pytest.raises(np.linalg.LinAlgError, match="did not converge"):
+                            f(x)
+                    other = np.linalg.eigh(x, "U")  # whose triangle has none
+                    if place != (2, 2):
+                        np.testing.assert_allclose(other.eigenvalues, np.linalg.eigvalsh(b, "U"), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-200, 1e-90, 1e90, 1e200, 1e300])
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_numbers_whose_squares_are_lost_or_infinite_are_scaled(four: Any, factor: float, dtype: str) -> None:
+    if dtype == "complex64":
+        factor = factor ** (1 / 9)
+    a = (random(40, 40, dtype="complex128" if dtype[0] == "c" else dtype) * factor).astype(dtype)
+    b, near = a + h(a), 1e3 * float(np.finfo(dtype).eps)
+    x, y = da.asarray(a, layout=da.blocks(0)), da.asarray(b, layout=da.blocks(0))
+    u, s, vh = (np.asarray(v) for v in np.linalg.svd(x))
+    np.testing.assert_allclose(((u * (s / factor)) @ vh), a / factor, rtol=0, atol=near)
+    np.testing.assert_allclose(np.linalg.svdvals(x) / factor, np.linalg.svdvals(a) / factor, rtol=0, atol=near)
+    values, vectors = (np.asarray(v) for v in np.linalg.eigh(y))
+    np.testing.assert_allclose(values / factor, np.linalg.eigvalsh(b) / factor, rtol=0, atol=near)
+    np.testing.assert_allclose((vectors * (values / factor)) @ h(vectors), b / factor, rtol=0, atol=near)
+    assert np.linalg.matrix_rank(x) == 40
+    np.testing.assert_allclose(np.linalg.cond(x), np.linalg.cond(a), rtol=near * 100)

@@ -1,8 +1,9 @@
-"""Loops over sequences, by kernels: running sums, elements chosen by a mask, rows by number.
+"""Loops over sequences, by kernels: running sums, elements chosen by a mask, rows by number, counts of integers.
 
 NumPy's own loops pass what they carry through memory, write positions down, or call for each row; these keep it in the
-processor. The bits are NumPy's: a running sum adds one element after the other, and where a floating-point condition is met that
-somebody wants to hear of, NumPy does the work again and says so.
+processor, and count in several tables, so that equal neighbours do not wait for each other. The bits are NumPy's: a running sum
+adds one element after the other, and where a floating-point condition is met that somebody wants to hear of, NumPy does the work
+again and says so.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from distarray.fusion.native.machine import CONDITIONS
 from distarray.fusion.native.operations import TYPES, Writer
 from distarray.fusion.native.source import kernel_text, word
 
-__all__ = ["PIECES", "accumulated", "compressed", "rows_taken"]
+__all__ = ["PIECES", "accumulated", "compressed", "integers_counted", "rows_taken"]
 
 _RUNNING = {"add": "fadd", "multiply": "fmul"}
 PIECES = 8
@@ -28,6 +29,9 @@ PIECES = 8
 
 _AHEAD = 8
 """Rows that are asked for before they are copied."""
+
+_TABLES = 4
+"""Tables of counts: an element waits for the one that went to the same table before it."""
 
 _spent: dict[tuple[Any, ...], int] = {}
 
@@ -126,6 +130,28 @@ def rows_taken(
     return taken
 
 
+def integers_counted(array: np.ndarray[Any, Any], bins: int) -> np.ndarray[Any, Any] | None:
+    """How often each of 0, 1, …, `bins` - 1 stands in a vector of ``int64``; None where NumPy has to count, as where an element
+    is another number."""
+    if array.dtype != np.int64 or array.ndim != 1 or not (array.flags.c_contiguous and array.flags.aligned):
+        return None
+    call = _function(("counts",), _counts_text, array.size)
+    if call is None:
+        return None
+    tables = np.zeros((_TABLES, bins), np.int64)
+    counted = array.size - array.size % _TABLES
+    stopped = np.zeros(1, np.int64)
+    call(pack("@5q", counted, _address(array), _address(tables), bins, _address(stopped)))
+    if stopped[0]:
+        return None
+    found: np.ndarray[Any, Any] = tables.sum(axis=0)
+    for number in array[counted:].tolist():
+        if not 0 <= number < bins:
+            return None
+        found[number] += 1
+    return found
+
+
 # --- texts --------------------------------------------------------------------------------------------------------------
 
 
@@ -203,3 +229,28 @@ def _found(name: str, place: str, parts: int, row: int) -> list[str]:
     lines += [f"%t{name} = getelementptr i64, ptr %table, i64 {part}", f"%o{name} = load i64, ptr %t{name}"]
     lines += [f"%d{name} = mul i64 %x{name}, {row}", f"%h{name} = add i64 %o{name}, %d{name}"]
     return [*lines, f"%p{name} = inttoptr i64 %h{name} to ptr"]
+
+
+def _counts_text() -> str:
+    """So many elements at a time as there are tables, once all of them are known to be bins; where one is none, that is noted and
+    the loop left."""
+    lines = [*word("%n", 0), *word("%from", 1, "ptr"), *word("%table", 2, "ptr"), *word("%bins", 3)]
+    lines += [*word("%stopped", 4, "ptr")]
+    for k in range(1, _TABLES):
+        lines += [f"%o{k} = mul i64 %bins, {k}", f"%t{k} = getelementptr i64, ptr %table, i64 %o{k}"]
+    lines += ["%some = icmp sgt i64 %n, 0", "br i1 %some, label %loop, label %done", "loop:"]
+    lines += ["%j = phi i64 [0, %entry], [%j2, %count]"]
+    bad = "false"
+    for k in range(_TABLES):
+        lines += [f"%i{k} = add i64 %j, {k}", f"%p{k} = getelementptr i64, ptr %from, i64 %i{k}"]
+        lines += [f"%x{k} = load i64, ptr %p{k}", f"%b{k} = icmp uge i64 %x{k}, %bins", f"%a{k} = or i1 {bad}, %b{k}"]
+        bad = f"%a{k}"
+    lines += [f"br i1 {bad}, label %stop, label %count", "count:"]
+    for k in range(_TABLES):
+        lines += [
+            f"%q{k} = getelementptr i64, ptr {f'%t{k}' if k else '%table'}, i64 %x{k}",
+            f"%c{k} = load i64, ptr %q{k}",
+        ]
+        lines += [f"%d{k} = add i64 %c{k}, 1", f"store i64 %d{k}, ptr %q{k}"]
+    lines += [f"%j2 = add i64 %j, {_TABLES}", "%more = icmp slt i64 %j2, %n", "br i1 %more, label %loop, label %done"]
+    return kernel_text(set(), [*lines, "stop:", "store i64 1, ptr %stopped", "br label %done", "done:", "ret void"])
