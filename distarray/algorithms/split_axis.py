@@ -17,6 +17,7 @@ import numpy as np
 from distarray.algorithms.four_step import SplitCall, complex_sums, factor, real_sums, rearranged
 from distarray.algorithms.held import Held, run_by_device
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -126,7 +127,7 @@ def _even_inverse(call: SplitCall, held: Held, n: int, norm: str, dtype: np.dtyp
     mirror = _read(call, found, layout, half, -1)
     after = len(found.shape) - axis - 1
 
-    def step(device: Device, one: Any, other: Any, run: Range) -> None:
+    def step(device: Device, one: DeviceArray, other: DeviceArray, run: Range) -> None:
         with device.active():
             if run.start == 0:  # elements 0 and n / 2 of a transform of real data are real
                 for array in (one, other):
@@ -300,7 +301,7 @@ def _convolved(call: SplitCall, held: Held, n: int, sign: int, scale: float, dty
     return result if wide == dtype else _as_complex(call, result, dtype)
 
 
-def _chirp(j: Any, n: int, sign: int) -> Any:
+def _chirp(j: DeviceArray, n: int, sign: int) -> Any:
     """exp(sign pi i j j / n); the squares are reduced before they lose bits."""
     return np.exp(sign * 1j * np.pi / n * (j * j % (2 * n)))
 
@@ -333,7 +334,7 @@ def _times(call: SplitCall, held: Held, factors: Callable[[Any], Any]) -> None:
     found, axis = held.operand, call.axis
     after = len(found.shape) - axis - 1
 
-    def step(device: Device, array: Any, run: Range) -> None:
+    def step(device: Device, array: DeviceArray, run: Range) -> None:
         table = factors(np.arange(run.start, run.start + run.size * run.step, run.step, dtype=np.int64))
         with device.active():
             array *= device.lib.asarray(table.astype(found.dtype)).reshape(-1, *(1,) * after)

@@ -29,6 +29,7 @@ from distarray.devices.idle import IdleArrays
 from distarray.devices.lapack import CudaLapack
 from distarray.devices.moves import Batch, Rows, rows_between
 from distarray.devices.row_copies import copied_rows
+from distarray.devices.small_products import multiply_small
 from distarray.devices.transposes import transposed_copy
 from distarray.errors import DeviceError
 
@@ -81,7 +82,7 @@ class _Switched:
 
     __slots__ = ("_before", "_ordinal", "_set")
 
-    def __init__(self, setter: Any, before: int, ordinal: int) -> None:
+    def __init__(self, setter: Callable[[int], object], before: int, ordinal: int) -> None:
         self._set = setter
         self._before = before
         self._ordinal = ordinal
@@ -145,24 +146,24 @@ class CudaRuntime:
         with self._at(ordinal):
             return self.cupy.cuda.Event(disable_timing=True)
 
-    def reuse(self, ordinal: int, event: Any) -> None:
+    def reuse(self, ordinal: int, event: object) -> None:
         """Gives an event back. A wait holds what was recorded when it was queued: recording again leaves it be."""
         self._events[ordinal].append(event)
 
-    def order(self, first: int, first_stream: Any, then: int, then_stream: Any) -> None:
+    def order(self, first: int, first_stream: object, then: int, then_stream: object) -> None:
         """What is queued on `then_stream` from now on runs after all that is queued on `first_stream` now."""
         event = self.record(first, first_stream)
         self.wait(then, then_stream, event)
         self.reuse(first, event)
 
-    def record(self, ordinal: int, stream: Any) -> Any:
+    def record(self, ordinal: int, stream: object) -> Any:
         """An event of a GPU, of what is queued on a stream of it now."""
         with self._at(ordinal):
             event = self.event(ordinal)
             event.record(stream)
         return event
 
-    def wait(self, ordinal: int, stream: Any, event: Any) -> None:
+    def wait(self, ordinal: int, stream: Any, event: object) -> None:  # CuPy's stream, which has no types
         """Let a stream of a GPU wait for an event, of any GPU."""
         with self._at(ordinal):
             stream.wait_event(event)
@@ -195,7 +196,7 @@ class CudaRuntime:
             self._reached[ordinal, peer] = found
         return found
 
-    def hold(self, ordinal: int, memory: Any) -> None:
+    def hold(self, ordinal: int, memory: object) -> None:
         """Keeps host memory alive until the work now queued on a GPU, which must be current, has read it."""
         event = self.event(ordinal)
         event.record(self.streams[ordinal])
@@ -222,25 +223,29 @@ class CudaRuntime:
         """What stands at an address of a GPU, as a NumPy scalar: the shortest way to the host."""
         stage = self._stage()
         api = self.api
-        with self._at(ordinal):  # on the compute stream, and it waits
+        if self.current() == ordinal:  # on the compute stream, and it waits
             api.memcpy(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost)
+        else:
+            with self._at(ordinal):
+                api.memcpy(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost)
         found = stage[1][: dtype.itemsize].view(dtype)[0]
         self._stages.append(stage)
         return found
 
-    def numbers(self, places: Sequence[tuple[int, int]], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """What stands at addresses, each of a GPU: (ordinal, address)."""
+    def numbers(self, addresses: Sequence[int], ordinals: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """What stands at addresses, each of the GPU of that ordinal."""
         stage = self._stage()
-        api, size = self.api, dtype.itemsize
-        kind, last = api.memcpyDeviceToHost, {ordinal: i for i, (ordinal, _) in enumerate(places)}
-        for i, (ordinal, address) in enumerate(places):
-            if last[ordinal] != i:
-                with self._at(ordinal):
-                    api.memcpyAsync(stage[0] + i * size, address, size, kind, self.streams[ordinal].ptr)
-        for ordinal, i in last.items():  # the last of each GPU waits for all before it
+        api, size, place = self.api, dtype.itemsize, stage[0]
+        kind, last = api.memcpyDeviceToHost, len(addresses) - 1
+        for i, (address, ordinal) in enumerate(zip(addresses, ordinals, strict=True)):
+            waits = i == last or ordinal not in ordinals[i + 1 :]  # the last of each GPU waits for all before it
             with self._at(ordinal):
-                api.memcpy(stage[0] + i * size, places[i][1], size, kind)
-        found = stage[1][: len(places) * size].view(dtype).copy()
+                if waits:
+                    api.memcpy(place, address, size, kind)
+                else:
+                    api.memcpyAsync(place, address, size, kind, self.streams[ordinal].ptr)
+            place += size
+        found = stage[1][: len(addresses) * size].view(dtype).copy()
         self._stages.append(stage)
         return found
 
@@ -298,7 +303,7 @@ class CudaRuntime:
                 self.move(dst, to, src, frm, rows, self.streams[to])
         self.order(to, self.streams[to], frm, self.streams[frm])
 
-    def _within(self, dst: Any, src: Any, ordinal: int) -> None:
+    def _within(self, dst: DeviceArray, src: DeviceArray, ordinal: int) -> None:
         """A copy on one GPU: a large one inside a batch runs beside the transfers."""
         rows = rows_between(dst, src) if dst.nbytes >= BESIDE else None
         if rows is not None and rows.height > 1 and rows.width < WIDE_ROW:
@@ -311,7 +316,15 @@ class CudaRuntime:
             elif not transposed_copy(self.cupy, dst, src):
                 dst[...] = src
 
-    def move(self, dst: DeviceArray, to: int, src: DeviceArray, frm: int, rows: Rows | None, stream: Any) -> None:
+    def move(
+        self,
+        dst: DeviceArray,
+        to: int,
+        src: DeviceArray,
+        frm: int,
+        rows: Rows | None,
+        stream: Any,  # CuPy's, which has no types
+    ) -> None:
         """Queue a 2-d copy on a stream of the GPU `to`."""
         assert rows is not None
         api = self.api
@@ -495,7 +508,7 @@ class CudaDevice(Device):
             else:
                 self.runtime.hold(self.ordinal, source)
 
-    def to_host(self, array: Any) -> npt.NDArray[Any]:
+    def to_host(self, array: Any) -> npt.NDArray[Any]:  # CuPy's or NumPy's
         if array.nbytes <= STAGE_BYTES and (found := self.runtime.read([array], [self.ordinal])) is not None:
             return found[0]
         result: npt.NDArray[Any] = np.empty(array.shape, array.dtype)
@@ -554,6 +567,8 @@ class CudaDevice(Device):
         return chunk
 
     def multiply(self, left: DeviceArray, right: DeviceArray, into: DeviceArray) -> None:
+        if multiply_small(self._cupy, left, right, into):
+            return
         if into.ndim != 2 or into.flags.c_contiguous or not multiply_rows(self._cupy, left, right, into):
             super().multiply(left, right, into)
 

@@ -155,6 +155,10 @@ class Node:
         On GPUs, what it shares with others of its kind: see `fusion.forms`.
     """
 
+    kwargs: dict[str, Any] = {}  # noqa: RUF012 - nobody writes to it
+    errors: dict[str, Any] = SILENT
+    loud = False
+    masked = False
     site: Site = ("", 0, {})
     version: Version | None = None
     read = False
@@ -243,7 +247,9 @@ def result_dtype(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], out: Devic
     return found
 
 
-def small(value: Any) -> bool:
+def small(
+    value: Any,  # a number of any kind
+) -> bool:
     """Whether every floating dtype surely has room for a scalar."""
     return type(value) in _NUMBERS and -65504 <= value <= 65504
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from distarray.devices import Chunk
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion import blocks
 from distarray.fusion.native import run
 from distarray.fusion.native.planning import NativePlan, plan_of, scalars_of
@@ -20,7 +21,7 @@ from distarray.fusion.native.run import NEAR, NativeCell, function_of, is_due, p
 from distarray.fusion.native.source import elementwise_text
 from distarray.fusion.program import Program
 
-__all__ = ["line_cells"]
+__all__ = ["line_cells", "line_places"]
 
 
 def line_cells(
@@ -38,7 +39,7 @@ def line_cells(
         return None
     first = len(operands)
     dtypes = [chunk.array.dtype for chunk in found[0]]
-    plan = plan_of(program, tuple(dtypes[:first]), dtypes[-1], stored)
+    plan = plan_of(program, tuple(dtypes[:first]), dtypes[-1], stored, single=len(program.steps) == 1)
     if plan is None or plan.given_up > 2:
         return None
     spent = plan.spent + total * len(program.steps)
@@ -53,7 +54,7 @@ def line_cells(
     known: dict[tuple[int, ...], list[Any] | None] = {}
     cells: list[NativeCell] = []
     for row in found:
-        places = _places(row, itemsizes)
+        places = line_places(row, itemsizes)
         if places is None:
             return None
         addresses, steps = places
@@ -99,7 +100,7 @@ def _lines(columns: Iterable[tuple[Chunk | None, ...]]) -> tuple[list[tuple[Any,
     return found, total
 
 
-def _places(row: Sequence[Chunk], itemsizes: Sequence[int]) -> tuple[list[int], list[int]] | None:
+def line_places(row: Sequence[Chunk], itemsizes: Sequence[int]) -> tuple[list[int], list[int]] | None:
     """Where the array of each chunk begins, and how far its elements lie apart; None where they are in no line."""
     places, steps = [], []
     for chunk, item in zip(row, itemsizes, strict=True):
@@ -116,7 +117,7 @@ def _places(row: Sequence[Chunk], itemsizes: Sequence[int]) -> tuple[list[int], 
     return places, steps
 
 
-def _step(array: Any, itemsize: int) -> int:
+def _step(array: DeviceArray, itemsize: int) -> int:
     """The bytes between the elements of an array in C order, if they are the same between all; else 0."""
     flags = array.flags
     if not flags.aligned:
