@@ -232,7 +232,10 @@ def _quantile(
             warn_at(call_site(), "All-NaN slice encountered")
     else:
         value = _of_all(lines, flat, weak, method)
-    return _delivered(lines.shaped(value, q.shape, keepdims), out, strictly=True)
+    spreads = (
+        skip or places(method, 2, flat)[2] is not None
+    )  # NumPy interpolates into out=, and takes elements of its shape
+    return _delivered(lines.shaped(value, q.shape, keepdims), out, strictly=True, spread=spreads)
 
 
 def _of_all(lines: RankedLines, q: np.ndarray[Any, Any], weak: bool, method: str) -> DistributedArray:
