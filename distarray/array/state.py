@@ -284,7 +284,8 @@ class DistributedArray(Declarations):
         -----
         Communication: what the expression needs; see :func:`distarray.explain`.
         """
-        self._own()
+        if self._fresh is None:  # else the value is there, if in no storage yet
+            self._own()
         return self
 
     # --- placement ----------------------------------------------------------------------------------------------------
