@@ -4,6 +4,7 @@ key names. They pass the same gate as calls (``whole.py``), and leave to the gen
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from operator import itemgetter, methodcaller, setitem
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from distarray.array.shown import seen
 from distarray.array.state import TURNED, DistributedArray, Permuted, Reshaped
 from distarray.array.whole import COMPLEX, KINDS, NUMBERS, meet, report, unshared, wrapped
 from distarray.fusion.forms import view_of
-from distarray.storage import Storage
+from distarray.storage import Storage, writable_chunks
 from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
@@ -283,9 +284,11 @@ def assign(
     inner = key
     if array is None:
         bounds = _bounds(x._shape, key)
-        found = None if bounds is None else _within(x, bounds)
-        if found is None:
+        if bounds is None:
             return False
+        found = _within(x, bounds)
+        if found is None:
+            return _dealt(x, bounds, value)
         layout, home, inner = found
     given = value
     kind = type(value)
@@ -323,6 +326,67 @@ def assign(
     except Exception:  # of positions and shapes that do not fit, before the first element
         return False
     return _stored(x, storage, array, inner, given)
+
+
+def _dealt(x: DistributedArray, bounds: Spans, value: Any) -> bool:
+    """Write a number, or what bounds show of an array that is cut as this one, where it lies in the same chunks, all in this
+    process: chunk by chunk. False where nothing was done."""
+    storage, context = x._storage, x._context
+    if storage is None or storage.exposed or x._map is not None or context.kind != "host" or context.process_count > 1:
+        return False
+    layout = storage.version.layout
+    boxes = None if layout.is_partial or watching.get() is not None else context.layouts.boxes(layout)
+    if boxes is None:
+        return False
+    kind, origin, theirs = type(value), storage, bounds
+    if kind is DistributedArray:
+        shown = value._map
+        if type(shown) is not tuple or shown[0] is not None or type(shown[2]) is not list or value._dtype != x._dtype:
+            return False
+        origin, theirs = value._storage, shown[2]
+        if origin.exposed or origin.version.layout is not layout or value._shape != _shape_of(x._shape, None, bounds):
+            return False
+    elif kind not in TAKEN.get(x._dtype, ()):
+        return False
+    pieces = []
+    for number, box in boxes:
+        part = _inside(bounds, box)
+        other = part if theirs is bounds else _inside(theirs, box)
+        if part is None is other:
+            continue
+        if part is None or other is None or part[1] != other[1]:  # it lies in other chunks
+            return False
+        pieces.append((number, part[0], other[0]))
+    version = storage.version
+    if version.pinned() or any(version.chunks[number].shared for number, _, _ in pieces):  # type: ignore[union-attr]
+        with context.lock:
+            writable_chunks(storage, [number for number, _, _ in pieces])
+    into: Any = storage.version.chunks
+    read: Any = origin.version.chunks
+    for number, target, source in pieces:
+        into[number].array[target] = read[number].array[source] if kind is DistributedArray else value
+    if storage.copies:
+        storage.outdate()
+    return True
+
+
+def _inside(bounds: Spans, box: Sequence[tuple[int, int]]) -> tuple[tuple[Any, ...], list[tuple[int, int]]] | None:
+    """What bounds show of a box: its key there, and which part of what is shown it is; None of nothing."""
+    key: list[Any] = []
+    part = []
+    for (low, high, step), (start, stop) in zip(bounds, box, strict=True):
+        if not step:
+            if not start <= low < stop:
+                return None
+            key.append(low - start)
+            continue
+        first = -((low - start) // step) if low < start else 0
+        end = -((low - min(high, stop)) // step)
+        if first >= end:
+            return None
+        key.append(slice(low + first * step - start, low + (end - 1) * step - start + 1, step))
+        part.append((first, end))
+    return tuple(key), part
 
 
 def _stored(x: DistributedArray, storage: Any, array: np.ndarray[Any, Any], key: object, given: object) -> bool:
