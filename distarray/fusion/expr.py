@@ -65,7 +65,10 @@ def warn_complex() -> None:
     warn_at(call_site(), text, np.exceptions.ComplexWarning)
 
 
-def real_for(value: Any, dtype: AnyDType) -> Any:
+def real_for(
+    value: Any,  # what is written: an array, a scalar, nested lists
+    dtype: AnyDType,
+) -> Any:
     """A value, without the imaginary part that `dtype` has no room for: warned of at the caller's line."""
     if dtype.kind not in "iuf" or getattr(getattr(value, "dtype", None), "kind", "") != "c":
         return value
