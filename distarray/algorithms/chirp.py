@@ -32,14 +32,14 @@ BLOCK = 1 << 13
 
 
 class _Convolution(NamedTuple):
-    """What is convolved: `taken` elements of the operand, for the first `length` of `n` sums, in `count` parts of `width`."""
+    """What is convolved: `taken` elements of the operand, for the first `length` of `n` sums, in `parts` parts of `width`."""
 
     call: SplitCall
     n: int
     sign: int
     taken: int
     length: int
-    count: int
+    parts: int
     width: int
 
     @property
@@ -93,9 +93,9 @@ def convolved(
     wide = np.result_type(dtype, np.complex64)
     total = taken + length - 1
     others = math.prod(shape) // max(shape[call.axis], 1)
-    count = 1 if total * others * wide.itemsize <= devices * LEAST else -(-4 * total // n)
-    width = devices * scipy.fft.next_fast_len(max(-(-total // (count * devices)), devices))
-    todo = _Convolution(call, n, sign, taken, length, count, width)
+    parts = 1 if total * others * wide.itemsize <= devices * LEAST else -(-4 * total // n)
+    width = devices * scipy.fft.next_fast_len(max(-(-total // (parts * devices)), devices))
+    todo = _Convolution(call, n, sign, taken, length, parts, width)
     source = unrolled(call, held, -(-taken // width) * devices, todo.columns)
     layout = call.cut(call.folded(shape, -(-length // width) * devices, todo.columns), call.axis + 1)
     chunks = []
@@ -106,9 +106,9 @@ def convolved(
             chunks.append(device.full(region.shape, dtype, 0, call.name) if mine else None)
     result = Held.of(layout, chunks, dtype)
     line = todo._replace(call=call._replace(axis=0))
-    for part in range(count):
+    for part in range(parts):
         spectrum = strided_sums(call, _reduced(todo, source, part, half, wide), -1, 1.0, wide)
-        _multiply(call, spectrum, strided_sums(line.call, _kernel(line, part, wide), -1, 1 / (count * width), wide))
+        _multiply(call, spectrum, strided_sums(line.call, _kernel(line, part, wide), -1, 1 / (parts * width), wide))
         _add(todo, result, unrolled_sums(call, spectrum, width, 1, 1.0, wide), part, scale)
         del spectrum
     del source
@@ -156,7 +156,7 @@ def _reduced(todo: _Convolution, source: Held, part: int, half: bool, dtype: np.
     layout = call.cut((*shape[: call.axis], todo.rows, *shape[call.axis + 1 :]), call.axis + 1)
     after = len(shape) - call.axis - 2
     times = shape[call.axis] // todo.rows
-    whole = todo.count * todo.width
+    whole = todo.parts * todo.width
 
     def fill(device: Device, array: Any, out: Any, run: Range) -> None:
         lib = device.lib
@@ -171,7 +171,7 @@ def _reduced(todo: _Convolution, source: Held, part: int, half: bool, dtype: np.
                     first = q * todo.width + start
                     if first >= todo.taken:
                         break
-                    factors = _chirp(lib, first, squares[:size], todo.n, todo.sign) * _phase(part, q, todo.count)
+                    factors = _chirp(lib, first, squares[:size], todo.n, todo.sign) * _phase(part, q, todo.parts)
                     factors[max(todo.taken - first, 0) :] = 0
                     if half:  # each element stands for itself and its mirror image, where that is another
                         factors *= 2
@@ -198,7 +198,7 @@ def _kernel(todo: _Convolution, part: int, dtype: np.dtype[Any]) -> Held:
     """What 1 / w leaves in a part of the ring, turned likewise; its elements before 0 stand at the end of the whole."""
     call = todo.call
     layout = call.cut((todo.rows, todo.columns), 1)
-    whole = todo.count * todo.width
+    whole = todo.parts * todo.width
 
     def fill(device: Device, out: Any, run: Range) -> None:
         lib = device.lib
@@ -208,8 +208,8 @@ def _kernel(todo: _Convolution, part: int, dtype: np.dtype[Any]) -> Held:
             for row, place, start in todo.blocks(device, run):
                 size = place.stop - place.start
                 total = lib.zeros(size, np.complex128)
-                for q in range(todo.count):
-                    first, phase = q * todo.width + start, _phase(part, q, todo.count)
+                for q in range(todo.parts):
+                    first, phase = q * todo.width + start, _phase(part, q, todo.parts)
                     ahead = min(max(todo.length - first, 0), size)  # so many stand at their place
                     behind = min(max(whole - todo.taken + 1 - first, ahead), size)  # from there on at the end
                     if ahead:
@@ -253,7 +253,7 @@ def _multiply(call: SplitCall, spectrum: Held, kernel: Held) -> None:
 
 def _add(todo: _Convolution, result: Held, found: Held, part: int, scale: float) -> None:
     """Add a part's share of the sums: turned back, and times w."""
-    call, whole = todo.call, todo.count * todo.width
+    call, whole = todo.call, todo.parts * todo.width
     after = len(found.operand.shape) - call.axis - 2
     real = result.operand.dtype.kind != "c"
     times = result.operand.shape[call.axis] // todo.rows
@@ -269,7 +269,7 @@ def _add(todo: _Convolution, result: Held, found: Held, part: int, scale: float)
                     first = q * todo.width + start
                     if first >= todo.length:
                         break
-                    phase = scale * _phase(part, -q, todo.count) * _phase(part, -start, whole)
+                    phase = scale * _phase(part, -q, todo.parts) * _phase(part, -start, whole)
                     factors = _chirp(lib, first, squares[:size], todo.n, todo.sign) * (turns[:size] * phase)
                     share = array[call.at(row, place)] * factors.astype(array.dtype).reshape(-1, *(1,) * after)
                     out[call.at(q * todo.rows + row, place)] += share.real if real else share
