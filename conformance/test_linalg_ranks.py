@@ -118,7 +118,6 @@ FAILING = {
     "cholesky": lambda x: np.linalg.cholesky(-x),
     "inv": lambda x: np.linalg.inv(x * 0),
     "solve": lambda x: np.linalg.solve(x * 0, x),
-    "eigh": lambda x: np.linalg.eigh(x * np.nan),
     "svd": lambda x: np.linalg.svd(x / 0 * 0),
     "eig": lambda x: np.linalg.eig(x * np.inf),
     "lstsq of infinities": lambda x: np.linalg.lstsq(np.where(x == x[0, 0], np.inf, x), x),
@@ -142,3 +141,20 @@ def test_what_fails_fails_on_all_processes_and_they_go_on(name, large):
 
     for got in on_ranks((1, 2, 1), program):
         np.testing.assert_allclose(got, np.linalg.det(S), rtol=1e-10)
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_eigenvalues_of_nan_are_alike_on_all_processes_and_they_go_on(large):
+    """LAPACK says of small matrices that they did not converge, and finds NaN in others."""
+
+    def program() -> tuple[str, float]:
+        x = da.asarray(S, layout=da.blocks(0))
+        with spread(x._context, 4, 1 if large else 64), np.errstate(all="ignore"):
+            try:
+                values, vectors = np.linalg.eigh(x * np.nan)
+                said = "NaN" if np.isnan(values.get()).all() and np.isnan(vectors.get()).all() else "numbers"
+            except np.linalg.LinAlgError:
+                said = "raised"
+        return said, float(x.sum())
+
+    assert on_ranks((1, 2, 1), program) == [("NaN" if large else "raised", float(S.sum()))] * 3

@@ -24,7 +24,7 @@ from conformance.ranks import SHARES, on_ranks
 from conformance.strategies import arrays, basic_indices, device_counts, dtypes, layouts, scalars
 from distarray.algorithms import product, reduction
 from distarray.fusion import demand, write
-from distarray.transfer import execute
+from distarray.transfer import execute, to_host
 
 UNARY = ["negative", "sqrt", "reciprocal", "exp", "absolute", "log"]
 BINARY = ["add", "subtract", "multiply", "divide", "maximum", "power", "floor_divide", "less", "arctan2"]
@@ -33,7 +33,7 @@ ROUNDED = frozenset({"exp", "log", "power", "arctan2"})
 STATES = st.sampled_from(["warn", "warn", "ignore", "raise"])
 SHORT: list[tuple[Any, str, Any]] = [
     (demand, "evaluate_alike", None), (demand, "evaluate_assembled", None), (write, "write_assembled", (False, None)),
-    (execute, "_together", None), (execute, "folded_number", None), (product, "_is_light", False),
+    (execute, "_together", None), (to_host, "folded_number", None), (product, "_is_light", False),
     (reduction, "_folded_at_once", False),
 ]  # fmt: skip
 """Where short ways begin, and what they say where they do not serve."""

@@ -6,6 +6,7 @@ says it and makes it.
 
 from __future__ import annotations
 
+import builtins
 import json
 import math
 import operator
@@ -22,9 +23,10 @@ from zlib import crc32
 
 import numpy as np
 
+from distarray import errors
 from distarray.comm.base import Communicator, Signature
 from distarray.devices import Device, Quiet, RemoteDevice, Workers, as_int, cpu_set, make_devices
-from distarray.errors import DeviceError, ForkError
+from distarray.errors import CommunicationError, DeviceError, ForkError, RemoteError
 from distarray.geometry import IndexMap, Region, blocks, replicated
 from distarray.layout import Layout, LayoutTable
 from distarray.modes import Mode
@@ -37,10 +39,26 @@ __all__ = ["Context", "Group", "join"]
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 
-_AGREED: dict[str, type[Exception]] = {
-    "FloatingPointError": FloatingPointError, "LinAlgError": np.linalg.LinAlgError, "RuntimeWarning": RuntimeWarning
-}  # fmt: skip
-"""What data can make fail on one process, and all raise; of other names, ValueError."""
+
+_PUBLIC = (builtins, np.exceptions, np.linalg, errors)
+"""Where the types of exceptions are looked up that all processes raise alike."""
+
+
+def _told(error: Exception) -> str:
+    """An exception in words, for the other processes: the nearest type that they have under its name, and the text."""
+    kind = next(c for c in type(error).__mro__ if any(getattr(place, c.__name__, None) is c for place in _PUBLIC))
+    text = error.args[0] if len(error.args) == 1 else error  # KeyError's own text has quotes around it
+    return f"{kind.__name__}\0{text}"
+
+
+def _alike(told: str) -> Exception:
+    """What another process raised, as an exception of that type."""
+    name, _, text = told.partition("\0")
+    kind: type[Exception] = next(getattr(place, name) for place in _PUBLIC if hasattr(place, name))
+    try:
+        return kind(text)
+    except TypeError:  # it takes more than a text
+        return RemoteError(f"another process raised {name}: {text}")
 
 
 class Group:
@@ -323,7 +341,7 @@ class Context:
             self.trace = crc32(text.encode(), self.trace[0]), text[:200]
 
     def guarding(self, operation: str, *, fallible: bool | None = None) -> AbstractContextManager[None]:
-        """Around local work on data: where NumPy may raise by what the data are, all processes agree on the failure.
+        """Around local work on data: where those may make NumPy or a user's function raise, processes agree on the failure.
 
         It may under ``np.errstate("raise")`` too, and in a context that formed where warnings are errors. Other work is
         only within `reporting`. The choice must be the same on all processes: whatever filters are set later on one of
@@ -355,22 +373,22 @@ class Context:
 
     @contextmanager
     def _agreeing(self, communicator: Communicator, operation: str) -> Iterator[None]:
-        """Around local work that data can make fail as NumPy does (a negative integer power, ``np.errstate("raise")``):
+        """Around local work that data can make fail (a negative integer power, ``np.errstate("raise")``, a user's function):
         where it fails on one process it fails on all, with one error, and they go on. One small round."""
         failed: Exception | None = None
         try:
             yield
-        except (ValueError, FloatingPointError, RuntimeWarning) as error:
-            failed = error
-        except Exception as error:
+        except (CommunicationError, MemoryError) as error:
             communicator.report(error)
             raise
-        mine = "" if failed is None else f"{type(failed).__name__}\0{failed}"
+        except Exception as error:
+            failed = error
+        mine = "" if failed is None else _told(failed)
         answers = [answer.decode() for answer in communicator.all_gather(mine.encode(), Signature(operation))]
         if failed is not None:
             raise failed
-        for name, _, text in (answer.partition("\0") for answer in answers if answer):
-            raise _AGREED.get(name, ValueError)(text)
+        for answer in filter(None, answers):
+            raise _alike(answer)
 
     def shrink(self, survivors: Sequence[int]) -> Context:
         """A context of the surviving processes, which all of them call with the same list; new arrays go there.

@@ -29,7 +29,6 @@ __all__ = [
     "RemoteFileError",
     "RendezvousError",
     "UnsupportedError",
-    "read_only",
 ]
 
 

@@ -41,7 +41,7 @@ class Version:
     than that a writer copies, is among its `readers`.
     """
 
-    __slots__ = ("__weakref__", "chunks", "dtype", "layout", "parts", "readers", "token")
+    __slots__ = ("__weakref__", "chunks", "dtype", "form", "layout", "parts", "readers", "token")
 
     def __init__(self, layout: Layout, chunks: list[Chunk | None], dtype: np.dtype[Any]) -> None:
         self.layout = layout
@@ -50,6 +50,7 @@ class Version:
         self.token = _Token()
         self.parts: WeakSet[_PartVersion] | None = None  # what shows parts of these chunks
         self.readers: Any = None
+        self.form: Any = None  # on GPUs, what it shares with others of its kind: `fusion.forms`
 
     def pinned(self, *, by_writer: int = 0) -> bool:
         """Whether anyone reads this version later: holds its token, besides the version itself, the storage that it is the

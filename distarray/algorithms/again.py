@@ -16,7 +16,8 @@ import numpy as np
 from distarray.array.state import DistributedArray
 from distarray.devices import Chunk, arrays_of
 from distarray.devices.arrays import AnyDType
-from distarray.fusion.forms import Form, base_form
+from distarray.devices.small_products import small_product
+from distarray.fusion.forms import Form, whole_form
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
 from distarray.fusion.kernels.graphs import KernelLaunch, Turn, turns_of
@@ -24,7 +25,7 @@ from distarray.fusion.kernels.later import LaterChunk
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
 from distarray.transfer.ledger import note_to_host, watching
-from distarray.transfer.partial_numbers import folded_number
+from distarray.transfer.partial_numbers import folded_number, folded_on_gpus
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -53,8 +54,20 @@ class _Fold(NamedTuple):
     last: KernelLaunch | None
 
 
+class _Small(NamedTuple):
+    """One chunk of a product in one launch: its number, the first factor's chunk and those of the second, and the launch but for
+    addresses."""
+
+    number: int
+    device: int
+    shape: tuple[int, int]
+    first: int
+    second: tuple[int, ...]
+    launch: KernelLaunch
+
+
 class _Product(NamedTuple):
-    """One chunk of a product of matrices: its number, the factors' chunks, and their sizes."""
+    """One chunk of a product by BLAS: its number, the factors' chunks, and their sizes."""
 
     number: int
     device: int
@@ -75,7 +88,9 @@ class _Known(NamedTuple):
     gathered: tuple[tuple[int, int], list[tuple[int, int]]] | None = None
     """Of a second factor that lies in blocks of rows on one GPU: its shape, and for each chunk the bytes before it."""
     turns: tuple[Turn, ...] = ()
-    """Of a reduction: the launches on each GPU."""
+    """Of launches that are known: those on each GPU."""
+    lends: bool = False
+    """Whether a device reads what another one on the same GPU holds."""
 
 
 def _form(x: Any) -> Form | None:
@@ -86,7 +101,7 @@ def _form(x: Any) -> Form | None:
     if storage is None or x._map is not None:
         return None
     version = storage.version
-    return base_form(x._context, version.layout, None, version.dtype)
+    return whole_form(x._context, version)
 
 
 def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None = None) -> DistributedArray | None:
@@ -101,7 +116,7 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
         key = (*key, other)
     known: _Known | None = form.recipes.get(key)
     context = x._context
-    if known is None or context.eager:
+    if known is None or context.eager or (known.lends and watching.get() is not None):
         return None
     if context.communicator is not None and "raise" in np.geterr().values():
         return None
@@ -117,27 +132,55 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
         for part in known.parts:
             device = context.by_id[part.device]
             chunk = chunks[part.number] = device.empty(part.shape, known.dtype, known.name)
-            if y is not None:
-                if not _product(device, part, version, y._storage.version, chunk, whole):  # type: ignore[union-attr]
-                    return None
-                continue
-            address = address_of(version.chunks[part.source])
-            if address < 0:
+            if y is None:
+                done = _fold(device, part, known.name, version, chunk, launches, rooms)
+            elif type(part) is _Small:
+                done = _small(part, version, y._storage.version, chunk, launches)  # type: ignore[union-attr]
+            else:
+                done = _product(device, part, version, y._storage.version, chunk, whole)  # type: ignore[union-attr]
+            if not done:
                 return None
-            target = chunk.address or chunk.array.data.ptr
-            kernel, blocks, threads, values = part.first
-            if part.last is not None:
-                between: Any = device.empty((part.room,), _BYTES, known.name)
-                place = between.address or between.array.data.ptr
-                launches.append((kernel, blocks, threads, (address, place, *values)))
-                rooms.append(between)
-                kernel, blocks, threads, values = part.last
-                address = place
-            launches.append((kernel, blocks, threads, (address, target, *values)))
         for graphs, device_id, begin, end in known.turns:
             graphs.run(context.by_id[device_id], launches if end - begin == len(launches) else launches[begin:end])
     found = Version(known.layout, chunks, known.dtype)
     return DistributedArray._of_version(context, found, detached=known.detached)
+
+
+def _fold(
+    device: Any,
+    part: _Fold,
+    name: str,
+    version: Version,
+    chunk: Chunk,
+    launches: list[KernelLaunch],
+    rooms: list[Chunk],
+) -> bool:
+    """Add a reduction's launches, and the memory that they need; False where what is reduced lies otherwise."""
+    address = address_of(version.chunks[part.source])
+    if address < 0:
+        return False
+    target = chunk.address or chunk.array.data.ptr
+    kernel, blocks, threads, values = part.first
+    if part.last is not None:
+        between: Any = device.empty((part.room,), _BYTES, name)
+        place = between.address or between.array.data.ptr
+        launches.append((kernel, blocks, threads, (address, place, *values)))
+        rooms.append(between)
+        kernel, blocks, threads, values = part.last
+        address = place
+    launches.append((kernel, blocks, threads, (address, target, *values)))
+    return True
+
+
+def _small(part: _Small, first: Version, second: Version, chunk: Chunk, launches: list[KernelLaunch]) -> bool:
+    """Add a small product's launch; False where a factor lies otherwise."""
+    addresses = [address_of(first.chunks[part.first]), chunk.address or chunk.array.data.ptr]
+    addresses += [address_of(second.chunks[number]) for number in part.second]
+    if min(addresses) < 0:
+        return False
+    kernel, blocks, threads, values = part.launch
+    launches.append((kernel, blocks, threads, (*addresses, *values)))
+    return True
 
 
 def _gathered(context: Context, known: _Known, version: Version) -> Chunk | None:
@@ -199,8 +242,8 @@ def number_of(x: DistributedArray) -> Any:
             )
         if layout.shape:
             return None
-        held: list[Any] = list(chunks)
-        return folded_number(context, Operand(layout, [chunk.array for chunk in held], version.dtype))
+        addresses = [chunk.address if chunk.address > 0 else chunk.array.data.ptr for chunk in chunks]  # type: ignore[union-attr]
+        return folded_on_gpus(context, layout, version.dtype, addresses)
 
 
 def _number_here(context: Context, version: Version) -> Any:
@@ -267,13 +310,13 @@ def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, d
         return
     if len(todo.steps) != 1 or todo.steps[0].bring[0] is not None or os.environ.get("CUPY_TF32", "0") != "0":
         return
-    gathered = None
+    gathered: Any = None
     if todo.steps[0].bring[1] is not None:
         gathered = _rows_on_one_gpu(context, layout, b)
         if gathered is None:
             return
     first, second = a._storage.version, b._storage.version
-    parts = []
+    parts: list[_Small | _Product] = []
     for device_id, jobs in todo.steps[0].jobs:
         if len(jobs) != 1:
             return
@@ -291,9 +334,25 @@ def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, d
             return
         if held != (summed, columns) or not rows * columns * summed:
             return
-        parts.append(_Product(job.chunk, device_id, (rows, columns), job.a.chunk, job.b.chunk, summed))
-    if len(parts) == len([region for _, region in layout.chunks if region.size]) == len(layout.chunks):
-        _remember(form, key, _Known(layout, dtype, "matmul", parts, False, gathered))
+        device: Any = context.by_id[device_id]
+        starts = [0] if gathered is None else [place // (columns * dtype.itemsize) for _, place in gathered[1]]
+        with device.active():
+            launch = small_product(device.lib, dtype, rows, columns, summed, [*starts[1:], summed])
+        if launch is None:
+            parts.append(_Product(job.chunk, device_id, (rows, columns), job.a.chunk, job.b.chunk, summed))
+            continue
+        numbers = (job.b.chunk,) if gathered is None else tuple([number for number, _ in gathered[1]])
+        parts.append(_Small(job.chunk, device_id, (rows, columns), job.a.chunk, numbers, launch))
+    if len(parts) != len([region for _, region in layout.chunks if region.size]) or len(parts) != len(layout.chunks):
+        return
+    alike = {type(part) for part in parts}
+    if len(alike) > 1:
+        return
+    turns: tuple[Turn, ...] = ()
+    lends = alike == {_Small} and gathered is not None
+    if alike == {_Small}:
+        turns, gathered = tuple(turns_of(context.by_id, [part.device for part in parts])), None
+    _remember(form, key, _Known(layout, dtype, "matmul", parts, False, gathered, turns, lends))
 
 
 def _rows_on_one_gpu(context: Context, result: Layout, b: DistributedArray) -> Any:

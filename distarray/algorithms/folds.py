@@ -76,7 +76,8 @@ def run_tasks(
 ) -> None:
     """Run one task for each device. Floating-point warnings come once each, from the caller's line, as NumPy's do.
 
-    `fallible`: data can make NumPy raise; then, and under ``np.errstate("raise")``, all processes raise where one does.
+    `fallible`: data can make NumPy or a user's function raise; then, and under ``np.errstate("raise")``, all processes raise
+    where one does.
     `behind` is called once the tasks have ended, before the warnings.
     """
     if context.kind != "host" and context.communicator is None:  # no conditions to report, nobody to agree with

@@ -3,6 +3,7 @@ device makes of its own elements and leaves to be summed."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -58,6 +59,22 @@ def whole_along(context: Context, layout: Layout, axes: Sequence[int]) -> Layout
     return context.layout(blocks(max(others, key=lambda a: (lengths[a], -a))).resolve(lengths, layout.devices))
 
 
+def replaced(context: Context, layout: Layout, axis: int, inner: Sequence[int]) -> tuple[Layout, list[int]]:
+    """The layout of results that have axes of lengths `inner` in place of an axis that chunks hold whole, and for each of
+    its chunks the number of the chunk that it is made of."""
+    shape = layout.shape
+    mapping: dict[int, list[Region]] = {device: [] for device in layout.devices}
+    numbers: dict[tuple[int, Region], int] = {}
+    for number, (device, region) in enumerate(layout.chunks):
+        if (math.prod(shape) and not region.size) or 0 in (*region.shape[:axis], *region.shape[axis + 1 :]):
+            continue  # this chunk has no line, and its result would seem to have elements where `inner` is ()
+        made = Region((*region[:axis], *[Range.full(n) for n in inner], *region[axis + 1 :]))
+        mapping[device].append(made)
+        numbers[device, made] = number
+    target = context.layout(IndexMap((*shape[:axis], *inner, *shape[axis + 1 :]), mapping))
+    return target, [numbers[chunk] for chunk in target.chunks]
+
+
 def told(context: Context, local: dict[int, Any], lengths: dict[int, int], dtype: np.dtype[Any]) -> Any:
     """What devices have to say, small arrays of agreed lengths, one behind the other: a host array that all processes have.
 
@@ -92,15 +109,16 @@ def mapped(
     name: str,
     *,
     into: bool = False,
+    fallible: bool = False,
 ) -> DistributedArray:
     """The array in `target` each of whose chunks is ``call(lib, *items)`` of what the sources have under its number: chunks'
     arrays, and what else the call needs to know. `into`: the call takes the
-    chunk's array too, as ``out=``, and writes to that what it does not return."""
+    chunk's array too, as ``out=``, and writes to that what it does not return. `fallible`: as in `run_tasks`."""
     chunks: list[Chunk | None] = [None] * len(target.chunks)
     tasks = []
     for device in context.local_devices:
         tasks.append(partial(_map_into if into else _map_here, device, target, sources, dtype, call, name, chunks))
-    run_tasks(context, tasks, _bytes(sources), name)
+    run_tasks(context, tasks, _bytes(sources), name, fallible=fallible)
     return from_chunks(context, target, chunks, dtype)
 
 

@@ -92,21 +92,23 @@ def loop_over(
             found = dict(zip(place.chunks, aligned(x, place), strict=True))
             parts.append([found[d, _whole(region, core)] for d, region in layout.chunks])
         made = []
+        values: dict[int, Sequence[Any]] = {}  # of each part: the function is called once for all results
         for number, (core, dtype) in enumerate(results):
             target = _with(context, layout, core)
             order = {chunk: i for i, chunk in enumerate(target.chunks)}
-            sources: list[list[Any]] = [[None] * len(target.chunks) for _ in range(len(parts) + 1)]
+            sources: list[list[Any]] = [[None] * len(target.chunks) for _ in range(len(parts) + 2)]
             for i, (d, region) in enumerate(layout.chunks):
                 at = order[d, _whole(region, core)]
-                sources[0][at] = region.shape
-                for source, part in zip(sources[1:], parts, strict=True):
+                sources[0][at], sources[1][at] = i, region.shape
+                for source, part in zip(sources[2:], parts, strict=True):
                     source[at] = part[i]
 
-            def local(lib: Any, shape: Any, *arrays: Any, number: int = number) -> Any:
-                hosts = [a if lib is np else a.get() for a in arrays]
-                return lib.asarray(function(shape, *hosts)[number])
+            def local(lib: Any, i: int, shape: tuple[int, ...], *arrays: Any, number: int = number) -> Any:
+                if i not in values:
+                    values[i] = function(shape, *[a if lib is np else a.get() for a in arrays])
+                return lib.asarray(values[i][number])
 
-            made.append(mapped(context, sources, target, dtype, local, name))
+            made.append(mapped(context, sources, target, dtype, local, name, fallible=True))
     return made
 
 

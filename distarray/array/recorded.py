@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from distarray.array.state import DistributedArray
-from distarray.fusion.expr import MAX_NODES, SILENT, Leaf, Node
+from distarray.fusion.expr import MAX_NODES, Leaf, Node
+from distarray.fusion.forms import whole_form
 from distarray.transfer.ledger import watching
 
 __all__ = ["binary"]
 
 _new = object.__new__
-_NOTHING: dict[str, Any] = {}
 
 LARGEST = 65504
 """A number that every floating dtype has room for."""
@@ -34,7 +34,12 @@ def _recorded(x: DistributedArray) -> tuple[Any, Any, int] | None:
         return None
     version = storage.version
     view: Any = x._map
-    form = x._context.forms.get((id(version.layout), id(view), version.dtype))
+    if view is None:
+        form = version.form
+        if form is None or form.bases[0].layout is not version.layout:
+            form = whole_form(x._context, version)
+    else:
+        form = x._context.forms.get((id(version.layout), id(view), version.dtype))
     return None if form is None else (form, Leaf(version, view, x._shape), 0)
 
 
@@ -43,10 +48,16 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> D
     context, shape = array._context, array._shape
     if not shape or context.eager or context.debug or watching.get() is not None:
         return None
-    first = _recorded(array)
-    if first is None:
-        return None
-    form, arg, size = first
+    arg: Any = array._node
+    if arg is not None:
+        form, size = arg.form, arg.size
+        if form is None:
+            return None
+    else:
+        first = _recorded(array)
+        if first is None:
+            return None
+        form, arg, size = first
     other = right if left is array else left
     kind = type(other)
     args: tuple[Any, Any]
@@ -58,7 +69,7 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> D
         else:
             child, args = form.grown.get((ufunc, 1, kind)), (other, arg)
     elif kind is DistributedArray and other._shape == shape and other._context is context:
-        second = first if other is array else _recorded(other)
+        second = (form, arg, size) if other is array else _recorded(other)
         if second is None:
             return None
         if left is array:
@@ -75,12 +86,9 @@ def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> D
     node.context = context
     node.ufunc = ufunc
     node.args = args
-    node.kwargs = _NOTHING
     node.shape = shape
     node.dtype = dtype = child.dtype
     node.size = size + 1
-    node.errors = SILENT
-    node.loud = node.masked = False
     node.form = child
     found: DistributedArray = _new(DistributedArray)
     found._context = context

@@ -29,6 +29,7 @@ from distarray.devices.idle import IdleArrays
 from distarray.devices.lapack import CudaLapack
 from distarray.devices.moves import Batch, Rows, rows_between
 from distarray.devices.row_copies import copied_rows
+from distarray.devices.small_products import multiply_small
 from distarray.devices.transposes import transposed_copy
 from distarray.errors import DeviceError
 
@@ -222,25 +223,29 @@ class CudaRuntime:
         """What stands at an address of a GPU, as a NumPy scalar: the shortest way to the host."""
         stage = self._stage()
         api = self.api
-        with self._at(ordinal):  # on the compute stream, and it waits
+        if self.current() == ordinal:  # on the compute stream, and it waits
             api.memcpy(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost)
+        else:
+            with self._at(ordinal):
+                api.memcpy(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost)
         found = stage[1][: dtype.itemsize].view(dtype)[0]
         self._stages.append(stage)
         return found
 
-    def numbers(self, places: Sequence[tuple[int, int]], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """What stands at addresses, each of a GPU: (ordinal, address)."""
+    def numbers(self, addresses: Sequence[int], ordinals: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """What stands at addresses, each of the GPU of that ordinal."""
         stage = self._stage()
-        api, size = self.api, dtype.itemsize
-        kind, last = api.memcpyDeviceToHost, {ordinal: i for i, (ordinal, _) in enumerate(places)}
-        for i, (ordinal, address) in enumerate(places):
-            if last[ordinal] != i:
-                with self._at(ordinal):
-                    api.memcpyAsync(stage[0] + i * size, address, size, kind, self.streams[ordinal].ptr)
-        for ordinal, i in last.items():  # the last of each GPU waits for all before it
+        api, size, place = self.api, dtype.itemsize, stage[0]
+        kind, last = api.memcpyDeviceToHost, len(addresses) - 1
+        for i, (address, ordinal) in enumerate(zip(addresses, ordinals, strict=True)):
+            waits = i == last or ordinal not in ordinals[i + 1 :]  # the last of each GPU waits for all before it
             with self._at(ordinal):
-                api.memcpy(stage[0] + i * size, places[i][1], size, kind)
-        found = stage[1][: len(places) * size].view(dtype).copy()
+                if waits:
+                    api.memcpy(place, address, size, kind)
+                else:
+                    api.memcpyAsync(place, address, size, kind, self.streams[ordinal].ptr)
+            place += size
+        found = stage[1][: len(addresses) * size].view(dtype).copy()
         self._stages.append(stage)
         return found
 
@@ -554,6 +559,8 @@ class CudaDevice(Device):
         return chunk
 
     def multiply(self, left: DeviceArray, right: DeviceArray, into: DeviceArray) -> None:
+        if multiply_small(self._cupy, left, right, into):
+            return
         if into.ndim != 2 or into.flags.c_contiguous or not multiply_rows(self._cupy, left, right, into):
             super().multiply(left, right, into)
 

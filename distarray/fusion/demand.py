@@ -25,6 +25,7 @@ from distarray.fusion.kernels.later import lazily
 from distarray.fusion.meeting import brought
 from distarray.fusion.native.lines import line_cells
 from distarray.fusion.program import Program
+from distarray.fusion.recipes import Walk, followed, learn, walked
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
 from distarray.transfer.execute import allocate, is_uncounted, redistribute
@@ -46,6 +47,13 @@ def demand(node: Node, target: Layout | None = None) -> Version:
             if target is None and (short := _short_way(context, node)) is not None:
                 node.settle(Version(*short, node.dtype))
                 return node.version  # type: ignore[return-value]
+            walk = walked(context, node) if target is None and context.kind == "host" else None
+            if walk is not None:
+                assert walk.layout is not None
+                if (chunks := followed(context, walk)) is not None:
+                    node.settle(Version(walk.layout, chunks, node.dtype))
+                    return node.version  # type: ignore[return-value]
+                walk.nodes.clear()  # what holds a call is counted below
             program, leaves = compile_expression(node)
             resolve_leaves(context, program, leaves)
             settled, place = brought(context, program.name, node.shape, leaves, target)
@@ -67,7 +75,7 @@ def demand(node: Node, target: Layout | None = None) -> Version:
                 with context.reporting():
                     chunks = allocate(context, al.layout, node.dtype, label=label)
                 outs = [None if c is None else c.array for c in chunks]
-                evaluate_into(context, program, settled, al, outs, _guard(context, node), chunks)
+                evaluate_into(context, program, settled, al, outs, _guard(context, node), chunks, walk=walk)
             version = Version(al.layout, chunks, node.dtype)
             if target is not None and al.layout is not target:
                 version = moved(context, version, target, program.name)
@@ -152,11 +160,13 @@ def evaluate_into(
     guard: AbstractContextManager[None],
     whole: Sequence[Chunk | None] | None = None,
     lent: Container[int] | None = None,
+    walk: Walk | None = None,
 ) -> None:
     """Fetch what is missing, then compute every cell into the arrays `outs`, one for each chunk of the layout; what the
     program still holds of the steps is kept.
 
-    `whole` are the chunks that `outs` are the arrays of, where they are such. `lent`, of a write: see `kept.stored`.
+    `whole` are the chunks that `outs` are the arrays of, where they are such. `lent`, of a write: see `kept.stored`. `walk`: the
+    whole expression, of which a recipe may be written down.
     """
     buffers = fetch_operands(context, program, leaves, al) if al.fetches else []
     jobs: list[tuple[Any, list[CellArrays]]] = []
@@ -174,6 +184,8 @@ def evaluate_into(
             nbytes = sum([cell.sizes[-1] for cell in lines]) * program.dtype.itemsize
             with guard:
                 evaluate_lines(context, program, lines, nbytes * (1 + len(picks) + len(more)), strict, places)
+            if walk is not None:
+                learn(context, walk, al.layout, program, picks, kept, values, lines)
             keep(context, program, al.layout, values)
             return
     joined = _joined(context, [leaves[k] for k in picks], al, whole, more) if al.plain and whole is not None else {}

@@ -155,6 +155,10 @@ class Node:
         On GPUs, what it shares with others of its kind: see `fusion.forms`.
     """
 
+    kwargs: dict[str, Any] = {}  # noqa: RUF012 - nobody writes to it
+    errors: dict[str, Any] = SILENT
+    loud = False
+    masked = False
     site: Site = ("", 0, {})
     version: Version | None = None
     read = False

@@ -20,6 +20,7 @@ from distarray.geometry import ViewMap
 if TYPE_CHECKING:
     from distarray.context import Context
     from distarray.layout import Layout
+    from distarray.storage import Version
 
 __all__ = ["Base", "Form", "base_form", "grown", "kind_of_number", "view_of"]
 
@@ -94,6 +95,14 @@ def base_form(context: Context, layout: Layout, view: ViewMap | None, dtype: Any
         _make_room(context)
         found = context.forms[key] = Form((Base(layout, view, dtype),), 0, (), dtype)  # which holds what the key names
     return found
+
+
+def whole_form(context: Context, version: Version) -> Form | None:
+    """The form of all that a version holds, which keeps it; None where there is none."""
+    form: Form | None = version.form
+    if form is None or form.bases[0].layout is not version.layout:  # partial values have been resolved since
+        form = version.form = base_form(context, version.layout, None, version.dtype)
+    return form
 
 
 def _make_room(context: Context) -> None:

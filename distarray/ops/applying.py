@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from distarray.algorithms.local import arrays_in, everywhere, mapped, whole_along
+from distarray.algorithms.local import arrays_in, everywhere, mapped, replaced, whole_along
 from distarray.array import parts
-from distarray.array.agreement import agreed
+from distarray.array.agreement import gathered
 from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.functions import implements
 from distarray.array.standing import stand_for
 from distarray.array.state import DistributedArray
 from distarray.errors import UnsupportedError
-from distarray.geometry import IndexMap, Range, Region
+from distarray.geometry import Region
 from distarray.ops.convert import asarray
 from distarray.ops.joining import stack
 from distarray.ops.manipulation import expand_dims
@@ -107,28 +107,21 @@ def apply_along_axis(
                 return [inner, dtype_name(check_dtype(found.dtype)), hosted]
             return None
 
-        said = [answer for answer in agreed(context, "apply_along_axis", model) if answer is not None]
+        with context.guarding("apply_along_axis", fallible=True):
+            mine = model()
+        said = [answer for answer in gathered(context, mine, "apply_along_axis") if answer is not None]
         if not said:  # no device holds a line where lines have no elements: an empty one tells the shape
             found = np.asarray(func1d(np.empty(x.shape[axis], x.dtype), *args, **kwargs))
             said = [[list(found.shape), dtype_name(check_dtype(found.dtype)), False]]
         inner, dtype, hosted = tuple(said[0][0]), dtype_named(said[0][1]), any(answer[2] for answer in said)
-        mapping: dict[int, list[Region]] = {device: [] for device in layout.devices}
-        numbers: dict[tuple[int, Region], int] = {}
-        for number, (device, region) in enumerate(layout.chunks):
-            if (x.size and not region.size) or 0 in (*region.shape[:axis], *region.shape[axis + 1 :]):
-                continue  # this chunk has no line, and its result would seem to have elements where `inner` is ()
-            made = Region((*region[:axis], *[Range.full(n) for n in inner], *region[axis + 1 :]))
-            mapping[device].append(made)
-            numbers[device, made] = number
-        shape = (*x.shape[:axis], *inner, *x.shape[axis + 1 :])
-        target = context.layout(IndexMap(shape, mapping))
-        order = [numbers[chunk] for chunk in target.chunks]
+        target, order = replaced(context, layout, axis, inner)
 
         def local(lib: Any, part: Any, region: Region) -> Any:
             return called(lib, part, hosted) if region.size else lib.empty(region.shape, dtype)
 
         regions = [region for _, region in target.chunks]
-        return mapped(context, [[arrays[i] for i in order], regions], target, dtype, local, "apply_along_axis")
+        sources = [[arrays[i] for i in order], regions]
+        return mapped(context, sources, target, dtype, local, "apply_along_axis", fallible=True)
 
 
 @implements(np.apply_over_axes)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.array.agreement import gathered
 from distarray.array.aliases import ArrayLike, DTypeLike
-from distarray.array.dtypes import check_dtype, dtype_named
+from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Device, arrays_of
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
-from distarray.geometry import IndexMap, Range, Region
+from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.storage import Operand
 from distarray.transfer.execute import allocate, redistribute
-from distarray.transfer.to_host import gather_to_host
 
 __all__ = ["LocalChunk", "local_chunks", "map_chunks"]
 
@@ -128,7 +129,13 @@ def map_chunks(f: Callable[..., Any], x: ArrayLike, *others: ArrayLike, dtype: D
     ...     da.map_chunks(np.cumsum, da.ones(4, layout=da.blocks(0)))
     DistributedArray([1., 2., 1., 2.])
     """
-    array = asarray(x)
+    return over_chunks(lambda *chunks: (f(*chunks),), asarray(x), others, [dtype])[0]
+
+
+def over_chunks(
+    f: Callable[..., Sequence[Any]], array: DistributedArray, others: Sequence[ArrayLike], dtypes: Sequence[DTypeLike]
+) -> list[DistributedArray]:
+    """What `f` returns for the chunks: one array for each dtype, which None leaves to `f`."""
     context = array._context
     source = array._operand("map_chunks")
     layout = source.layout
@@ -146,15 +153,25 @@ def map_chunks(f: Callable[..., Any], x: ArrayLike, *others: ArrayLike, dtype: D
             )
         node = record(context, ASTYPE, (aligned._arg(),), {"dtype": aligned.dtype}, array.shape)
         given.append(arrays_of(demand(node, layout).chunks))
-    wanted = [i for i, (_, region) in enumerate(layout.chunks) if region.size] or list(range(len(layout.chunks)))
-    results: dict[int, Any] = {}
+    wanted = {i for i, (_, region) in enumerate(layout.chunks) if region.size} or set(range(len(layout.chunks)))
+    results: dict[int, list[Any]] = {}
     tasks = []
     for device in context.local_devices:
-        mine = [i for i in layout.index_map.chunk_ids(device.id) if i in set(wanted)]
+        mine = [i for i in layout.index_map.chunk_ids(device.id) if i in wanted]
         tasks.append(partial(_called, f, device, layout, given, mine, results))
-    with context.reporting():
+    with context.guarding("map_chunks", fallible=True):
         context.workers.run(tasks, array.nbytes * (1 + len(others)))
-    kind = _kind(context, layout, results, dtype, array.dtype)
+    made = []
+    for number, dtype in enumerate(dtypes):
+        made.append(_held(context, layout, {i: found[number] for i, found in results.items()}, dtype, array.dtype))
+    return made
+
+
+def _held(
+    context: Context, layout: Layout, results: dict[int, Any], dtype: DTypeLike, fallback: AnyDType
+) -> DistributedArray:
+    """The array whose chunks have these values."""
+    kind = _kind(context, layout, results, dtype, fallback)
     with context.reporting():
         chunks = allocate(context, layout, kind, label="map_chunks")
     for i, found in results.items():
@@ -172,13 +189,18 @@ def map_chunks(f: Callable[..., Any], x: ArrayLike, *others: ArrayLike, dtype: D
             chunk = chunks[i]
             deciding[device_id, part] = None if chunk is None else chunk.array[layout.chunks[i][1].locate(part).key]
             regions[device_id].append(part)
-    first = context.layout(IndexMap(array.shape, regions))
+    first = context.layout(IndexMap(layout.shape, regions))
     values = Operand(first, [deciding[chunk] for chunk in first.chunks], kind)
     return from_chunks(context, layout, redistribute(context, values, layout, operation="map_chunks"), kind)
 
 
 def _called(
-    f: Callable[..., Any], device: Device, layout: Layout, given: list[Any], mine: list[int], results: dict[int, Any]
+    f: Callable[..., Sequence[Any]],
+    device: Device,
+    layout: Layout,
+    given: list[Any],
+    mine: list[int],
+    results: dict[int, list[Any]],
 ) -> None:
     """Call `f` on the chunks `mine` of one device."""
     for i in mine:
@@ -190,51 +212,31 @@ def _called(
                 chunk.flags.writeable = False
             arguments.append(chunk)
         with device.active():
-            found = device.lib.asarray(f(*arguments))
-        if found.shape != shape:
-            raise ValueError(
-                f"the function of map_chunks returned shape {found.shape} for a chunk of shape {shape}, and must keep it: "
-                f"for other shapes, take the chunks from distarray.local_chunks(x)"
-            )
-        results[i] = found
+            results[i] = [device.lib.asarray(part) for part in f(*arguments)]
+        for found in results[i]:
+            check_dtype(found.dtype)
+            if found.shape != shape:
+                raise ValueError(
+                    f"the function of map_chunks returned shape {found.shape} for a chunk of shape {shape}, and must keep "
+                    f"it: for other shapes, take the chunks from distarray.local_chunks(x)"
+                )
 
 
-_NAMES = (
-    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "complex64", "complex128", "bfloat16"),
-)
-"""The dtypes of chunks, by number: what processes tell each other."""
-
-
-def _kind(context: Context, layout: Layout, results: dict[int, Any], dtype: Any, fallback: Any) -> Any:
+def _kind(
+    context: Context, layout: Layout, results: dict[int, Any], dtype: DTypeLike, fallback: AnyDType
+) -> np.dtype[Any]:
     """The dtype of the result: what `f` returned for the first chunk, agreed between the processes."""
     if dtype is not None:
         return check_dtype(dtype)
-    found = {i: check_dtype(results[i].dtype) for i in sorted(results)}
-    names = {i: kind.name for i, kind in found.items()}
-    if context.process_count > 1:
-        names = _told(context, layout, names)
-    first = names[min(names)] if names else fallback.name
+    mine = [[i, dtype_name(found.dtype)] for i, found in results.items()]
+    names = dict(sorted(pair for said in gathered(context, mine, "map_chunks") for pair in said))
+    first = next(iter(names.values()), None)
+    if first is None:
+        return np.dtype(fallback)
     for i, name in names.items():
         if name != first:
             raise TypeError(
                 f"the function of map_chunks returned dtype {name} for {layout.chunks[i][1]} and {first} for the first "
                 f"chunk: pass dtype="
             )
-    return next((kind for kind in found.values() if kind.name == first), None) or dtype_named(first)
-
-
-def _told(context: Context, layout: Layout, names: dict[int, str]) -> dict[int, str]:
-    """The names of all chunks, each sent by the process that holds it."""
-    count = len(layout.chunks)
-    regions: dict[int, list[Region]] = {device: [] for device in layout.devices}
-    for i, (device_id, _) in enumerate(layout.chunks):
-        regions[device_id].append(Region([Range.of(i, 1, 1)]))
-    spread = context.layout(IndexMap((count,), regions))
-    chunks = allocate(context, spread, np.dtype(np.int64), label="dtypes")
-    for i, chunk in enumerate(chunks):
-        if chunk is not None:
-            chunk.device.fill(chunk.array, _NAMES.index(names[i]) if i in names else -1)
-    values = Operand(spread, arrays_of(chunks), np.dtype(np.int64))
-    codes = gather_to_host(context, values)
-    return {i: _NAMES[code] for i, code in enumerate(codes.tolist()) if code >= 0}
+    return dtype_named(first)

@@ -269,7 +269,7 @@ def fromfunction(
         return found
 
     first = context.local_devices[0]
-    with context.reporting(), first.active():
+    with context.guarding("fromfunction", fallible=True), first.active():
         result = check_dtype(values(first, Region([Range.full(min(n, 1)) for n in shape])).dtype)
 
     def make(device: Device, region: Region, out: Any) -> None:
@@ -281,7 +281,7 @@ def fromfunction(
             )
         out[...] = found
 
-    return generate(context, target, result, make, "fromfunction", by_cell=True)
+    return generate(context, target, result, make, "fromfunction", by_cell=True, fallible=True)
 
 
 @implements(np.meshgrid)

@@ -49,11 +49,19 @@ def indices_of(lib: Library, r: Range) -> Any:
 
 
 def generate(
-    context: Context, layout: Layout, dtype: AnyDType, make: Maker, label: str, *, by_cell: bool = False
+    context: Context,
+    layout: Layout,
+    dtype: AnyDType,
+    make: Maker,
+    label: str,
+    *,
+    by_cell: bool = False,
+    fallible: bool = False,
 ) -> DistributedArray:
     """The array whose elements `make` computes region by region; in SUM and PROD each element in its first chunk only.
 
     With `by_cell`, the holders of an element all compute it as part of the same region: the bits may depend on the cut.
+    `fallible`: `make` calls a user's function, and where that raises on one process all raise.
     """
     # where chunks with partial values overlap, only one of them may hold an element's value
     single = layout.mode in (Mode.SUM, Mode.PROD) and not layout.index_map.is_disjoint
@@ -71,7 +79,7 @@ def generate(
             if (chunk := chunks[i]) is not None:
                 parts.append((part, chunk.array[layout.chunks[i][1].locate(part).key]))
         tasks.append(partial(_make_all, device, parts, make))
-    with context.reporting():
+    with context.guarding(label, fallible=True) if fallible else context.reporting():
         context.workers.run(tasks, sum(c.nbytes for c in chunks if c is not None))
     return from_chunks(context, layout, chunks, cast("Any", dtype))
 

@@ -24,6 +24,7 @@ from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray, same_context
 from distarray.array.writing import check_out, check_reduced, deliver, single
 from distarray.ops.convert import asarray
+from distarray.ops.vectorizing import fold_python, is_python
 
 __all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "min", "prod", "ptp", "sum"]
 
@@ -322,7 +323,12 @@ def reduce(
     context = same_context(known) if known else asarray(array)._context
     if isinstance(initial, DistributedArray):
         initial = initial.get()[()]
-    a = as_taken(ufunc, array if isinstance(array, DistributedArray) else place_operand(context, array), dtype)
+    a = array if isinstance(array, DistributedArray) else place_operand(context, array)
+    if ufunc.ntypes == 1 and is_python(ufunc):
+        given = {} if initial is NOTHING else {"initial": initial}
+        refused = out is not None, where is not True, dtype is not None
+        return fold_python("reduce", ufunc, a, axis, refused=refused, keepdims=keepdims, **given)
+    a = as_taken(ufunc, a, dtype)
     if plain:
         call = _accepted(ufunc, a.shape, a.dtype, axis, cast("Any", dtype), keepdims)
     else:

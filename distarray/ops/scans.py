@@ -26,6 +26,7 @@ from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.convert import asarray
 from distarray.ops.reshaping import reshape
+from distarray.ops.vectorizing import fold_python, is_python
 
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
 
@@ -90,6 +91,8 @@ def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: Axis = 0, dtype: DTypeLi
     axis is strided over devices, the array is cut into blocks first.
     """
     context, a, out = _start(array, out)
+    if ufunc.ntypes == 1 and is_python(ufunc):
+        return fold_python("accumulate", ufunc, a, axis, refused=(out is not None, dtype is not None))
     a = as_taken(ufunc, a, dtype)
     call = _checked("accumulate", ufunc, a, axis, dtype, out)
     _fits(f"{ufunc.__name__}.accumulate", out, a.shape)
@@ -311,6 +314,8 @@ def reduceat(
     for i in places.tolist():
         if not 0 <= i < n:
             raise IndexError(f"index {i} out-of-bounds in {ufunc.__name__}.reduceat [0, {n})")
+    if ufunc.ntypes == 1 and is_python(ufunc):
+        return fold_python("reduceat", ufunc, a, axis, places, refused=(out is not None, dtype is not None))
     a = as_taken(ufunc, a, dtype)
     call = _checked("reduceat", ufunc, a, axis, dtype, out, zeros)
     shape = (*a.shape[:at], len(places), *a.shape[at + 1 :])

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.local import arrays_in, everywhere, mapped, replaced, whole_along
 from distarray.algorithms.loops import CoreSignature, loop_over
-from distarray.array.aliases import ArrayLike
+from distarray.algorithms.reduction import normalized, small
+from distarray.array.agreement import gathered
+from distarray.array.aliases import ArrayLike, Axis
+from distarray.array.dtypes import dtype_name, dtype_named
 from distarray.array.functions import NOTHING
 from distarray.array.place import is_cupy
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, same_context
 from distarray.context import current_context
 from distarray.errors import UnsupportedError
-from distarray.ops.chunks import map_chunks
+from distarray.ops.chunks import over_chunks
 from distarray.ops.convert import asarray
+from distarray.ops.manipulation import moveaxis
 
 __all__ = ["vectorize"]
 
@@ -58,14 +62,12 @@ def _over_chunks(function: Callable[..., Any], args: tuple[Any, ...], dtypes: li
             first = first._viewed(first._view_map().broadcast_to(shape))
         others = given[:lead] + given[lead + 1 :]
 
-        def called(number: int, chunk: Any, *rest: Any) -> Any:
+        def called(chunk: Any, *rest: Any) -> Sequence[Any]:
             values = [_on_host(c) for c in rest]
             values.insert(lead, _on_host(chunk))
-            return function(*values)[number]
+            return function(*values)  # type: ignore[no-any-return]
 
-        results: list[Any] = [
-            map_chunks(partial(called, number), first, *others, dtype=dtype) for number, dtype in enumerate(dtypes)
-        ]
+        results = over_chunks(called, first, others, dtypes)
         for result in results:
             result._detached = not shape
         return results
@@ -89,6 +91,62 @@ def call_python(
 
     results = _over_chunks(function, inputs, [None] * ufunc.nout)
     return tuple(results) if ufunc.nout > 1 else results[0]
+
+
+def fold_python(
+    method: str,
+    ufunc: np.ufunc,
+    array: DistributedArray,
+    axis: Axis,
+    *indices: Any,
+    refused: Sequence[bool],
+    keepdims: bool = False,
+    **kwargs: Any,
+) -> DistributedArray:
+    """``reduce``, ``accumulate`` or ``reduceat`` of what ``numpy.frompyfunc`` made, in NumPy's order, line by line on the host.
+
+    The results have the dtype of the numbers that the function returns. `kwargs` may have ``initial``, `refused` says which
+    other arguments were given. Communication: none where the lines are whole; else each element once, and the dtype.
+    """
+    if any(refused):
+        raise UnsupportedError(
+            f"{ufunc.__name__} calls a Python function, and its {method} takes no out=, where= or dtype= with distributed "
+            f"arrays: convert or assign its result"
+        )
+    if array.size or not kwargs:  # NumPy checks the call, by lines of one element, for which it calls no function
+        getattr(ufunc, method)(small(array.shape, array.dtype), *[i[:0] for i in indices], axis=axis)
+    context, name = array._context, f"{ufunc.__name__}.{method}"
+    axes = normalized(axis, array.ndim)
+    kept = [a for a in range(array.ndim) if a not in axes]
+    lengths = [array.shape[a] for a in kept]
+    lines = array.transpose(*kept, *axes).reshape(*lengths, math.prod(array.shape[a] for a in axes))
+    inner = {"reduce": (), "accumulate": lines.shape[-1:], "reduceat": np.shape(indices[0]) if indices else ()}[method]
+    last = lines.ndim - 1
+    with context.lock:
+        source = lines._operand(name)
+        layout = whole_along(context, source.layout, (last,))
+        if not lines.size:  # chunks need not cover lines without elements, whose results have elements
+            layout = everywhere(context, lines.shape, source.layout.devices)
+        target, order = replaced(context, layout, last, inner)
+        arrays = arrays_in(context, source, layout, name)
+        values: list[Any] = []
+        with context.guarding(name, fallible=True):
+            for number in order:
+                chunk = arrays[number]
+                found = (
+                    None if chunk is None else getattr(ufunc, method)(_on_host(chunk), *indices, axis=last, **kwargs)
+                )
+                values.append(None if chunk is None else _numbers(found, ufunc.__name__))
+        said = gathered(context, sorted({dtype_name(v.dtype) for v in values if v is not None}), name)
+        names = sorted({kind for part in said for kind in part})
+        dtype = np.result_type(*map(dtype_named, names)) if names else array.dtype
+        result = mapped(context, [values], target, dtype, lambda lib, part: lib.asarray(part), name)
+    if method != "reduce":
+        return moveaxis(result, -1, axes[0])
+    if keepdims:
+        return result.reshape(*[1 if a in axes else n for a, n in enumerate(array.shape)])
+    result._detached = not result.ndim
+    return result
 
 
 class vectorize:

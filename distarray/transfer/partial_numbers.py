@@ -18,7 +18,7 @@ from distarray.transfer.round import site
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["folded_number", "folded_whole", "folds_wide", "quiet"]
+__all__ = ["folded_number", "folded_on_gpus", "folded_whole", "folds_wide", "quiet"]
 
 
 def quiet() -> dict[str, Any]:
@@ -40,20 +40,15 @@ FEW = 1 << 12
 def folded_number(context: Context, source: Operand) -> Any:
     """Partial values without axes, on the host, folded at once; None where they are folded as others are."""
     layout, dtype = source.layout, source.dtype
+    if context.kind != "host":
+        return folded_on_gpus(context, layout, dtype, [part.data.ptr for part in source.arrays])
     fold = layout.mode.fold
-    if context.debug or fold is None or (context.kind != "host" and context.communicator is not None):
+    if context.debug or fold is None or not layout.chunks:
         return None
-    if not layout.chunks or folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype):
+    if folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype):
         return None
     parts = source.arrays
-    if context.kind != "host":
-        devices: list[Any] = [context.by_id[device_id] for device_id, _ in layout.chunks]
-        if dtype.kind not in "biufc" or len(parts) * dtype.itemsize > FEW:
-            parts = devices[0].to_hosts(parts, devices)
-        else:
-            places = [(device.ordinal, part.data.ptr) for device, part in zip(devices, parts, strict=True)]
-            parts = devices[0].runtime.numbers(places, dtype)
-    elif context.communicator is not None:
+    if context.communicator is not None:
         known = _known(context, layout, dtype)
         if known is None:
             return None
@@ -61,11 +56,67 @@ def folded_number(context: Context, source: Operand) -> Any:
         held[mine] = parts[mine]
         context.communicator.swap(sent, arrivals, Signature("a value for Python", detail, site()))
         parts = held
+    return _folded(context, fold, parts)
+
+
+def _folded(context: Context, fold: np.ufunc, parts: Sequence[Any]) -> Any:
     value, met = context.quiet(_in_order, fold, parts)
     if met and "raise" in np.geterr().values():
         with np.errstate(**quiet()):
             return _in_order(fold, parts)
     return value
+
+
+_SINGLE, _DOUBLE = np.dtype("float32"), np.dtype("float64")
+_ROOM = 3e38
+"""Sums below this in size overflow in no floating dtype of more than half precision."""
+
+
+class _Read(NamedTuple):
+    """How partial values of a kind come from GPUs, or None where they are folded as others are; `number` makes a sum of them."""
+
+    fold: np.ufunc | None
+    ordinals: tuple[int, ...]
+    runtime: Any
+    number: Any
+
+
+def folded_on_gpus(context: Context, layout: Layout, dtype: AnyDType, addresses: Sequence[int]) -> Any:
+    """Partial values without axes that stand at these addresses of this process's GPUs, on the host, folded at once; None where
+    they are folded as others are."""
+    key = ("read", layout, dtype)
+    known: _Read | None = context.layouts.remembered(key)
+    if known is None:
+        known = context.layouts.remember(key, _reading(context, layout, dtype))
+    if known.fold is None:
+        return None
+    parts = known.runtime.numbers(addresses, known.ordinals, dtype)
+    number = known.number
+    if number is None:
+        return _folded(context, known.fold, parts)
+    values = parts.tolist()
+    total = values[0]
+    for value in values[
+        1:
+    ]:  # Python adds double-precision numbers as NumPy does; twice as precise, a sum rounds but once
+        total += value
+        if not -_ROOM < total < _ROOM:
+            return _folded(context, known.fold, parts)
+        total = float(number(total))
+    return number(total)
+
+
+def _reading(context: Context, layout: Layout, dtype: AnyDType) -> _Read:
+    fold = layout.mode.fold
+    devices: list[Any] = [context.by_id[device_id] for device_id, _ in layout.chunks]
+    if (
+        context.debug or context.communicator is not None or fold is None or not devices
+        or dtype.kind not in "biufc" or len(devices) * dtype.itemsize > FEW
+        or folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype)
+    ):  # fmt: skip
+        return _Read(None, (), None, None)
+    number = dtype.type if layout.mode is Mode.SUM and dtype in (_SINGLE, _DOUBLE) else None
+    return _Read(fold, tuple([device.ordinal for device in devices]), devices[0].runtime, number)
 
 
 def folded_whole(context: Context, source: Operand) -> Any:

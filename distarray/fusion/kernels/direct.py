@@ -163,6 +163,12 @@ def _pattern(leaves: list[Leaf]) -> tuple[int, ...]:
     if count == 2:
         one, two = leaves
         return (0, 0) if one is two or (one.version is two.version and one.view is two.view) else (0, 1)
+    version, view = leaves[0].version, leaves[0].view
+    for leaf in leaves:
+        if leaf.version is not version or leaf.view is not view:
+            break
+    else:
+        return (0,) * count
     first: dict[tuple[int, int], int] = {}
     return tuple([first.setdefault((id(leaf.version), id(leaf.view)), i) for i, leaf in enumerate(leaves)])
 

@@ -16,6 +16,7 @@ from distarray.devices.kernels import Kernels
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import Conversion
 from distarray.fusion.kernels.formulas import HALVES, TYPES, Formula, formula_of, knows, literal_type
+from distarray.fusion.kernels.quick import quick_code
 from distarray.fusion.program import Program
 
 __all__ = ["PACKS", "PLAIN", "Bound", "Element", "converted", "element_of", "flat", "headers_of"]
@@ -68,6 +69,9 @@ class Element(NamedTuple):
         Whose headers it needs.
     dear : int
         How many of its steps divide, or are functions of many instructions.
+    quick : str
+        Where there is one, the definition of ``quick``: the function with an argument more, which ends low where the result is not
+        to be used (:mod:`distarray.fusion.kernels.quick` has what it calls); and of ``exact``, which is the function, called.
     """
 
     leaves: tuple[Any, ...]
@@ -80,6 +84,7 @@ class Element(NamedTuple):
     preambles: tuple[str, ...]
     used: frozenset[Any]
     dear: int
+    quick: str
 
     def scalar_members(self, name: str = "c") -> tuple[list[str], str]:
         """The members of a kernel's argument that its scalars are passed in, in C and as the module ``struct`` writes them."""
@@ -207,16 +212,28 @@ def _written(
     names = [f"const {TYPES[t]} l{i}" for i, t in enumerate(leaves)]
     names += [f"const {TYPES[t]} c{i}" for i, (_, _, t) in enumerate(writer.scalars)]
     names += [f"{TYPES[writer.types[step]]}& w{i}" for i, step in enumerate(stored)]
-    body = "\n".join([*writer.lines, *[f"w{i} = s{step};" for i, step in enumerate(stored)]])
-    head = f"__device__ __forceinline__ {TYPES[dtype]} element({', '.join(names)})"
-    function = f"{head} {{\n{body}\nreturn {cast(value, source_type, dtype)};\n}}\n"
+    last = [*[f"w{i} = s{step};" for i, step in enumerate(stored)], f"return {cast(value, source_type, dtype)};"]
+    function = _defined("element", dtype, names, [*writer.lines, *last])
+    quick = ""
+    if writer.quick and not stored:
+        lines = [writer.quick.get(i, line) for i, line in enumerate(writer.lines)]
+        quick = _defined("quick", dtype, [*names, "float& least"], [*lines, *last])
+        quick += _defined("exact", dtype, names, [*writer.lines, *last]).replace("__forceinline__", "__noinline__")
     used = {*leaves, dtype, *writer.used}
     preambles = tuple(dict.fromkeys(writer.preambles))
     source = headers_of(used) + "\n".join(preambles) + PACKS + function
     key = blake2b(source.encode(), digest_size=16).hexdigest()
     kept = tuple([writer.types[step] for step in stored])
     dear = sum([step.ufunc.__name__ not in CHEAP for step in program.steps])
-    return Element(leaves, tuple(writer.scalars), dtype, kept, source, key, function, preambles, frozenset(used), dear)
+    return Element(
+        leaves, tuple(writer.scalars), dtype, kept, source, key, function, preambles, frozenset(used), dear, quick
+    )
+
+
+def _defined(name: str, dtype: Any, parameters: list[str], lines: list[str]) -> str:
+    """A function of an element."""
+    head = f"__device__ __forceinline__ {TYPES[dtype]} {name}({', '.join(parameters)})"
+    return f"{head} {{\n{chr(10).join(lines)}\n}}\n"
 
 
 class _Writer:
@@ -227,6 +244,7 @@ class _Writer:
         self.fixed = fixed
         self.leaves = leaves
         self.lines: list[str] = []
+        self.quick: dict[int, str] = {}  # the lines that another function has in the place of its own
         self.preambles: list[str] = []
         self.scalars: list[tuple[int, int, Any]] = []
         self.used: set[Any] = set()
@@ -268,7 +286,13 @@ class _Writer:
         ]
         result = f"s{number}"
         self.lines.append(f"{TYPES[dtype]} {result};")
-        self._call(formula, values, result, dtype)
+        quick = quick_code(step.ufunc, dtype, one) if {*formula.operands, formula.result} == {dtype} else None
+        if quick is not None:
+            self.quick[len(self.lines)] = _called(formula._replace(code=quick), values, result, dtype)
+        self.lines.append(_called(formula, values, result, dtype))
+        self.used |= {*formula.operands, formula.result, dtype}
+        if formula.preamble:
+            self.preambles.append(formula.preamble)
         if step.masked:
             mask, initial = args[-2:]
             if mask[0] != "const" and self._type(mask) != np.dtype(bool):
@@ -282,16 +306,14 @@ class _Writer:
         self.types.append(dtype)
         return True
 
-    def _call(self, formula: Formula, values: list[str], result: str, dtype: Any) -> None:
-        """One application of a formula, in a block of its own."""
-        lines = ["{"]
-        for i, (value, t) in enumerate(zip(values, formula.operands, strict=True)):
-            lines.append(f"typedef {TYPES[t]} in{i}_type; const in{i}_type in{i} = in{i}_type({value});")
-        lines.append(f"typedef {TYPES[formula.result]} out0_type; out0_type out0;")
-        lines.append(formula.code)
-        lines.append(f"{result} = {cast('out0', formula.result, dtype)};")
-        lines.append("}")
-        self.lines.append("\n".join(lines))
-        self.used |= {*formula.operands, formula.result, dtype}
-        if formula.preamble:
-            self.preambles.append(formula.preamble)
+
+def _called(formula: Formula, values: list[str], result: str, dtype: Any) -> str:
+    """One application of a formula, in a block of its own."""
+    lines = ["{"]
+    for i, (value, t) in enumerate(zip(values, formula.operands, strict=True)):
+        lines.append(f"typedef {TYPES[t]} in{i}_type; const in{i}_type in{i} = in{i}_type({value});")
+    lines.append(f"typedef {TYPES[formula.result]} out0_type; out0_type out0;")
+    lines.append(formula.code)
+    lines.append(f"{result} = {cast('out0', formula.result, dtype)};")
+    lines.append("}")
+    return "\n".join(lines)

@@ -16,6 +16,7 @@ from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, collapse, extent, steps_of
 from distarray.fusion.kernels.element import Bound, Element
 from distarray.fusion.kernels.formulas import TYPES
+from distarray.fusion.kernels.quick import FUNCTIONS, quick_lines
 
 __all__ = ["THREADS", "launch", "prepared", "source_of"]
 
@@ -70,7 +71,13 @@ def source_of(element: Element, form: ElementForm) -> tuple[str, str]:
     lines += _located(form, names)
     lines += (_packed if form.lanes > 1 else _apart)(element, form, names, types)
     lines.append("}")
-    return element.source + "\n".join(lines) + "\n", fields
+    quick = FUNCTIONS + element.quick if _is_quick(element) else ""
+    return element.source + quick + "\n".join(lines) + "\n", fields
+
+
+def _is_quick(element: Element) -> bool:
+    """Whether so much is computed that quotients and roots without branches gain: else the memory's bandwidth is the limit."""
+    return bool(element.quick) and element.dear >= DEAR
 
 
 def _names(element: Element) -> list[str]:
@@ -135,7 +142,10 @@ def _packed(element: Element, form: ElementForm, names: list[str], types: list[s
             inputs.append(f"v{a}[k]")
     lines += [f"Pack<{t}, {lanes}> r{a};" for a, t in zip(names[count:], types[count:], strict=True)]
     kept = [f"r{a}.v[k]" for a in names[count + 1 :]]
-    lines.append(f"{each} ro.v[k] = element({', '.join(inputs + scalars + kept)});")
+    if _is_quick(element):
+        lines += quick_lines(each, "ro", ", ".join(inputs + scalars))
+    else:
+        lines.append(f"{each} ro.v[k] = element({', '.join(inputs + scalars + kept)});")
     for a, t, kind in zip(names[count:], types[count:], kinds[count:], strict=True):
         if kind == "v":
             lines.append(f"*(Pack<{t}, {lanes}>*)(q{a} + j) = r{a};")

@@ -115,13 +115,31 @@ def _logical(name: str, work: Any) -> tuple[int, str]:
     return work.itemsize, _plain("bool", start, "x", f"a {sign} b")
 
 
+_BETTER = """
+__device__ __forceinline__ float better(float a, float b) {{
+#if __CUDA_ARCH__ >= 800
+    float r;
+    asm("{0}.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+#else
+    return {1};
+#endif
+}}
+"""
+"""One instruction where there is one."""
+
+
 def _extreme(name: str, work: Any) -> tuple[int, str]:
     """The largest or smallest element, NaN before all others."""
     more = ">" if name == "maximum" else "<"
     better = f"a {more} b ? a : b"
     if work.kind == "f":
         better = f"a != a ? a : b != b ? b : {better}"
-    return work.itemsize, _plain("V", _least(work, more), "A(x)", better)
+    if work != np.float32:
+        return work.itemsize, _plain("V", _least(work, more), "A(x)", better)
+    return 4, _BETTER.format("max" if more == ">" else "min", better) + _plain(
+        "V", _least(work, more), "A(x)", "better(a, b)"
+    )
 
 
 def _position(name: str, work: Any) -> tuple[int, str]:

@@ -17,6 +17,7 @@ from distarray.fusion.kernels.element import PACKS, Bound, Element, element_of, 
 from distarray.fusion.kernels.folds import Fold, fold_of
 from distarray.fusion.kernels.formulas import TYPES
 from distarray.fusion.kernels.later import Later, LaterChunk
+from distarray.fusion.kernels.quick import ENOUGH, FUNCTIONS
 from distarray.fusion.kernels.reductions import SHUFFLE, arranged, rows_form, threads_of
 from distarray.fusion.program import Program
 
@@ -63,21 +64,21 @@ class RowForm(NamedTuple):
 def source_of(elements: tuple[Element, ...], folds: tuple[Fold, ...], form: RowForm) -> tuple[str, str]:
     """A kernel's source, and the members of its argument."""
     members, fields = _members(elements, folds, form)
-    width = form.width
+    width, each = form.width, threads_of(form.width) // form.width  # rows of a block
     length = f"{form.packs * width * form.lanes}" if form.full else "a.m"
     lines = [
         *_definitions(elements, folds),
         f"struct Args {{ {' '.join(members)} }};",
         f'extern "C" __global__ void __launch_bounds__({threads_of(width)}, 2) kernel(const __grid_constant__ Args a) {{',
         f"const int lane = threadIdx.x % {width}, mine = threadIdx.x / {width};",
-        f"const long long row = blockIdx.x * {threads_of(width) // width}ll + mine;",
-        "const bool here = row < a.rows;",
+        f"const long long row = blockIdx.x * {each}ll + mine;",
+        f"const bool here = {'row < a.rows' if each > 1 else 'true'};",
         f"const int m = here ? (int){length} : 0;",
         *_loads(form),
     ]
     for number, (element, fold) in enumerate(zip(elements, folds, strict=False)):
         lines += _folding(number, fold, _value(number, element, form), form)
-    lines += _result(elements[-1], _value(len(folds), elements[-1], form), form)
+    lines += _result(elements[-1], len(folds), form)
     lines.append("}")
     return "\n".join(lines) + "\n", fields
 
@@ -103,6 +104,8 @@ def _definitions(elements: tuple[Element, ...], folds: tuple[Fold, ...]) -> list
     preambles = dict.fromkeys([text for e in elements for text in e.preambles])
     lines = [headers_of(set(used)), *preambles, PACKS, SHUFFLE]
     lines += [e.function.replace(" element(", f" element{n}(", 1) for n, e in enumerate(elements)]
+    if elements[-1].quick:
+        lines += [FUNCTIONS, elements[-1].quick]
     lines += [f"namespace fold{n} {{ {fold.source} }}" for n, fold in enumerate(folds)]
     return lines
 
@@ -139,12 +142,17 @@ def _loads(form: RowForm) -> list[str]:
 
 
 def _value(number: int, element: Element, form: RowForm) -> str:
-    """The function of that number, called with what was loaded, earlier folds and the kernel's scalars."""
+    """The function of that number, called."""
+    return f"element{number}({_given(number, element, form)})"
+
+
+def _given(number: int, element: Element, form: RowForm) -> str:
+    """What the function of that number is called with: what was loaded, earlier folds and the kernel's scalars."""
     names = []
     for where, i in form.sources[number]:
         names.append(f"r{i}" if where == "fold" else f"v{i}" if form.kinds[i] == "s" else f"v{i}[u].v[k]")
     names += element.scalar_names(f"c{number}_")
-    return f"element{number}({', '.join(names)})"
+    return ", ".join(names)
 
 
 def _folding(n: int, fold: Fold, value: str, form: RowForm) -> list[str]:
@@ -180,10 +188,20 @@ def _folding(n: int, fold: Fold, value: str, form: RowForm) -> list[str]:
     return lines
 
 
-def _result(element: Element, value: str, form: RowForm) -> list[str]:
+def _result(element: Element, number: int, form: RowForm) -> list[str]:
+    """Lines that store the value of the function of that number for each element of a row."""
+    given = _given(number, element, form)
+    lines = [f"{TYPES[element.result]}* qo = a.po + row * a.oo;"]
+    if not element.quick or form.kinds[-1] != "v":
+        return [*lines, *_stored(element, f"element{number}({given})", form)]
+    lines += ["float least = 1;", *_stored(element, f"quick({given}, least)", form)]
+    return [*lines, f"if (!(least >= {ENOUGH})) {{", *_stored(element, f"element{number}({given})", form), "}"]
+
+
+def _stored(element: Element, value: str, form: RowForm) -> list[str]:
     """Lines that store `value` for each element of a row."""
     out, lanes, kind, each_lane = TYPES[element.result], form.lanes, form.kinds[-1], _each_lane(form)
-    lines = [f"{out}* qo = a.po + row * a.oo;", _each_pack(form)]
+    lines = [_each_pack(form)]
     if kind == "v":
         lines.append(f"if (at + {lanes} <= m) {{ Pack<{out}, {lanes}> r; {each_lane} r.v[k] = {value};")
         lines.append(f"*(Pack<{out}, {lanes}>*)(qo + at) = r; }} else")

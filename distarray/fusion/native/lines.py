@@ -20,7 +20,7 @@ from distarray.fusion.native.run import NEAR, NativeCell, function_of, is_due, p
 from distarray.fusion.native.source import elementwise_text
 from distarray.fusion.program import Program
 
-__all__ = ["line_cells"]
+__all__ = ["line_cells", "line_places"]
 
 
 def line_cells(
@@ -38,7 +38,7 @@ def line_cells(
         return None
     first = len(operands)
     dtypes = [chunk.array.dtype for chunk in found[0]]
-    plan = plan_of(program, tuple(dtypes[:first]), dtypes[-1], stored)
+    plan = plan_of(program, tuple(dtypes[:first]), dtypes[-1], stored, single=len(program.steps) == 1)
     if plan is None or plan.given_up > 2:
         return None
     spent = plan.spent + total * len(program.steps)
@@ -53,7 +53,7 @@ def line_cells(
     known: dict[tuple[int, ...], list[Any] | None] = {}
     cells: list[NativeCell] = []
     for row in found:
-        places = _places(row, itemsizes)
+        places = line_places(row, itemsizes)
         if places is None:
             return None
         addresses, steps = places
@@ -99,7 +99,7 @@ def _lines(columns: Iterable[tuple[Chunk | None, ...]]) -> tuple[list[tuple[Any,
     return found, total
 
 
-def _places(row: Sequence[Chunk], itemsizes: Sequence[int]) -> tuple[list[int], list[int]] | None:
+def line_places(row: Sequence[Chunk], itemsizes: Sequence[int]) -> tuple[list[int], list[int]] | None:
     """Where the array of each chunk begins, and how far its elements lie apart; None where they are in no line."""
     places, steps = [], []
     for chunk, item in zip(row, itemsizes, strict=True):

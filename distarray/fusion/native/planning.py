@@ -18,7 +18,7 @@ from distarray.fusion.native.element import Line, NativeElement, exact, literal_
 from distarray.fusion.native.operations import PARTS, is_known, may_raise
 from distarray.fusion.program import Instruction, Program
 
-__all__ = ["Part", "NativePlan", "plan_of", "scalars_of"]
+__all__ = ["Part", "NativePlan", "plan_of", "scalars_of", "settled_scalars"]
 
 
 class Part(NamedTuple):
@@ -254,9 +254,13 @@ def _kernel(
 
 def scalars_of(program: Program, part: Part) -> list[Any] | None:
     """The values of a kernel's scalars; None where one has no room in its dtype, which NumPy would say something about."""
+    return settled_scalars([(program.steps[step].args[place][1], dtype) for step, place, dtype in part.scalars])
+
+
+def settled_scalars(numbers: Sequence[tuple[Any, Any]]) -> list[Any] | None:
+    """Numbers as a kernel takes them in the dtypes beside them; None where one has no room."""
     found: list[Any] = []
-    for step, place, dtype in part.scalars:
-        value = program.steps[step].args[place][1]
+    for value, dtype in numbers:
         if type(value) is float and dtype.kind == "f" and (value == 0 or 1e-30 < abs(value) < 1e30):
             found.append(value)
         elif dtype.kind in "iu":
