@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["look_up"]
 
 FEW_BYTES = 1 << 16
-"""A sorted array of at most so many bytes is copied to everyone who asks."""
+"""A sorted array of at most so many bytes is copied to everyone who asks, and so many are asked of one device at once."""
 
 _BOOL = np.dtype(bool)
 
@@ -136,8 +136,9 @@ def _routed(
     moved, targets = [(within.dtype, ())], [device for device, _ in runs]
     counts = counted(context, parts, moved, _keys_of, targets, splitters, is_sorted=True, operation=name)
     received = counts.rows.sum(axis=0)
-    # more than one turn where many values belong in one run
-    turns = max(round(int(received.max()) * len(runs) / max(int(received.sum()), 1)), 1)
+    most, total = int(received.max()), int(received.sum())
+    is_skewed = most * within.dtype.itemsize > FEW_BYTES  # or short enough to go at once
+    turns = max(round(most * len(runs) / total), 1) if is_skewed else 1
     dtype = _BOOL if question == "member" else INDEX
     results: list[Any] = [
         None if array is None or array.size else array.astype(dtype) for array in arrays
