@@ -42,6 +42,7 @@ WORKS = {
     "add": ("a + b", "ms"), "sum0": ("sum(axis=0) to all", "ms"), "columns": ("rows -> columns", "ms"),
     "gemm32": ("GEMM f32, rows x replicas", "TF"), "gemm32_rows": ("GEMM f32, rows x rows", "TF"),
     "gemm16": ("GEMM f16, rows x replicas", "TF"), "gemm16_rows": ("GEMM f16, rows x rows", "TF"),
+    "gemm16_alone": ("cuBLAS f16, nothing moved", "TF"),
     "small_add": ("64 x 64 a + a", "us"), "small_sum": ("64 x 64 sum to all", "us"),
 }  # fmt: skip
 """Work -> its name and its unit."""
@@ -53,6 +54,7 @@ def limit_of(work: str, gpus: int) -> float:
     return {
         "add": 3 * array / gpus / 4.1e9, "sum0": array / gpus / 4.1e9 + 0.03,
         "columns": array * (gpus - 1) / gpus**2 / 3.9e8, "gemm32": 53.0 * gpus, "gemm32_rows": 53.0 * gpus,
+        "gemm16_alone": 765.0 * gpus,
         "gemm16": 765.0 * gpus, "gemm16_rows": 765.0 * gpus, "small_add": 7.9 * gpus, "small_sum": 30.0,
     }[work]  # fmt: skip
 

@@ -165,7 +165,7 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def _gpu(runtime: Any, ordinal: int) -> str:
+def _gpu(runtime: CudaRuntime, ordinal: int) -> str:
     properties = runtime.api.getDeviceProperties(ordinal)
     name = properties["name"].decode(errors="replace")
     uuid = bytes(properties.get("uuid", b"")[:16]).hex()
@@ -173,7 +173,7 @@ def _gpu(runtime: Any, ordinal: int) -> str:
     return f"{name}, {memory:.1f} GiB, compute capability {properties['major']}.{properties['minor']}, uuid {uuid or 'unknown'}"
 
 
-def _peers(runtime: Any, one: int, gpus: int) -> str:
+def _peers(runtime: CudaRuntime, one: int, gpus: int) -> str:
     reached = [str(other) for other in range(gpus) if other != one and runtime.api.deviceCanAccessPeer(one, other)]
     return f"GPU {', '.join(reached)} directly" if reached else "no other GPU directly"
 

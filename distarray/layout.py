@@ -114,7 +114,11 @@ Path = tuple[tuple[tuple[int, ...] | None, Pull], ...]
 its own) and what is pulled of it."""
 
 
-def follow(path: Path, array: Any, xp: ModuleType) -> Any:
+def follow(
+    path: Path,
+    array: Any,  # an array of the library `xp`
+    xp: ModuleType,
+) -> Any:
     """What a view shows of the stored chunk `array`, by its path: a view of it."""
     for shape, pull in path:
         if shape is not None:
@@ -148,7 +152,12 @@ class Visible(NamedTuple):
     paths: tuple[Path, ...]
     twins: tuple[tuple[int, int, Path], ...]
 
-    def show(self, i: int, array: Any, xp: ModuleType) -> Any:
+    def show(
+        self,
+        i: int,
+        array: Any,  # an array of the library `xp`
+        xp: ModuleType,
+    ) -> Any:
         """Chunk `i` of the view, as a view of the stored chunk's `array`."""
         return follow(self.paths[i], array, xp)
 

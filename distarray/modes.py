@@ -445,7 +445,7 @@ def _cast_candidates(
     return ()
 
 
-def _converted(scalar: Any, dtype: np.dtype[Any]) -> Any:
+def _converted(scalar: object, dtype: np.dtype[Any]) -> Any:
     """Return `scalar` as `dtype`, in which NumPy will compute, or None where it computes in another, or fails."""
     if not isinstance(scalar, bool | int | float | complex | np.generic | np.ndarray) or np.ndim(scalar):
         return None

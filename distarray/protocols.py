@@ -9,7 +9,7 @@ import operator
 import sys
 from collections.abc import Callable, Collection, Iterator
 from types import FrameType
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class Protocols(DistributedArray):
         refuse_strides(frame, self.shape, self.dtype.itemsize)
         return as_numpy(self, dtype)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         reason = memory.ELSEWHERE.get(name, "it has no distributed implementation")
         raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self, reason)
 
@@ -250,7 +250,7 @@ def as_numpy(x: DistributedArray, dtype: DTypeLike) -> Any:
     return value.astype(dtype, copy=False)
 
 
-def _is_dask(item: Any) -> bool:
+def _is_dask(item: object) -> bool:
     return (
         type(item).__module__.partition(".")[0] == "dask" and hasattr(item, "__dask_graph__") and hasattr(item, "shape")
     )
@@ -272,12 +272,12 @@ def _is_basic(key: Any) -> bool:
     return _is_basic_item(key)
 
 
-def _names_fields(key: Any) -> TypeGuard[str | list[str]]:
+def _names_fields(key: object) -> TypeGuard[str | list[str]]:
     """Whether an index is the name of a field, or a list of such."""
     return type(key) is str or (type(key) is list and bool(key) and all(type(name) is str for name in key))
 
 
-def _is_basic_item(item: Any) -> bool:
+def _is_basic_item(item: object) -> bool:
     if item is None or item is Ellipsis or type(item) is int or isinstance(item, (slice, np.integer)):
         return True
     if isinstance(item, (bool, np.bool_, list, tuple, np.ndarray)):
@@ -287,5 +287,5 @@ def _is_basic_item(item: Any) -> bool:
     return hasattr(item, "__index__")
 
 
-def _has_ellipsis(key: Any) -> bool:
+def _has_ellipsis(key: Key) -> bool:
     return key is Ellipsis or (type(key) is tuple and any(k is Ellipsis for k in key))

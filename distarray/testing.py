@@ -386,7 +386,7 @@ def run_ranks(
     return [results[rank] for rank in range(size)]
 
 
-def _await_end(ended: Any, running: set[int], size: int, group: _Ranks, limit: float) -> list[int]:
+def _await_end(ended: threading.Condition, running: set[int], size: int, group: _Ranks, limit: float) -> list[int]:
     """Wait until every rank has ended. Those left when `limit` seconds passed after the first end without any call."""
     with ended:
         while running:

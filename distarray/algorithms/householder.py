@@ -25,6 +25,7 @@ import numpy as np
 from distarray.algorithms.panels import Panels, run, send, subtract
 from distarray.context import Context
 from distarray.devices import Device
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region
 from distarray.storage import Operand
 
@@ -86,7 +87,7 @@ class Householder:
         v[self._factors[k] == 0] = 0  # this reflector is the identity
         return v
 
-    def _triangle(self, device: Device, v: Any, factors: Any) -> Any:
+    def _triangle(self, device: Device, v: DeviceArray, factors: DeviceArray) -> Any:
         """T, from its inverse: the upper triangle of ``V.mH @ V`` with the reciprocals of the factors as its diagonal."""
         lib = device.lib
         inverse = lib.triu(lib.matmul(lib.conjugate(v), v.T), 1)
@@ -101,7 +102,7 @@ class Householder:
         lib = device.lib
         return lib.ascontiguousarray(lib.concatenate([self._v(device, k), self._triangles[k]], axis=1))
 
-    def _update(self, device_id: int, k: int, block: Any, blocks: dict[int, Any]) -> None:
+    def _update(self, device_id: int, k: int, block: DeviceArray, blocks: dict[int, Any]) -> None:
         a, device = self.a, self.context.by_id[device_id]
         low, _ = a.bounds[k]
         store, begin = a.stores[device_id].array, a.after(device_id, k)
@@ -112,7 +113,7 @@ class Householder:
             begin = end
         self._apply(device, store[begin:, low:], block, adjoint=True)
 
-    def _apply(self, device: Device, columns: Any, block: Any, *, adjoint: bool) -> None:
+    def _apply(self, device: Device, columns: DeviceArray, block: DeviceArray, *, adjoint: bool) -> None:
         """``(I - V T V.mH) @ C``, or that of its adjoint, for columns C that are rows of memory."""
         if not columns.size:
             return

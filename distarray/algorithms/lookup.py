@@ -26,6 +26,7 @@ from distarray.algorithms.sample_sort import (
 )
 from distarray.algorithms.sorting import INDEX, Sorted, in_blocks
 from distarray.devices import Chunk, Device, arrays_of, ordering
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.devices.base import Alias
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
@@ -79,7 +80,7 @@ def look_up(context: Context, within: Operand, values: Operand, question: str, n
     )  # fmt: skip
 
 
-def _answer(lib: Any, within: Any, values: Any, question: str) -> Any:
+def _answer(lib: Library, within: Any, values: DeviceArray, question: str) -> Any:
     flat = values.reshape(-1)
     found = (
         ordering.is_member(lib, within, flat) if question == "member" else ordering.search(lib, within, flat, question)
@@ -118,7 +119,7 @@ def _delivered(
     return Sorted(wanted, chunks, dtype)
 
 
-def _keys_of(lib: Any, arrays: Sequence[Any]) -> list[Any]:
+def _keys_of(lib: Library, arrays: Sequence[Any]) -> list[Any]:
     return ordering.columns(lib, arrays[0])
 
 
@@ -192,7 +193,7 @@ class _Asked(NamedTuple):
     order: Any
 
 
-def _asked(context: Context, layout: Layout, arrays: Sequence[Any], dtype: Any, name: str) -> list[_Asked]:
+def _asked(context: Context, layout: Layout, arrays: Sequence[Any], dtype: AnyDType, name: str) -> list[_Asked]:
     """The values of each device that has any, sorted."""
     asked: list[_Asked] = []
     tasks: list[Callable[[], None]] = []
@@ -219,7 +220,7 @@ def _asked(context: Context, layout: Layout, arrays: Sequence[Any], dtype: Any, 
 
 
 def _first_elements(
-    context: Context, dtype: Any, runs: Sequence[tuple[int, Region]], blocks: Sequence[Any], side: int
+    context: Context, dtype: AnyDType, runs: Sequence[tuple[int, Region]], blocks: Sequence[Any], side: int
 ) -> list[Splitter]:
     """What parts the order: the first element of every run but the first."""
     pieces, chosen = intervals(context, in_intervals([1] * len(runs), [device for device, _ in runs]))

@@ -16,6 +16,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
 from distarray.context import Context
+from distarray.devices.arrays import Library
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 
@@ -103,7 +104,7 @@ def loop_over(
                 for source, part in zip(sources[2:], parts, strict=True):
                     source[at] = part[i]
 
-            def local(lib: Any, i: int, shape: tuple[int, ...], *arrays: Any, number: int = number) -> Any:
+            def local(lib: Library, i: int, shape: tuple[int, ...], *arrays: Any, number: int = number) -> Any:
                 if i not in values:
                     values[i] = function(shape, *[a if lib is np else a.get() for a in arrays])
                 return lib.asarray(values[i][number])

@@ -43,6 +43,7 @@ from distarray.algorithms.panels import (
 from distarray.array.agreement import gathered
 from distarray.context import Context
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region, ViewMap
 from distarray.storage import Operand
 from distarray.transfer.to_host import gather_to_host
@@ -202,7 +203,7 @@ class LU:
         panels[k].array[:, -1] = lib.asarray(swaps.astype(part.real.dtype))
 
     def _update(
-        self, device_id: int, a: Panels, first: int, k: int, panel: Any, exchange: RowSwaps, panels: dict[int, Chunk],
+        self, device_id: int, a: Panels, first: int, k: int, panel: DeviceArray, exchange: RowSwaps, panels: dict[int, Chunk],
         odd: dict[int, int],
     ) -> None:  # fmt: skip
         sides = self.sides
@@ -294,7 +295,7 @@ def _any_odd(a: Panels, odd: dict[int, int]) -> bool:
     return int(gather_to_host(a.context, Operand(layout, arrays, np.dtype(np.int64))).sum()) % 2 == 1
 
 
-def _eliminate(device: Device, low: int, columns: Any, panel: Any, exchange: RowSwaps) -> None:
+def _eliminate(device: Device, low: int, columns: DeviceArray, panel: DeviceArray, exchange: RowSwaps) -> None:
     """Bring columns (rows of memory) up to date with a panel whose rows begin at `low`."""
     if not columns.size:
         return
@@ -307,13 +308,13 @@ def _eliminate(device: Device, low: int, columns: Any, panel: Any, exchange: Row
     subtract(device, columns[:, high:], first, panel[:, high - low :])
 
 
-def _substitute(device: Device, low: int, panel: Any, columns: Any) -> None:
+def _substitute(device: Device, low: int, panel: DeviceArray, columns: DeviceArray) -> None:
     high = low + len(panel)
     solve_triangular(device, panel[:, low:high].T, columns[:, low:high].T, lower=False)
     subtract(device, columns[:, :low], columns[:, low:high], panel[:, :low])
 
 
-def _exchange(swaps: Any) -> RowSwaps:
+def _exchange(swaps: DeviceArray) -> RowSwaps:
     """LAPACK's successive exchanges of rows as one."""
     moved: dict[int, int] = {}
     for i, j in enumerate(swaps.astype(np.int64).tolist()):

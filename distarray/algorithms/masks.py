@@ -17,12 +17,14 @@ import numpy as np
 
 from distarray.algorithms.host_masks import Pieces, compress, scatter
 from distarray.algorithms.local import arrays_in
+from distarray.array.aliases import AnyArray
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import place
 from distarray.array.state import from_chunks
 from distarray.array.writing import ASSIGNED, check_writable
 from distarray.context import Context
 from distarray.devices import Chunk, Device, in_turn
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion.expr import ASTYPE, Node
 from distarray.fusion.kernels import reductions, selections
 from distarray.fusion.write import write
@@ -58,7 +60,7 @@ def check_dimensions(ndim: int) -> None:
         )
 
 
-def place_like(x: DistributedArray, value: Any, axes: Sequence[int]) -> DistributedArray:
+def place_like(x: DistributedArray, value: DeviceArray, axes: Sequence[int]) -> DistributedArray:
     """A host array on the devices of `x`, cut as `x` is along the axes that its own stand for. Nothing moves between
     devices: every process has the value."""
     layout = x._operand("assignment").layout
@@ -152,7 +154,7 @@ def _grown(context: Context, layout: Layout, trailing: tuple[int, ...]) -> Layou
     return context.layout(IndexMap((*layout.shape, *trailing), mapping))
 
 
-def _uploaded(context: Context, array: Any, layout: Layout, label: str) -> list[Any]:
+def _uploaded(context: Context, array: DeviceArray, layout: Layout, label: str) -> list[Any]:
     """A host array's part for each chunk of a layout; None for chunks of other processes."""
     parts: list[Any] = []
     with context.reporting():
@@ -224,7 +226,7 @@ def _counts(context: Context, layout: Layout, masks: Sequence[Any]) -> tuple[int
     return tuple([int(n) for n in gather_to_host(context, Operand(small, arrays, np.dtype(np.int64)))])
 
 
-def mask_count(x: DistributedArray, mask: Any) -> int:
+def mask_count(x: DistributedArray, mask: DeviceArray) -> int:
     """The number of True elements of a mask over the leading axes of `x`."""
     return 0 if 0 in mask.shape else _prepare(x, mask, "a boolean mask").total
 
@@ -257,7 +259,7 @@ def _result_layout(
 # --- reads and writes -------------------------------------------------------------------------------------------------
 
 
-def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
+def mask_read(x: DistributedArray, mask: AnyArray) -> DistributedArray:
     """``x[mask]``: 1-d over the mask's axes, each device keeping what it selects of its C-order interval."""
     context = x._context
     with context.lock:
@@ -298,13 +300,17 @@ def mask_read(x: DistributedArray, mask: Any) -> DistributedArray:
         return from_chunks(context, layout, chunks, x.dtype)
 
 
-def _chosen(device: Device, array: Any, mask: Any, count: int) -> Any:
+def _chosen(device: Device, array: DeviceArray, mask: DeviceArray, count: int) -> Any:
     """``array[mask]`` on a GPU."""
     found = selections.compress(device.lib, array, mask, count)
     return array[mask] if found is None else found
 
 
-def assign_where(x: DistributedArray, mask: DistributedArray, value: Any) -> None:
+def assign_where(
+    x: DistributedArray,
+    mask: DistributedArray,
+    value: Any,  # an array of either kind, or a number
+) -> None:
     """``x = value where mask``, both broadcast to the shape of `x`: a recorded masked write."""
     check_writable(x, *ASSIGNED)
     storage = x._own()
@@ -326,7 +332,13 @@ def _mask_array(x: DistributedArray, mask: Any) -> DistributedArray:
     return result
 
 
-def mask_write(x: DistributedArray, mask: Any, value: Any, *, only: bool = True) -> None:
+def mask_write(
+    x: DistributedArray,
+    mask: DeviceArray,
+    value: Any,  # an array of either kind, or a number
+    *,
+    only: bool = True,
+) -> None:
     """``x[mask] = value`` for a NumPy scalar, a host array or a distributed one. `only`: the mask is the whole key."""
     context = x._context
     trailing = x.shape[mask.ndim :]
@@ -445,7 +457,7 @@ def _in_order(source: Operand) -> list[Any] | None:
     return [array for region, array in rows if region.size] if stop == shape[0] else None
 
 
-def _apart(array: Any, written: Sequence[Any]) -> Any:
+def _apart(array: DeviceArray, written: Sequence[Any]) -> Any:
     """An array, or a copy where it shares memory with what is about to be written."""
     return array.copy() if any(np.may_share_memory(array, each) for each in written) else array
 

@@ -8,7 +8,7 @@ computing the sample variance" (The American Statistician 37, 1983).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from math import isfinite, prod
@@ -22,7 +22,8 @@ from distarray.algorithms.local import arrays_in
 from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
-from distarray.devices import Device, in_turn
+from distarray.devices import Chunk, Device, in_turn
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion.blocks import REGISTERS
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
@@ -48,7 +49,7 @@ class _NanPlan(NamedTuple):
     means: Layout
 
 
-def _planned(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool, dtype: Any) -> _NanPlan:
+def _planned(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: bool, dtype: AnyDType) -> _NanPlan:
     key = ("nan sums", layout, axes, keepdims)
     found = context.layouts.remembered(key)
     if found is not None:
@@ -166,7 +167,9 @@ def squares_apart(
         return from_chunks(context, course.layout, squares, a.dtype)
 
 
-def _run(context: Context, course: _NanPlan, chunks: Any, nbytes: int, fold: Any, name: str) -> None:
+def _run(
+    context: Context, course: _NanPlan, chunks: Sequence[Chunk | None], nbytes: int, fold: object, name: str
+) -> None:
     tasks: dict[int, list[Any]] = {}
     for number, (device, _) in enumerate(course.layout.chunks):
         if chunks[number] is not None:
@@ -192,11 +195,11 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[tuple[slice, ...]]:
 
 
 def _add(
-    array: Any,
+    array: DeviceArray,
     axes: tuple[int, ...],
-    total: Any,
-    count: Any,
-    mean: Any = None,
+    total: DeviceArray,
+    count: DeviceArray | None,
+    mean: DeviceArray | None = None,
     blocks: list[tuple[int, float, float]] | None = None,
 ) -> None:
     """Add the sums of an array's elements that are not NaN along axes to `total`, and their number to `count`; with a `mean`,
@@ -245,7 +248,9 @@ def _add(
         total += np.add.reduce(np.array(parts, array.dtype))
 
 
-def _block(values: Any, missing: Any, room: Any, kept: int, total: Any) -> tuple[int, float, float]:
+def _block(
+    values: DeviceArray, missing: DeviceArray | None, room: DeviceArray, kept: int, total: Any
+) -> tuple[int, float, float]:
     """The count of a block's elements, their mean, and the sum of the squares of their distances from it. `values` has zeros where
     elements are `missing`; `room` is overwritten. The squares are no number where the mean is none: then nobody was warned."""
     middle = float(total) / kept

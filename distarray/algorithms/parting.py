@@ -15,7 +15,7 @@ import numpy as np
 from distarray.algorithms.sample_sort import agreed, held_once, intervals, on_devices
 from distarray.algorithms.selection import candidates, selected
 from distarray.devices import Chunk, Device, ordering
-from distarray.devices.arrays import AnyDType
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.geometry import Range
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -84,8 +84,8 @@ def _group(
     device: Device,
     runs: Sequence[Range],
     arrays: Sequence[Any],
-    values: Any,
-    dtype: Any,
+    values: DeviceArray,
+    dtype: AnyDType,
     positions: bool,
     name: str,
     number: int,

@@ -19,6 +19,7 @@ from distarray.algorithms.held import Held, run_by_device
 from distarray.algorithms.split_axis import along_split_axis
 from distarray.context import Context
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region, blocks, grid
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -189,7 +190,7 @@ def _local(context: Context, held: Held, lines: Sequence[LineTransform], name: s
 
 def _transform_chunk(
     device: Device,
-    array: Any,
+    array: DeviceArray,
     lines: Sequence[LineTransform],
     dtype: np.dtype[Any],
     region: Region,

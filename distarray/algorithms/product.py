@@ -23,9 +23,10 @@ from distarray.array.place import as_array, is_cupy, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, Device, arrays_of
-from distarray.devices.arrays import AnyDType, DeviceArray
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.errors import UnsupportedError
 from distarray.fusion.conditions import WarningOnce
+from distarray.geometry import IndexMap
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half, roomy
 from distarray.storage import Operand
@@ -68,13 +69,13 @@ MEETINGS = 1 << 9
 """In so many pieces operands that are multiplied element by element may meet before one goes to the other's layout."""
 
 
-def product_dtype(function: Callable[..., Any], x: Any, y: Any) -> Any:
+def product_dtype(function: Callable[..., Any], x: AnyArray, y: AnyArray) -> Any:
     """The dtype that NumPy gives a product of arrays of these dtypes."""
     return _product_dtype(function, x.dtype, y.dtype)
 
 
 @lru_cache(1024)
-def _product_dtype(function: Callable[..., Any], first: Any, second: Any) -> Any:
+def _product_dtype(function: Callable[..., Any], first: AnyDType, second: AnyDType) -> Any:
     product = function(np.empty(0, first), np.empty(0, second))
     if not isinstance(product, np.generic):  # it fell back to Python objects
         raise UnsupportedError(
@@ -220,13 +221,13 @@ def _is_light(context: Context, step: Stage, weight: int) -> bool:
     return step.work * weight < context.workers.inline_bytes
 
 
-def _multiply_all(context: Context, step: Stage, arguments: Any) -> None:
+def _multiply_all(context: Context, step: Stage, arguments: Sequence[Any]) -> None:
     for device, jobs in step.jobs:
         _multiply(context.by_id[device], jobs, *arguments)
 
 
 def _placed(
-    context: Context, source: Any, problem: Problem, held: Layout, first: bool, dtype: np.dtype[Any], name: str
+    context: Context, source: AnyArray, problem: Problem, held: Layout, first: bool, dtype: np.dtype[Any], name: str
 ) -> Operand:
     """A host operand where the other one, which stays, needs it; where that is too much for the devices, in even blocks."""
     layout = context.layout(needed(problem, held, first, dtype.itemsize))
@@ -249,7 +250,7 @@ def _brought(context: Context, sources: tuple[Operand, Operand], step: Stage, na
     return [_bring(context, source, where, name) for source, where in zip(sources, step.bring)]
 
 
-def _bring(context: Context, source: Operand, where: Any, name: str) -> list[Chunk | None]:
+def _bring(context: Context, source: Operand, where: IndexMap | None, name: str) -> list[Chunk | None]:
     if where is None:
         return []
     return lent(context, source, context.layout(where), operation=name)
@@ -286,7 +287,7 @@ def _multiply(
                 device.multiply(left, right, into)
 
 
-def _add(device: Device, into: Any, left: Any, right: Any) -> None:
+def _add(device: Device, into: DeviceArray, left: DeviceArray, right: DeviceArray) -> None:
     """``into += left @ right``, some rows (of stacks: some matrices) at a time."""
     lib, high = device.lib, len(into)
     row = max(into.nbytes // max(high, 1), 1)
@@ -314,7 +315,7 @@ def _taken(piece: Factor, source: Operand, brought: Sequence[Chunk | None]) -> A
 
 
 def _matrix(
-    lib: Any,
+    lib: Library,
     array: Any,
     labels: tuple[int, ...],
     ends: tuple[int, int, int],

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from distarray.devices.arrays import Library
+from distarray.devices.arrays import DeviceArray, Library
 
 __all__ = ["POSITIONS", "between", "places"]
 
 
-def _discrete(index: Any, at_previous: Callable[[Any, Any], Any], lib: Any) -> Any:
+def _discrete(index: DeviceArray, at_previous: Callable[[Any, Any], Any], lib: Library) -> Any:
     """The whole position of a discontinuous method: the next one, or the previous one where the method says so."""
     previous = lib.floor(index)
     chosen = lib.where(at_previous(index - previous, index), previous, previous + 1).astype(np.intp)
@@ -51,7 +51,12 @@ Middle = tuple[Any, Any, Any]
 """The elements before and after each quantile, and how far it lies between them; None where it is an element."""
 
 
-def places(method: str, n: Any, q: Any, lib: Library = np) -> Middle:
+def places(
+    method: str,
+    n: Any,  # an int, or an array of counts
+    q: object,
+    lib: Library = np,
+) -> Middle:
     """Where the quantiles `q` lie among `n` sorted elements, of which a host or device array may say another number each."""
     index = lib.asarray(POSITIONS[method](n, q, lib))
     if method in _DISCRETE or (method == "linear" and index.dtype.kind in "iu"):
@@ -69,7 +74,12 @@ def places(method: str, n: Any, q: Any, lib: Library = np) -> Middle:
     return previous.astype(np.intp), following.astype(np.intp), gamma.astype(index.dtype)
 
 
-def between(a: Any, b: Any, t: Any, choose: Callable[..., Any]) -> Any:
+def between(
+    a: Any,  # arrays of either kind
+    b: Any,  # as `a`
+    t: Any,  # as `a`
+    choose: Callable[..., Any],
+) -> Any:
     """The value at `t` of the way from a to b, exact at both ends."""
     apart = b - a
     return choose(t >= 0.5, b - apart * (1 - t), a + apart * t)

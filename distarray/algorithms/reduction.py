@@ -28,7 +28,7 @@ from distarray.algorithms.folds import (
     ufunc_of,
 )
 from distarray.algorithms.small_folds import AT_ONCE, fold_all, learn_small_fold
-from distarray.array.aliases import Axis, DTypeLike
+from distarray.array.aliases import ArrayLike, Axis, DTypeLike
 from distarray.array.dtypes import check_dtype, loop_dtype
 from distarray.array.functions import NOTHING
 from distarray.array.layouts import resolve_layout
@@ -36,6 +36,7 @@ from distarray.array.place import place
 from distarray.array.state import DistributedArray, astype_node, from_chunks
 from distarray.context import Context
 from distarray.devices import Device, arrays_of, in_turn
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record, warn_complex
@@ -105,7 +106,12 @@ def as_taken(ufunc: np.ufunc, a: DistributedArray, dtype: DTypeLike) -> Distribu
     return DistributedArray._of_node(astype_node(a, taken))
 
 
-def reduced(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
+def reduced(
+    context: Context,
+    call: Reduction,
+    a: DistributedArray,
+    where: Any,  # True, or a mask of either kind
+) -> DistributedArray:
     with context.lock:
         context.check()
         if not a.size:
@@ -184,7 +190,7 @@ def moments(
         return _fold(context, call, found, None, plan), False
 
 
-def _operand(call: Reduction, a: DistributedArray, where: Any) -> Operand:
+def _operand(call: Reduction, a: DistributedArray, where: ArrayLike) -> Operand:
     """The operand's chunks: as partial values where folding them and reducing them may change places; as expressions that
     are not stored where kernels fold those."""
     name = call.ufunc.__name__
@@ -204,7 +210,11 @@ def _operand(call: Reduction, a: DistributedArray, where: Any) -> Operand:
     return a._operand(name)
 
 
-def mask_chunks(context: Context, where: Any, layout: Layout) -> list[Any]:
+def mask_chunks(
+    context: Context,
+    where: Any,  # True, or a mask of either kind
+    layout: Layout,
+) -> list[Any]:
     """A mask, broadcast to the layout's shape, cut as its chunks are."""
     target = context.layout(layout.index_map)
     if isinstance(where, DistributedArray):
@@ -220,7 +230,12 @@ def mask_chunks(context: Context, where: Any, layout: Layout) -> list[Any]:
 
 
 def _fold(
-    context: Context, call: Reduction, found: Operand, masks: Any, plan: FoldPlan, readers: Any = None
+    context: Context,
+    call: Reduction,
+    found: Operand,
+    masks: Sequence[Any] | None,
+    plan: FoldPlan,
+    readers: Sequence[Any] | None = None,
 ) -> DistributedArray:
     """Reduce the pieces where they are; the result is in the plan's mode, or REPLICA. `readers` are the versions that are
     read, where the fold may wait for who uses it."""
@@ -313,7 +328,9 @@ def _waits(context: Context, call: Reduction, found: Operand, plan: FoldPlan) ->
     )
 
 
-def _fold_later(context: Context, call: Reduction, found: Operand, plan: FoldPlan, readers: Any) -> DistributedArray:
+def _fold_later(
+    context: Context, call: Reduction, found: Operand, plan: FoldPlan, readers: Sequence[Any]
+) -> DistributedArray:
     """Chunks that are folded when they are asked for."""
     layout = plan.layout
     with context.reporting():
@@ -337,7 +354,7 @@ def _fold_later(context: Context, call: Reduction, found: Operand, plan: FoldPla
 
 
 def _fold_here(
-    device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any, steady: bool
+    device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: DeviceArray, start: DeviceArray, steady: bool
 ) -> None:
     """Reduce all pieces of one chunk of the result. `steady`: in C order, so that every replica has the same bits."""
     if not steady and call.spread is None and _fold_rows(device, call, operands, out, start):
@@ -360,7 +377,9 @@ def _fold_here(
             combine(device.lib, call.mode, out, target)
 
 
-def _fold_rows(device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: Any, start: Any) -> bool:
+def _fold_rows(
+    device: Device, call: Reduction, operands: list[tuple[Any, Any]], out: DeviceArray, start: DeviceArray
+) -> bool:
     """Reduce whole chunks that were made together, in few calls and to the bits of one after the other; False where they are
     not such."""
     first, mask = operands[0]
@@ -384,14 +403,14 @@ def _fold_rows(device: Device, call: Reduction, operands: list[tuple[Any, Any]],
     return True
 
 
-def _fold_initial(device: Device, call: Reduction, out: Any, key: Any, mode: Any) -> None:
+def _fold_initial(device: Device, call: Reduction, out: DeviceArray, key: tuple[Any, ...], mode: Any) -> None:
     """Fold the initial value in, where this device is the first to hold a result."""
     with device.active():
         view = out[(*key, ...)]
         combine(device.lib, mode, view, device.lib.full(view.shape, call.initial, out.dtype))
 
 
-def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> DistributedArray:
+def _carried(context: Context, call: Reduction, found: Operand, masks: Sequence[Any] | None) -> DistributedArray:
     """A fold of which the order matters, passed along the devices of its one axis."""
     (axis,) = call.axes
     name = call.ufunc.__name__
@@ -406,7 +425,7 @@ def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> D
     ahead = name in ASSOCIATIVE
     again = call.initial if call.ufunc.identity is None else NOTHING
 
-    def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
+    def step(device: Device, segment: Segment, before: DeviceArray | None, after: DeviceArray) -> None:
         array = found.arrays[segment.chunk][segment.key]
         mask = None if masks is None else masks[segment.chunk][segment.key]
         with device.active():
@@ -426,7 +445,13 @@ def _carried(context: Context, call: Reduction, found: Operand, masks: Any) -> D
 
 
 def in_blocks(
-    context: Context, found: Operand, masks: Any, axis: int, name: str, *, cut: int | None = None
+    context: Context,
+    found: Operand,
+    masks: Any,  # a list of arrays, or None
+    axis: int,
+    name: str,
+    *,
+    cut: int | None = None,
 ) -> tuple[Operand, Any]:
     """The operand cut into blocks along `cut`: by default its longest axis but `axis`, or that where there is no other."""
     shape = found.shape
@@ -441,7 +466,7 @@ def in_blocks(
     return moved, masks
 
 
-def _axis_by_axis(context: Context, call: Reduction, a: DistributedArray, where: Any) -> DistributedArray:
+def _axis_by_axis(context: Context, call: Reduction, a: DistributedArray, where: ArrayLike) -> DistributedArray:
     """A fold over several axes in any order: one after the other; an initial value with the last."""
     result = a
     repeated = call.ufunc.identity is None

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.devices import Chunk, Device, ordering
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -221,7 +222,9 @@ def sample_splitters(
 # --- cuts ---------------------------------------------------------------------------------------------------------------
 
 
-def _cuts_of_sorted(lib: Any, keys: Sequence[Any], size: int, number: int, splitters: Sequence[Splitter | None]) -> Any:
+def _cuts_of_sorted(
+    lib: Library, keys: Sequence[Any], size: int, number: int, splitters: Sequence[Splitter | None]
+) -> Any:
     """Where the sorted keys of part `number` are cut."""
     named = [s for s in splitters if s is not None]
     if len(keys) == 1 and named:
@@ -234,7 +237,7 @@ def _cuts_of_sorted(lib: Any, keys: Sequence[Any], size: int, number: int, split
 
 
 def _cuts_of_unsorted(
-    lib: Any, array: Any, part: Contribution, number: int, splitters: Sequence[Splitter | None]
+    lib: Library, array: DeviceArray, part: Contribution, number: int, splitters: Sequence[Splitter | None]
 ) -> tuple[Any, bool]:
     """Fill `array` with the keys of part `number`, so that they can be cut, and where; and whether equal ones differ."""
     wanted: list[tuple[Any, int | None]] = []

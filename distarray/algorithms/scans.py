@@ -30,6 +30,7 @@ from distarray.array.place import place
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.devices import Device, arrays_of, in_turn
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.kernels import scans as kernels
 from distarray.fusion.native.vectors import accumulated
@@ -146,7 +147,7 @@ def _scan_carried(context: Context, call: Accumulation, found: Operand, way: _Sc
         int, list[Callable[[], None]]
     ] = {}  # integers add in any order: the devices' sums are carried first, then all devices scan at once
 
-    def step(device: Device, segment: Segment, before: Any, after: Any) -> None:
+    def step(device: Device, segment: Segment, before: DeviceArray, after: DeviceArray) -> None:
         array = found.arrays[segment.chunk][segment.key]
         chunk = done[device.id, regions[id(segment)]]
         assert chunk is not None
@@ -175,7 +176,7 @@ def _scan_integers(call: Accumulation, before: Any, array: Any, out: Any) -> Non
         np.add(out, before, out=out)
 
 
-def _scan_stretches(call: Accumulation, before: Any, array: Any, out: Any) -> None:
+def _scan_stretches(call: Accumulation, before: Any, array: DeviceArray, out: DeviceArray) -> None:
     """Scan a long vector from an element `before`, in stretches that stay in cache: each begins with the last one's end, so
     that elements are taken one after the other as NumPy takes them."""
     given = np.empty(2 * STRETCH + 1, call.dtype)

@@ -27,6 +27,7 @@ from distarray.algorithms.sample_sort import (
 )
 from distarray.algorithms.sorting import INDEX, Sorted
 from distarray.devices import Chunk, Device, arrays_of, ordering
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.geometry import IndexMap, Region, blocks
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -119,7 +120,7 @@ def _has_whole_rows(layout: Layout) -> bool:
 # --- on one device ------------------------------------------------------------------------------------------------------
 
 
-def _keys(lib: Any, values: Any) -> list[Any]:
+def _keys(lib: Library, values: DeviceArray) -> list[Any]:
     """Key columns of elements or rows."""
     if values.ndim == 1:
         return ordering.columns(lib, values)
@@ -163,11 +164,11 @@ def _find_here(
     return found
 
 
-def _joined(lib: Any, arrays: Sequence[Any]) -> Any:
+def _joined(lib: Library, arrays: Sequence[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 else lib.concatenate(arrays)
 
 
-def _positions(lib: Any, region: Region, shape: Sequence[int], rows: bool) -> Any:
+def _positions(lib: Library, region: Region, shape: Sequence[int], rows: bool) -> Any:
     """Positions in the flattened array, or of rows."""
     ranges, lengths = (region[:1], shape[:1]) if rows else (region, shape)
     flat = lib.zeros((1,), np.int64)
@@ -177,7 +178,7 @@ def _positions(lib: Any, region: Region, shape: Sequence[int], rows: bool) -> An
     return flat
 
 
-def _distinct_here(lib: Any, values: Any, places: Any, wanted: Wanted) -> _Own:
+def _distinct_here(lib: Library, values: DeviceArray, places: DeviceArray | None, wanted: Wanted) -> _Own:
     """The distinct elements of an array, at positions that need not ascend."""
     inverse = counts = indices = None
     if values.ndim == 1 and not wanted.inverse and places is None:
@@ -201,7 +202,7 @@ def _distinct_here(lib: Any, values: Any, places: Any, wanted: Wanted) -> _Own:
     return _Own(ordered[starts], indices, counts, inverse)
 
 
-def _sums(lib: Any, starts: Any, weights: Any, size: int) -> Any:
+def _sums(lib: Library, starts: DeviceArray, weights: DeviceArray | None, size: int) -> Any:
     """The sum of weights, or their number, from each start up to the next."""
     if weights is None:
         ends = lib.concatenate([starts[1:], lib.full(min(starts.shape[0], 1), size, starts.dtype)])
@@ -303,7 +304,7 @@ def _exchanged(
 
 
 def _merge_here(
-    context: Context, devices: Sequence[int], exchange: Exchange, dtype: Any, wanted: Wanted
+    context: Context, devices: Sequence[int], exchange: Exchange, dtype: AnyDType, wanted: Wanted
 ) -> list[_Own | None]:
     """What each device of this process finds in what came to it."""
     united: list[_Own | None] = [None] * len(devices)
@@ -331,7 +332,7 @@ def _merge_here(
     return united
 
 
-def _whole_group(splitter: Splitter, dtype: Any, rows: bool, wanted: Wanted) -> Splitter:
+def _whole_group(splitter: Splitter, dtype: AnyDType, rows: bool, wanted: Wanted) -> Splitter:
     """The splitter before all elements that are equal to its own, so that equal ones meet on one device."""
     key = splitter.key[: len(splitter.key) - wanted.indices]
     lost = dtype.kind == "c" and not rows and key[0] > 0  # a complex NaN: its class, and what parts it has

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.algorithms.fold_plans import Reduction
 from distarray.algorithms.folds import UNFOLDED, local_reduce
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.devices import Chunk, Device
@@ -39,7 +40,7 @@ class _SmallFold(NamedTuple):
     fold: Callable[..., Any] | None
 
 
-def fold_all(call: Any, work: Sequence[tuple[Chunk, Any]]) -> None:
+def fold_all(call: Reduction, work: Sequence[tuple[Chunk, Any]]) -> None:
     """Fold an array into each chunk."""
     for chunk, array in work:
         local_reduce(chunk.device, call.ufunc, array, chunk.array, call.axes, call.given, call.initial, None)
@@ -74,7 +75,9 @@ def _fold_each(fold: Callable[..., Any], work: Sequence[tuple[Chunk, Any]]) -> N
         fold(array, out=chunk.array)
 
 
-def learn_small_fold(key: tuple[Any, ...], call: Any, x: DistributedArray, layout: Layout, sources: Any) -> None:
+def learn_small_fold(
+    key: tuple[Any, ...], call: Reduction, x: DistributedArray, layout: Layout, sources: Sequence[Any]
+) -> None:
     """Let reductions like this one of a small array go straight to NumPy. `layout`: of the result; `sources`: for each of its
     chunks, what it is folded from, as (chunk, key in it)."""
     storage, context = x._storage, x._context

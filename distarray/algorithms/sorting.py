@@ -27,6 +27,7 @@ from distarray.algorithms.sample_sort import (
     spread,
 )
 from distarray.devices import Chunk, Device, arrays_of, in_turn, ordering
+from distarray.devices.arrays import Library
 from distarray.geometry import IndexMap, Range, Region, blocks, flat_blocks
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -331,7 +332,7 @@ def _sort_line(context: Context, keys: Sequence[Operand], even: Layout, position
     return Sorted(runs, [done[i] for i in numbers], INDEX if positions else first.dtype)
 
 
-def _key_columns(lib: Any, arrays: Sequence[Any]) -> list[Any]:
+def _key_columns(lib: Library, arrays: Sequence[Any]) -> list[Any]:
     return [column for array in arrays for column in ordering.columns(lib, array)]
 
 

@@ -19,8 +19,10 @@ from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.devices import arrays_of
+from distarray.devices.arrays import DeviceArray
+from distarray.devices.base import Device
 from distarray.devices.kernels import Kernel, Kernels
-from distarray.fusion.expr import ASTYPE
+from distarray.fusion.expr import ASTYPE, Conversion
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.elementwise import launch
 from distarray.fusion.kernels.pending import WHOLE, PendingProgram
@@ -42,7 +44,7 @@ _THREADS = 256
 _KERNELS = Kernels(64)
 
 
-def _step(ufunc: Any, *args: tuple[str, int]) -> Instruction:
+def _step(ufunc: np.ufunc | Conversion, *args: tuple[str, int]) -> Instruction:
     kwargs = {"dtype": _WIDE} if ufunc is ASTYPE else {}
     return Instruction(ufunc, args, kwargs, _WIDE, {}, ("", 0, {}), False, False)
 
@@ -169,7 +171,7 @@ def _plan(context: Context, layout: Layout, axes: tuple[int, ...], keepdims: boo
     )
 
 
-def _summed(device: Any, found: Operand, sources: Any, out: Any, axes: tuple[int, ...]) -> None:
+def _summed(device: Device, found: Operand, sources: Sequence[Any], out: DeviceArray, axes: tuple[int, ...]) -> None:
     """For each part: its first elements, and the sums of the distances from them and of their squares."""
     lib = device.lib
     with device.active():
@@ -214,7 +216,7 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     )
 
 
-def _join(device: Any, places: list[int], out: Any, counts: tuple[int, ...], made: Spread) -> None:
+def _join(device: Device, places: list[int], out: DeviceArray, counts: tuple[int, ...], made: Spread) -> None:
     root = made.name == "deviation"
     with device.active():
         kernel = _KERNELS.get((len(counts), root), lambda: Kernel(device.lib, *joined_source(len(counts), root)))

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray
+
 __all__ = ["convolved"]
 
 WIDTH = 128
@@ -50,7 +52,7 @@ def convolved(part: np.ndarray[Any, Any], kernel: np.ndarray[Any, Any], start: i
     return True
 
 
-def _with_zeros(part: Any, first: int, size: int) -> Any:
+def _with_zeros(part: DeviceArray, first: int, size: int) -> Any:
     """Elements from `first` on, with zeros where the array has none."""
     if first >= 0 and first + size <= part.size:
         return part[first : first + size]

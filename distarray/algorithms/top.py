@@ -18,6 +18,7 @@ from distarray.algorithms.sample_sort import held_once, on_devices
 from distarray.array.layouts import resolve_layout
 from distarray.context import Context
 from distarray.devices import Chunk, Device, arrays_of, ordering
+from distarray.devices.arrays import DeviceArray
 from distarray.geometry import IndexMap, Range, Region, blocks
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -92,7 +93,7 @@ def _run(context: Context, tasks: list[Callable[[], None]], source: Operand) -> 
 
 
 def _candidates(
-    device: Device, array: Any, run: Range, axis: int, largest: bool, values: Chunk | None, places: Chunk | None
+    device: Device, array: DeviceArray, run: Range, axis: int, largest: bool, values: Chunk | None, places: Chunk | None
 ) -> None:
     assert values is not None and places is not None
     lib = device.lib

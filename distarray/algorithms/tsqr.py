@@ -111,10 +111,10 @@ class TSQR:
             }
             run(context, meetings, 4 * n**3 * len(level))
 
-    def _leaf(self, leaf: int, device: int, array: Any) -> None:
+    def _leaf(self, leaf: int, device: int, array: DeviceArray) -> None:
         self._q[leaf], self._r[leaf] = self.context.by_id[device].lib.linalg.qr(array)
 
-    def _meet(self, number: int, node: _Merge, come: Any) -> None:
+    def _meet(self, number: int, node: _Merge, come: object) -> None:
         lib = self.context.by_id[self.devices[node.stays]].lib
         inner, self._r[node.stays] = lib.linalg.qr(lib.concatenate([self._r[node.stays], come]))
         self._inner[number, node.stays] = inner

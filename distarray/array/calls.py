@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.array.aliases import ArrayLike, Shape
+from distarray.array.aliases import AnyArray, ArrayLike, Shape
 from distarray.array.place import as_array, as_operand, is_foreign_array, is_masked
 from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
@@ -115,7 +115,7 @@ def _recorded(ufunc: np.ufunc, inputs: Sequence[Any]) -> DistributedArray | None
     return DistributedArray._of_node(record(first._context, ufunc, tuple(operands), {}, first._shape))
 
 
-def _argument(context: Context, item: Any) -> Any:
+def _argument(context: Context, item: ArrayLike) -> Any:
     """An input as a scalar or an array of the context."""
     return item if isinstance(item, (*PYTHON_SCALARS, np.generic)) else as_operand(context, item)
 
@@ -144,7 +144,7 @@ def _checked_shape(
     operands: tuple[Any, ...],
     args: Sequence[Any],
     out: tuple[Any, ...] | None,
-    mask: Any,
+    mask: AnyArray,
     kwargs: dict[str, Any],
 ) -> Shape:
     """The shape of a call's result, after NumPy has accepted a call of these dtypes: it speaks of dtypes before shapes."""
@@ -173,8 +173,8 @@ def _masked(
     operands: Any,
     kwargs: dict[str, Any],
     shape: tuple[int, ...],
-    mask: Any,
-    target: Any,
+    mask: object,
+    target: DistributedArray | None,
 ) -> Node:
     """A call with ``where=``: what stands where the mask is False is the target's, or zero where there is none."""
     dtype = probe(ufunc, operands, kwargs).dtype
@@ -199,7 +199,7 @@ def _several(
     ufunc: np.ufunc,
     args: Sequence[Any],
     out: tuple[Any, ...] | None,
-    mask: Any,
+    mask: ArrayLike,
     shape: tuple[int, ...],
     kwargs: dict[str, Any],
 ) -> tuple[Any, ...]:
@@ -269,7 +269,12 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
     return DistributedArray._of_version(context, version, detached=not target.shape)
 
 
-def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
+def binary(
+    ufunc: np.ufunc,
+    left: Any,  # told apart by its class
+    right: Any,  # told apart by its class
+    array: DistributedArray,
+) -> Any:
     """The short way of an operator: `array` is one of the operands."""
     if left is array:
         other = right
@@ -345,7 +350,11 @@ def takes(other: object) -> bool:
     return known(other) or getattr(type(other), "__array_ufunc__", None) is not None
 
 
-def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
+def in_place(
+    ufunc: np.ufunc,
+    array: DistributedArray,
+    other: Any,  # told apart by its class
+) -> Any:
     """``array op= other``."""
     if array._detached:
         return apply(ufunc, (array, other))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distarray.array.aliases import ArrayLike, Key
 from distarray.array.shown import seen
 from distarray.array.state import TURNED, DistributedArray, Reshaped
 from distarray.array.whole import COMPLEX, KINDS, NUMBERS, meet, report, unshared, wrapped
@@ -36,7 +37,9 @@ DEEP = 6
 """At most so many keys are followed one after the other to what a view shows; for more, its map is worked out."""
 
 
-def is_plain(key: Any) -> bool:
+def is_plain(
+    key: Any,  # told apart by its class
+) -> bool:
     """Whether a key, of Python's own integers and slices of them, needs no look at its parts."""
     kind = type(key)
     if kind is int:
@@ -54,7 +57,7 @@ def is_plain(key: Any) -> bool:
     return True
 
 
-def item(x: DistributedArray, key: Any) -> Any:
+def item(x: DistributedArray, key: Key) -> Any:
     """``x[key]`` for a basic key that one chunk here shows all of: a view, or a detached scalar; else NotImplemented."""
     if x._detached:
         return NotImplemented
@@ -104,7 +107,10 @@ def item(x: DistributedArray, key: Any) -> Any:
     return view
 
 
-def named(x: DistributedArray, key: Any) -> ViewMap:
+def named(
+    x: DistributedArray,
+    key: Any,  # told apart by its class
+) -> ViewMap:
     """What a basic key shows of an array's storage. On GPUs the same object each time: expressions know it (`fusion.forms`)."""
     if x._context.kind == "host" or not is_plain(key):
         return x._view_map().index(key)
@@ -112,7 +118,10 @@ def named(x: DistributedArray, key: Any) -> ViewMap:
     return view_of(x._context, x._view, x._shape, key)
 
 
-def viewed(x: DistributedArray, key: Any) -> Any:
+def viewed(
+    x: DistributedArray,
+    key: Any,  # told apart by its class
+) -> Any:
     """``x[key]`` on GPUs, for a key of Python's integers and slices: a view; NotImplemented for others, and for a scalar."""
     if x._detached or not is_plain(key) or x._dtype.kind == "V":
         return NotImplemented
@@ -127,7 +136,7 @@ def viewed(x: DistributedArray, key: Any) -> Any:
     return DistributedArray._make(context, view.shape, x._dtype, None, storage, plain, x._writable)
 
 
-def _plain(key: Any) -> Any:
+def _plain(key: object) -> Any:
     """A key of integers that are values here (NumPy's, or detached ones of ours) as Python's, an array that is an index or a
     mask as NumPy's, `_Arrays` where there are such among others; None for what the general way has to read."""
     if watching.get() is not None:  # what goes to Python is counted
@@ -175,7 +184,7 @@ _ARRAYS = (_array, _Arrays)
 _ABSENT = object()
 
 
-def _number(bound: Any) -> Any:
+def _number(bound: object) -> Any:
     """A bound or position as a Python integer, None as it is; `_ABSENT` for others."""
     if bound is None or type(bound) is int:
         return bound
@@ -206,7 +215,7 @@ Spans = list[tuple[int, int, int]]
 """Of each axis where what a key shows begins and ends, and its step: 0 where the key names one position."""
 
 
-def _bounds(shape: tuple[int, ...], key: Any) -> Spans | None:
+def _bounds(shape: tuple[int, ...], key: object) -> Spans | None:
     """What a key of integers and slices with positive steps shows; None of others, and where it shows nothing."""
     parts = key if type(key) is tuple else (key,)
     if len(parts) > len(shape):
@@ -255,7 +264,11 @@ def _within(x: DistributedArray, bounds: Spans) -> tuple[Layout, int, Any] | Non
     return None
 
 
-def assign(x: DistributedArray, key: Any, value: Any) -> bool:
+def assign(
+    x: DistributedArray,
+    key: Any,  # told apart by its class
+    value: Any,  # told apart by its class
+) -> bool:
     """``x[key] = value`` for a basic key that one chunk here shows all of; False where nothing was done."""
     if x._detached or not x._writable:
         return False
@@ -313,7 +326,7 @@ def assign(x: DistributedArray, key: Any, value: Any) -> bool:
     return _stored(x, storage, array, inner, given)
 
 
-def _stored(x: DistributedArray, storage: Any, array: Any, key: Any, given: Any) -> bool:
+def _stored(x: DistributedArray, storage: Any, array: np.ndarray[Any, Any], key: object, given: object) -> bool:
     """Write to what `array` shows of a storage that is this array's alone; False where NumPy refuses, before the first element."""
     try:
         if type(given) is not _array or not given.ndim:  # one value, which NumPy converts before it writes
@@ -332,7 +345,7 @@ def _stored(x: DistributedArray, storage: Any, array: Any, key: Any, given: Any)
     return True
 
 
-def _one(value: Any, dtype: np.dtype[Any]) -> Any:
+def _one(value: ArrayLike, dtype: np.dtype[Any]) -> Any:
     """One value as an element: refused where NumPy refuses it, as a Python number that does not fit is."""
     filled = np.empty((), dtype)
     filled[...] = value
@@ -371,7 +384,7 @@ def _scatter(x: DistributedArray, key: Any, value: Any) -> bool:
     return _stored(x, storage, array, key, given)
 
 
-def _shape_of(shape: tuple[int, ...], key: Any, bounds: Spans | None) -> tuple[int, ...] | None:
+def _shape_of(shape: tuple[int, ...], key: Key, bounds: Spans | None) -> tuple[int, ...] | None:
     """The shape that a plain key shows, by its bounds where it has such; None where it shows one element, or does not fit."""
     if bounds is not None:
         return tuple([(high - low + step - 1) // step for low, high, step in bounds if step]) or None
@@ -401,7 +414,7 @@ def _shape_of(shape: tuple[int, ...], key: Any, bounds: Spans | None) -> tuple[i
     return tuple(shown) or None
 
 
-def _seen_later(x: DistributedArray, shape: tuple[int, ...], key: Any) -> DistributedArray:
+def _seen_later(x: DistributedArray, shape: tuple[int, ...], key: object) -> DistributedArray:
     """The view of `shape` that a key shows, or that lies within bounds. Its map is worked out by what reads it."""
     storage = x._storage
     if storage is None:

@@ -200,7 +200,7 @@ class Operators(DistributedArray):
         return apply(np.invert, (self,))
 
 
-def _shorter_power(kind: str, exponent: Any) -> np.ufunc | None:
+def _shorter_power(kind: str, exponent: object) -> np.ufunc | None:
     """What NumPy's operator, but not ``np.power``, calls for some exponents that are Python numbers."""
     if type(exponent) is int:
         if exponent == 2 and kind in "biufc":

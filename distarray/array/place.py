@@ -14,13 +14,17 @@ from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, from_dlpack
+from distarray.devices.arrays import DeviceArray
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.transfer.execute import allocate
 from distarray.transfer.to_host import gather_to_host
 
 
-def host_or_device_array(obj: Any, dtype: np.dtype[Any] | None) -> Any:
+def host_or_device_array(
+    obj: Any,  # anything that becomes an array
+    dtype: np.dtype[Any] | None,
+) -> Any:
     """A NumPy or CuPy array of an object's values; no copy where it is one already."""
     if is_cupy(obj):
         return obj if dtype is None else obj.astype(dtype, copy=False)
@@ -41,7 +45,7 @@ def host_or_device_array(obj: Any, dtype: np.dtype[Any] | None) -> Any:
     return array
 
 
-def _nested(obj: Any) -> Any:
+def _nested(obj: object) -> Any:
     """Lists with distributed scalars in them, as lists of NumPy values. Tuples stay: they may be structures."""
     if isinstance(obj, (list, tuple)):
         found = [_nested(item) for item in obj]
@@ -54,7 +58,11 @@ def is_cupy(obj: object) -> bool:
     return type(obj).__module__.partition(".")[0] == "cupy" and hasattr(obj, "data") and hasattr(obj, "shape")
 
 
-def place(context: Context, source: Any, layout: Layout) -> DistributedArray:
+def place(
+    context: Context,
+    source: Any,  # NumPy's or CuPy's array
+    layout: Layout,
+) -> DistributedArray:
     """Copy a NumPy or CuPy array's values into a layout: each chunk its part; partial modes keep each value once."""
     index_map, mode, dtype = layout.index_map, layout.mode, source.dtype
     if context.debug and context.communicator is not None:
@@ -126,7 +134,7 @@ def as_array(context: Context, obj: object) -> DistributedArray:
     return obj if isinstance(obj, DistributedArray) else _placed(context, host_or_device_array(obj, None))
 
 
-def _placed(context: Context, source: Any) -> DistributedArray:
+def _placed(context: Context, source: DeviceArray) -> DistributedArray:
     return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
 
 

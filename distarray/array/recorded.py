@@ -43,7 +43,12 @@ def _recorded(x: DistributedArray) -> tuple[Any, Any, int] | None:
     return None if form is None else (form, Leaf(version, view, x._shape), 0)
 
 
-def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> DistributedArray | None:
+def binary(
+    ufunc: np.ufunc,
+    left: Any,  # told apart by its class
+    right: Any,  # told apart by its class
+    array: DistributedArray,
+) -> DistributedArray | None:
     """An operator of two operands, of which `array` is one; None where the general way has to record it."""
     context, shape = array._context, array._shape
     if not shape or context.eager or context.debug or watching.get() is not None:

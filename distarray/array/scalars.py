@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import DTypeLike, ShapeLike
 from distarray.array.dtypes import check_dtype
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
@@ -128,12 +129,12 @@ def new(cls: type[DistributedArray], *args: Any, **kwargs: Any) -> DistributedAr
     return result
 
 
-def _is_shape(shape: Any) -> bool:
+def _is_shape(shape: ShapeLike) -> bool:
     each = shape if isinstance(shape, (tuple, list)) else (shape,)
     return all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in each)
 
 
-def _unset(shape: Any, dtype: Any = float, order: str = "C") -> DistributedArray:
+def _unset(shape: object, dtype: DTypeLike = float, order: str = "C") -> DistributedArray:
     """An array in the default layout; of zeros, since copies of an element must be equal."""
     lengths, kind = tuple(map(int, shape if isinstance(shape, (tuple, list)) else (shape,))), check_dtype(dtype)
     context = current()

@@ -91,7 +91,7 @@ def chunk_of(layout: Layout, array: DeviceArray) -> Chunk:
     return found
 
 
-def fresh_chunks(layout: Layout, fresh: Any) -> list[Chunk | None]:
+def fresh_chunks(layout: Layout, fresh: object) -> list[Chunk | None]:
     """The chunks of an array that has been in no storage yet: a chunk, its array alone, or a scalar."""
     chunks: list[Chunk | None] = [None] * len(layout.chunks)
     chunks[layout.home] = fresh if type(fresh) is Chunk else chunk_of(layout, np.asarray(fresh))

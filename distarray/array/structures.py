@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 
 from distarray.array.state import DistributedArray
+from distarray.devices.arrays import AnyDType
 
 __all__ = ["compare"]
 
 
-def compare(ufunc: np.ufunc, x: DistributedArray, other: Any) -> Any:
+def compare(
+    ufunc: np.ufunc,
+    x: DistributedArray,
+    other: Any,  # told apart by its class
+) -> Any:
     """``x == other`` or ``x != other`` of structured elements: field by field, recorded, as booleans.
 
     Parameters
@@ -50,7 +55,7 @@ def compare(ufunc: np.ufunc, x: DistributedArray, other: Any) -> Any:
     return _compared(ufunc, x, other)
 
 
-def _promotes(first: Any, second: Any) -> bool:
+def _promotes(first: AnyDType, second: AnyDType) -> bool:
     try:
         np.result_type(first, second)
     except TypeError:
@@ -58,12 +63,12 @@ def _promotes(first: Any, second: Any) -> bool:
     return True
 
 
-def _compared(ufunc: np.ufunc, x: Any, other: Any) -> Any:
+def _compared(ufunc: np.ufunc, x: DistributedArray, other: Any) -> Any:
     joined = np.logical_and if ufunc is np.equal else np.logical_or
     return functools.reduce(joined, [_field(ufunc, x, other, name) for name in x.dtype.names])
 
 
-def _field(ufunc: np.ufunc, x: Any, other: Any, name: str) -> Any:
+def _field(ufunc: np.ufunc, x: DistributedArray, other: Any, name: str) -> Any:
     """The comparison of one field; where it is an array itself, of all its elements."""
     a, b = x[name], other[name]
     found = _compared(ufunc, a, b) if a.dtype.names is not None else ufunc(a, b)

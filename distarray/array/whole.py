@@ -25,6 +25,7 @@ from distarray.array.aliases import ArrayLike
 from distarray.array.functions import NOTHING, SHORT, ShortWay
 from distarray.array.shown import UNCOUNTED, chunk_of, seen
 from distarray.array.state import DistributedArray
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion.notes import GAPPED
 from distarray.sites import call_site, warn_at
 from distarray.storage import Storage, writable_chunks
@@ -91,7 +92,12 @@ def report(met: Sequence[tuple[str, int]], name: str) -> None:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def wrapped(like: DistributedArray, layout: Layout, result: Any, plain: bool = False) -> Any:
+def wrapped(
+    like: DistributedArray,
+    layout: Layout,
+    result: Any,  # what NumPy's function returned
+    plain: bool = False,
+) -> Any:
     """A result of NumPy as an array that lies as `layout`, whole; a scalar as a detached value. `plain`: it is in C order."""
     dtype = result.dtype
     if dtype is not like._dtype and dtype.kind not in KINDS and dtype.name != "bfloat16":
@@ -171,7 +177,7 @@ def _fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
     return size <= limit
 
 
-def _of_bits(function: Any, left: Any, right: Any, array: DistributedArray) -> Any:
+def _of_bits(function: Callable[..., Any], left: Any, right: Any, array: DistributedArray) -> Any:
     """The bits of two whole numbers, of which `array` is one, combined; None where one is something else, or far."""
     a, other = array._fresh, right if left is array else left
     if type(other) is DistributedArray:
@@ -186,7 +192,12 @@ def _of_bits(function: Any, left: Any, right: Any, array: DistributedArray) -> A
         return None
 
 
-def binary(ufunc: np.ufunc, left: Any, right: Any, array: DistributedArray) -> Any:
+def binary(
+    ufunc: np.ufunc,
+    left: Any,  # told apart by its class
+    right: Any,  # told apart by its class
+    array: DistributedArray,
+) -> Any:
     """An operator of two operands, of which `array` is one. What `call` does, at the least cost: loops run through here."""
     if array._context.kind != "host":
         found = recorded.binary(ufunc, left, right, array)
@@ -288,7 +299,7 @@ def apply(
     return calls.apply(ufunc, inputs, out, where, **kwargs)
 
 
-def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: Any) -> bool:
+def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: DeviceArray) -> bool:
     """A ufunc called by NumPy on whole operands and into an array of the host's; False where nothing was done."""
     array = next((item for item in inputs if type(item) is DistributedArray), None)
     if array is None or ufunc.signature is not None or ufunc is np.power or ufunc in GAPPED:
@@ -320,7 +331,11 @@ def outer(ufunc: np.ufunc, first: DistributedArray, second: DistributedArray) ->
     return NotImplemented if met else wrapped(first, first._kin, result)  # type: ignore[arg-type]
 
 
-def in_place(ufunc: np.ufunc, array: DistributedArray, other: Any) -> Any:
+def in_place(
+    ufunc: np.ufunc,
+    array: DistributedArray,
+    other: Any,  # told apart by its class
+) -> Any:
     """``array op= other``."""
     if array._detached:
         return binary(ufunc, array, other, array)

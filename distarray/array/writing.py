@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import AnyArray, Out, Shape
+from distarray.array.aliases import AnyArray, ArrayLike, Out, Shape
 from distarray.array.place import as_array, host_nested, is_cupy, nested
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, fits
 from distarray.array.shown import seen
 from distarray.array.state import DistributedArray, astype_node, same_context
+from distarray.devices.arrays import AnyDType
 from distarray.errors import read_only
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
@@ -95,7 +96,11 @@ def deliver(result: DistributedArray, out: Out) -> Any:
     return result
 
 
-def store(value: DistributedArray | Node, target: Any, operands: Sequence[Any] = ()) -> Any:
+def store(
+    value: DistributedArray | Node,
+    target: Any,  # an array of either kind, told apart by its class
+    operands: Sequence[Any] = (),
+) -> Any:
     """Write a recorded result into an ``out=`` array of either kind, and return that array.
 
     A floating-point error is raised when all is written, as by NumPy.
@@ -128,12 +133,12 @@ def overwrite(out: AnyArray, value: DistributedArray) -> Any:
     return out
 
 
-def _is_lossy(source: Any, target: Any) -> bool:
+def _is_lossy(source: AnyDType, target: AnyDType) -> bool:
     """Whether a conversion can meet a floating-point condition."""
     return source.kind in "fcV" and target.kind not in "bmM" and not np.can_cast(source, target, "safe")
 
 
-def _converted(value: DistributedArray, dtype: Any) -> DistributedArray:
+def _converted(value: DistributedArray, dtype: AnyDType) -> DistributedArray:
     """A 0-d array in another dtype, with what has to be said of it: nothing is written where that is an exception."""
     if value._dtype.kind == "c" and dtype.kind not in "cb":  # warned of by the caller
         value = value.real
@@ -142,7 +147,7 @@ def _converted(value: DistributedArray, dtype: Any) -> DistributedArray:
     return DistributedArray._of_node(node)
 
 
-def element_of(x: DistributedArray, value: Any) -> Any:
+def element_of(x: DistributedArray, value: ArrayLike) -> Any:
     """A value for one element of `x`: lists and the like are converted or refused as NumPy does it, arrays of one stay. So is
     a number that each process sees, where integers can't hold it: NaN, say."""
     if not getattr(value, "ndim", not isinstance(value, PYTHON_SCALARS)):

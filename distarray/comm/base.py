@@ -14,6 +14,7 @@ import abc
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import PeerLostError
 
 __all__ = ["Communicator", "Control", "Message", "Signature", "chosen_survivors"]
@@ -69,12 +70,12 @@ class Communicator(abc.ABC):
             A peer failed inside an operation; carries the type and text of its exception.
         """
 
-    def swap(self, mine: Any, arrivals: Sequence[Message], signature: Signature) -> None:
+    def swap(self, mine: DeviceArray, arrivals: Sequence[Message], signature: Signature) -> None:
         """Send the few bytes `mine` to each of the processes that `arrivals` name, and receive as many from each. The arrays are
         of bytes, one-dimensional and in C order, and are not looked at."""
         self.exchange([Message(peer, mine) for peer, _ in arrivals], arrivals, signature)
 
-    def gather(self, part: Any, room: Any, signature: Signature) -> None:
+    def gather(self, part: DeviceArray, room: DeviceArray, signature: Signature) -> None:
         """Bring the arrays `part` of all processes, which have one size, into the memory of `room`, one behind the other. Where
         this process's own would lie, nothing needs to be written. The call is ordered and checked as an exchange is."""
         peers = [peer for peer in range(self.size) if peer != self.rank]

@@ -12,13 +12,13 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distarray.comm.base import Message, Signature
 from distarray.comm.deadlines import COLLECTIVE, collective_timeout
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import LayoutError, UnsupportedError, read_only
 
 __all__ = ["Call", "Recorder", "byte_views", "collective_deadline", "debug_mode", "fingerprint", "summary"]
@@ -149,7 +149,7 @@ def byte_views(messages: Sequence[Message], size: int, receiving: bool) -> dict[
     return views
 
 
-def _bytes(buffer: Any, peer: int, receiving: bool) -> Bytes:
+def _bytes(buffer: DeviceArray, peer: int, receiving: bool) -> Bytes:
     """A buffer as bytes, after its checks."""
     if not isinstance(buffer, np.ndarray) or buffer.dtype.hasobject:
         what = type(buffer).__name__ if not isinstance(buffer, np.ndarray) else "an array of Python objects"

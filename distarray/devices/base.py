@@ -388,7 +388,7 @@ class Device(abc.ABC):
     def owns(self, array: DeviceArray) -> bool:
         """Whether `array` is of this device's library and lies in its physical memory."""
 
-    def _match(self, dst_array: Any, src_array: Any, src_device: Device) -> None:
+    def _match(self, dst_array: DeviceArray, src_array: DeviceArray, src_device: Device) -> None:
         """Refuses a copy between arrays that do not match: broadcasting or casting here would hide a wrong plan."""
         if dst_array.shape != src_array.shape or dst_array.dtype != src_array.dtype:
             raise DeviceError(

@@ -29,7 +29,7 @@ class _Lay(NamedTuple):
     apart: int
 
 
-def _lay(a: Any) -> _Lay | None:
+def _lay(a: DeviceArray) -> _Lay | None:
     """None where BLAS can't read it."""
     (rows, columns), (down, along), size = a.shape, a.strides, a.itemsize
     if (along == size or columns == 1) and (rows == 1 or (down >= columns * size and not down % size)):
@@ -39,7 +39,7 @@ def _lay(a: Any) -> _Lay | None:
     return None
 
 
-def _lying(a: Any) -> tuple[Any, _Lay]:
+def _lying(a: DeviceArray) -> tuple[Any, _Lay]:
     """The matrix, copied where BLAS can't read it, and how it lies."""
     lay = _lay(a)
     return (np.ascontiguousarray(a), _Lay(True, max(a.shape[1], 1))) if lay is None else (a, lay)

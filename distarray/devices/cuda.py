@@ -82,7 +82,7 @@ class _Switched:
 
     __slots__ = ("_before", "_ordinal", "_set")
 
-    def __init__(self, setter: Any, before: int, ordinal: int) -> None:
+    def __init__(self, setter: Callable[[int], object], before: int, ordinal: int) -> None:
         self._set = setter
         self._before = before
         self._ordinal = ordinal
@@ -146,24 +146,24 @@ class CudaRuntime:
         with self._at(ordinal):
             return self.cupy.cuda.Event(disable_timing=True)
 
-    def reuse(self, ordinal: int, event: Any) -> None:
+    def reuse(self, ordinal: int, event: object) -> None:
         """Gives an event back. A wait holds what was recorded when it was queued: recording again leaves it be."""
         self._events[ordinal].append(event)
 
-    def order(self, first: int, first_stream: Any, then: int, then_stream: Any) -> None:
+    def order(self, first: int, first_stream: object, then: int, then_stream: object) -> None:
         """What is queued on `then_stream` from now on runs after all that is queued on `first_stream` now."""
         event = self.record(first, first_stream)
         self.wait(then, then_stream, event)
         self.reuse(first, event)
 
-    def record(self, ordinal: int, stream: Any) -> Any:
+    def record(self, ordinal: int, stream: object) -> Any:
         """An event of a GPU, of what is queued on a stream of it now."""
         with self._at(ordinal):
             event = self.event(ordinal)
             event.record(stream)
         return event
 
-    def wait(self, ordinal: int, stream: Any, event: Any) -> None:
+    def wait(self, ordinal: int, stream: Any, event: object) -> None:  # CuPy's stream, which has no types
         """Let a stream of a GPU wait for an event, of any GPU."""
         with self._at(ordinal):
             stream.wait_event(event)
@@ -196,7 +196,7 @@ class CudaRuntime:
             self._reached[ordinal, peer] = found
         return found
 
-    def hold(self, ordinal: int, memory: Any) -> None:
+    def hold(self, ordinal: int, memory: object) -> None:
         """Keeps host memory alive until the work now queued on a GPU, which must be current, has read it."""
         event = self.event(ordinal)
         event.record(self.streams[ordinal])
@@ -303,7 +303,7 @@ class CudaRuntime:
                 self.move(dst, to, src, frm, rows, self.streams[to])
         self.order(to, self.streams[to], frm, self.streams[frm])
 
-    def _within(self, dst: Any, src: Any, ordinal: int) -> None:
+    def _within(self, dst: DeviceArray, src: DeviceArray, ordinal: int) -> None:
         """A copy on one GPU: a large one inside a batch runs beside the transfers."""
         rows = rows_between(dst, src) if dst.nbytes >= BESIDE else None
         if rows is not None and rows.height > 1 and rows.width < WIDE_ROW:
@@ -316,7 +316,15 @@ class CudaRuntime:
             elif not transposed_copy(self.cupy, dst, src):
                 dst[...] = src
 
-    def move(self, dst: DeviceArray, to: int, src: DeviceArray, frm: int, rows: Rows | None, stream: Any) -> None:
+    def move(
+        self,
+        dst: DeviceArray,
+        to: int,
+        src: DeviceArray,
+        frm: int,
+        rows: Rows | None,
+        stream: Any,  # CuPy's, which has no types
+    ) -> None:
         """Queue a 2-d copy on a stream of the GPU `to`."""
         assert rows is not None
         api = self.api
@@ -500,7 +508,7 @@ class CudaDevice(Device):
             else:
                 self.runtime.hold(self.ordinal, source)
 
-    def to_host(self, array: Any) -> npt.NDArray[Any]:
+    def to_host(self, array: Any) -> npt.NDArray[Any]:  # CuPy's or NumPy's
         if array.nbytes <= STAGE_BYTES and (found := self.runtime.read([array], [self.ordinal])) is not None:
             return found[0]
         result: npt.NDArray[Any] = np.empty(array.shape, array.dtype)

@@ -29,7 +29,7 @@ _KINDS = {
 _ANY = -1
 
 
-def _lay(a: Any) -> tuple[int, int] | None:
+def _lay(a: DeviceArray) -> tuple[int, int] | None:
     """Whether cuBLAS, which counts by columns, takes a matrix of this memory as it is (0) or transposed (1), and how far apart its
     rows or columns lie; None where it can't read it."""
     (rows, columns), (down, along), size = a.shape, a.strides, a.itemsize

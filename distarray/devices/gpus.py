@@ -56,7 +56,9 @@ def no_gpu(reason: str) -> str:
     )
 
 
-def from_dlpack(obj: Any) -> Any:
+def from_dlpack(
+    obj: Any,  # of any library
+) -> Any:
     """A NumPy or CuPy array of an object with DLPack, by where its memory is; no copy."""
     kind, _ = obj.__dlpack_device__()
     if int(kind) in (1, 3):

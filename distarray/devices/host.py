@@ -150,10 +150,14 @@ class HostDevice(Device):
             at += matrix.nbytes
         return found
 
-    def fill(self, array: Any, value: Any) -> None:
+    def fill(
+        self,
+        array: Any,  # what the device made
+        value: Any,  # a number of any kind
+    ) -> None:
         np.copyto(array, value, casting="unsafe")
 
-    def adopt(self, array: Any, label: str = "") -> Chunk:
+    def adopt(self, array: DeviceArray, label: str = "") -> Chunk:
         # NumPy's functions return scalars where the result has no axes
         return super().adopt(array if isinstance(array, np.ndarray) else np.asarray(array), label)
 
@@ -171,13 +175,18 @@ class HostDevice(Device):
         np.copyto(chunk.array, source, casting="unsafe")
         return chunk
 
-    def from_foreign(self, array: Any, label: str = "") -> Chunk:
+    def from_foreign(self, array: DeviceArray, label: str = "") -> Chunk:
         return self.from_host(array, label=label)
 
-    def to_host(self, array: Any) -> npt.NDArray[Any]:
+    def to_host(self, array: DeviceArray) -> npt.NDArray[Any]:
         return np.array(array, order="C")
 
-    def copy(self, dst_array: Any, src_array: Any, src_device: Device) -> None:
+    def copy(
+        self,
+        dst_array: Any,  # NumPy's, whose methods are used
+        src_array: Any,  # of the source, whose library is not known here
+        src_device: Device,
+    ) -> None:
         self._match(dst_array, src_array, src_device)
         if src_device.kind != self.kind:
             src_array = src_device.to_host(src_array)

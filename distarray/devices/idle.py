@@ -27,7 +27,7 @@ MOST = 1 << 24
 """Bytes that are kept in all. The kinds (shape and dtype) longest in the table make room."""
 
 
-def _references(array: Any) -> tuple[int, int, int]:
+def _references(array: DeviceArray) -> tuple[int, int, int]:
     data = array.data
     return getrefcount(array), getrefcount(data), getrefcount(data.mem)
 
@@ -53,7 +53,7 @@ class _CountingDevice:
         self.chunks: dict[int, Any] = {}
         self.dispose = self.measure
 
-    def measure(self, nbytes: int, array: Any, address: int) -> None:
+    def measure(self, nbytes: int, array: DeviceArray, address: int) -> None:
         """Count the references to an array from where `IdleArrays.give` counts them."""
         self.counts.append(_references(array))
 

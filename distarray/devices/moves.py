@@ -8,6 +8,7 @@ is copied meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from distarray.devices.arrays import DeviceArray
@@ -69,9 +70,9 @@ class _Runtime(Protocol):
 
     def lane(self, to: int, frm: int) -> Any: ...
     def record(self, ordinal: int, stream: Any) -> Any: ...
-    def wait(self, ordinal: int, stream: Any, event: Any) -> None: ...
-    def reuse(self, ordinal: int, event: Any) -> None: ...
-    def move(self, dst: Any, to: int, src: Any, frm: int, rows: Rows, stream: Any) -> None: ...
+    def wait(self, ordinal: int, stream: object, event: object) -> None: ...
+    def reuse(self, ordinal: int, event: object) -> None: ...
+    def move(self, dst: DeviceArray, to: int, src: DeviceArray, frm: int, rows: Rows, stream: object) -> None: ...
 
 
 class Batch:
@@ -94,7 +95,7 @@ class Batch:
             self._queue(dst, to, src, frm, rows)
         return True
 
-    def _queue(self, dst: Any, to: int, src: Any, frm: int, rows: Rows) -> None:
+    def _queue(self, dst: DeviceArray, to: int, src: DeviceArray, frm: int, rows: Rows) -> None:
         runtime = self.runtime
         lane = self._lanes.get((to, frm))
         if lane is None:
@@ -139,7 +140,7 @@ class StreamOrder:
     gpus : iterable of int
     """
 
-    def __init__(self, runtime: Any, gpus: Iterable[int]) -> None:
+    def __init__(self, runtime: ModuleType, gpus: Iterable[int]) -> None:
         self._runtime = runtime
         ordinals = sorted(set(gpus))
         events = {ordinal: runtime.new_event(ordinal) for ordinal in ordinals} if len(ordinals) > 1 else {}

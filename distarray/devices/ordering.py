@@ -65,7 +65,7 @@ def merge(lib: Library, keys: Sequence[Any]) -> Any:
     return argsort(lib, keys)
 
 
-def _argsort(lib: Any, key: Any) -> Any:
+def _argsort(lib: Library, key: DeviceArray) -> Any:
     if lib is not np:
         return lib.argsort(key, axis=-1).astype(np.int64, copy=False)  # CuPy's is stable
     bits = key.shape[-1].bit_length()
@@ -82,7 +82,7 @@ def _argsort(lib: Any, key: Any) -> Any:
     return np.argsort(key, axis=-1, kind="stable")
 
 
-def _packed_argsort(key: Any, bits: int) -> Any:
+def _packed_argsort(key: DeviceArray, bits: int) -> Any:
     """The stable order of numbers, by a vectorised sort of single ones: keys in the high bits, positions in the low `bits`.
 
     Keys of which more differ than the high bits can say are sorted without their last bits, and mended where that left equals;
@@ -117,7 +117,7 @@ def _packed_argsort(key: Any, bits: int) -> Any:
     return order
 
 
-def _ordinals(key: Any) -> Any:
+def _ordinals(key: DeviceArray) -> Any:
     """New 64-bit integers in the order of numbers, equal for those that are equal; NaN are equal, and the largest."""
     if key.dtype.kind != "f":
         return key.astype(np.int64 if key.dtype.kind == "i" else np.uint64)
@@ -154,12 +154,12 @@ def sort_lines(lib: Library, out: DeviceArray, array: DeviceArray, *, alike: boo
         _restore(out, special)
 
 
-def _may_be_special(out: Any) -> bool:
+def _may_be_special(out: DeviceArray) -> bool:
     """Whether sorted lines may hold zeros or NaN: their ends tell of most that they do not."""
     return bool(out.size) and not bool((out[..., 0].min() > 0) | (out[..., -1].max() < 0))
 
 
-def _special(array: Any) -> Any:
+def _special(array: DeviceArray) -> Any:
     """The zeros and NaNs of an array in C order, or None where there are none: equal keys that can be told apart."""
     low = array.min() if array.size else 1
     if low > 0:
@@ -170,7 +170,7 @@ def _special(array: Any) -> Any:
     return array[chosen] if chosen.any() else None
 
 
-def _restore(out: Any, special: Any) -> None:
+def _restore(out: DeviceArray, special: DeviceArray) -> None:
     """Give zeros and NaNs, which a sort left in any order, the order that they had."""
     for mask, values in ((out == 0, special[special == 0]), (out != out, special[special != special])):
         if values.size:
@@ -199,7 +199,7 @@ def first(lib: Library, array: DeviceArray, count: int, largest: bool) -> Any:
     return _ends(lib, array, count, largest)
 
 
-def _ends(lib: Any, array: Any, count: int, largest: bool) -> Any:
+def _ends(lib: Library, array: DeviceArray, count: int, largest: bool) -> Any:
     if not largest:
         return argsort(lib, columns(lib, array))[..., :count]
     # the mirror image, so that equal elements stay in their order
@@ -323,14 +323,14 @@ def _filled(array: Any, source: Any, *cut: tuple[Any, int | None]) -> tuple[Any,
     return (np.concatenate(found) if found else None), counted if cut else None
 
 
-def _count(lib: Any, array: Any, value: Any, equals: bool) -> int:
+def _count(lib: Library, array: DeviceArray, value: DeviceArray, equals: bool) -> int:
     """How many elements come before a key, its equals among them or not; NaN is last."""
     if value != value:
         return int(array.shape[0]) if equals else int(lib.count_nonzero(array == array))
     return int(lib.count_nonzero(array <= value if equals else array < value))
 
 
-def _divide(lib: Any, within: Any, value: Any, rank: int) -> None:
+def _divide(lib: Library, within: DeviceArray, value: DeviceArray, rank: int) -> None:
     """Put first what comes before a key, and as many of its equals as fill `rank` places."""
     left = within == within if value != value else within < value
     equals = lib.flatnonzero(within != within if value != value else within == value)

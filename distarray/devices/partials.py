@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,9 @@ class Folds:
         The GPU of each copy, and of each array that is written.
     """
 
-    def __init__(self, runtime: Any, kernel: Kernel, size: int, givers: Sequence[int], takers: Sequence[int]) -> None:
+    def __init__(
+        self, runtime: ModuleType, kernel: Kernel, size: int, givers: Sequence[int], takers: Sequence[int]
+    ) -> None:
         self._runtime = runtime
         self._kernel = kernel
         self._size = size

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from distarray.devices.arrays import DeviceArray
 from distarray.devices.base import Chunk
 
 __all__ = ["ALIGNMENT", "LEAST", "Buffer", "HostPool", "default_limit", "size_class"]
@@ -78,7 +79,9 @@ class _Probe:
         self.count = self.peak = 0
         self.chunks: dict[int, Any] = {}
 
-    def dispose(self, nbytes: int, array: Any, address: int = 0, _refs: Callable[[object], int] = getrefcount) -> None:
+    def dispose(
+        self, nbytes: int, array: DeviceArray, address: int = 0, _refs: Callable[[object], int] = getrefcount
+    ) -> None:
         buffer = array.base
         if type(buffer) is Buffer and (_refs(array), _refs(buffer)):
             self.counts.append((_refs(array), _refs(buffer)))

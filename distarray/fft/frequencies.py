@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from distarray.array.aliases import ArrayLike, Axis, DeviceLike, DTypeLike, Layo
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
+from distarray.devices.arrays import AnyDType
 from distarray.ops.convert import asarray
 from distarray.ops.repeating import roll
 from distarray.ops.sequences import arange
@@ -86,7 +88,7 @@ def rfftfreq(
     return _scaled(arange(n // 2 + 1, dtype=np.int64, layout=layout, device=device), n, d, kind)
 
 
-def _checked(n: Any, dtype: Any) -> tuple[int, Any]:
+def _checked(n: object, dtype: DTypeLike) -> tuple[int, Any]:
     if isinstance(n, bool) or not hasattr(n, "__index__"):
         raise ValueError(f"n should be an integer, and is {n!r}")
     kind = np.dtype(np.float64 if dtype is None else dtype)
@@ -95,7 +97,7 @@ def _checked(n: Any, dtype: Any) -> tuple[int, Any]:
     return operator.index(n), kind
 
 
-def _scaled(numbers: DistributedArray, n: int, d: float, dtype: Any) -> Any:
+def _scaled(numbers: DistributedArray, n: int, d: float, dtype: AnyDType) -> Any:
     scaled = numbers * (1.0 / (n * d))
     return scaled if scaled.dtype == dtype else scaled.astype(dtype)
 
@@ -147,7 +149,7 @@ def ifftshift(x: ArrayLike, axes: Axis = None) -> DistributedArray:
     return _shifted(x, axes, lambda n: -(n // 2))
 
 
-def _shifted(x: Any, axes: Any, by: Any) -> DistributedArray:
+def _shifted(x: ArrayLike, axes: Axis, by: Callable[..., Any]) -> DistributedArray:
     array = asarray(x)
     if axes is None:
         axes = tuple(range(array.ndim))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, SupportsIndex, cast
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.array.writing import check_out, deliver, single
+from distarray.devices.arrays import AnyDType
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros
 
@@ -458,12 +459,12 @@ def _model(array: DistributedArray) -> Any:
     return np.zeros([min(size, 2) for size in array.shape], array.dtype)
 
 
-def _shorter(n: Any) -> Any:
+def _shorter(n: SupportsIndex | None) -> Any:
     """A length that NumPy accepts or refuses as it does `n`, at no cost."""
     return n if n is None else min(operator.index(n), 2)
 
 
-def _as_precise(array: DistributedArray, out: Any) -> DistributedArray:
+def _as_precise(array: DistributedArray, out: Out) -> DistributedArray:
     """The array, in the precision of ``out=`` where that is greater: NumPy computes in it."""
     dtype = getattr(single(out), "dtype", array.dtype)
     if array.dtype.kind not in "fc" or dtype.kind not in "fc":
@@ -471,7 +472,9 @@ def _as_precise(array: DistributedArray, out: Any) -> DistributedArray:
     return array.astype(np.promote_types(array.dtype, np.empty(0, dtype).real.dtype), copy=False)
 
 
-def _single(kind: str, function: Callable[..., Any], a: Any, n: Any, axis: Any, norm: Any, out: Any) -> Any:
+def _single(
+    kind: str, function: Callable[..., Any], a: ArrayLike, n: Any, axis: Any, norm: str | None, out: Out
+) -> Any:
     array = _as_precise(asarray(a), out)
     dtype = function(_model(array), _shorter(n), axis, norm).dtype
     at = operator.index(axis) % array.ndim
@@ -490,7 +493,16 @@ def _single(kind: str, function: Callable[..., Any], a: Any, n: Any, axis: Any, 
     return result
 
 
-def _several(name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any, *, two: bool = False) -> Any:
+def _several(
+    name: str,
+    a: ArrayLike,
+    s: Sequence[int] | None,
+    axes: Sequence[int] | None,
+    norm: str | None,
+    out: Out,
+    *,
+    two: bool = False,
+) -> Any:
     array = _as_precise(asarray(a), out)
     function = getattr(np.fft, name)
     small = None if s is None else [_shorter(n) for n in s]
@@ -525,7 +537,7 @@ def _stages(lines: Sequence[LineTransform], name: str) -> list[list[LineTransfor
     return stages
 
 
-def _run(array: DistributedArray, stages: list[list[LineTransform]], name: str, dtype: Any, out: Any) -> Any:
+def _run(array: DistributedArray, stages: list[list[LineTransform]], name: str, dtype: AnyDType, out: Out) -> Any:
     shape = array.shape
     for stage in stages:
         for line in stage:
@@ -545,7 +557,7 @@ def _run(array: DistributedArray, stages: list[list[LineTransform]], name: str, 
     return deliver(result if result.dtype == dtype else result.astype(dtype), out)
 
 
-def _fitting(out: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _fitting(out: Out, shape: tuple[int, ...], dtype: AnyDType) -> Any:
     """An ``out=`` that the result fits, or NumPy's errors."""
     out = single(out)
     check_out(out, "return arrays must be of ArrayType, and out= is of type {}")

@@ -196,7 +196,7 @@ def _is_light(context: Context, root: Node) -> bool:
     return nbytes <= LIGHT_BYTES and context.workers.inline_bytes > 0
 
 
-def _evaluated(context: Context, walk: _RowWalk, places: Any) -> list[Chunk | None]:
+def _evaluated(context: Context, walk: _RowWalk, places: tuple[Any, ...]) -> list[Chunk | None]:
     quiet = context.quiet
     runner = quiet.take()
     run, met = runner
@@ -215,7 +215,7 @@ def _evaluated(context: Context, walk: _RowWalk, places: Any) -> list[Chunk | No
     return chunks
 
 
-def _run(walk: _RowWalk, places: Any, met: list[Any], heard: list[tuple[str, Node]]) -> list[Chunk | None]:
+def _run(walk: _RowWalk, places: tuple[Any, ...], met: list[Any], heard: list[tuple[str, Node]]) -> list[Chunk | None]:
     assert walk.layout is not None
     leaves, first = walk.operands(walk.layout), walk.row
     *calls, (last, last_picks, last_plain) = walk.calls

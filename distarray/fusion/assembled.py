@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.devices import Chunk
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.evaluate import evaluate_cells
 from distarray.fusion.expr import Leaf, real_part
@@ -172,7 +173,7 @@ def _operands(context: Context, leaves: Sequence[Leaf]) -> tuple[list[Any], bool
     return operands, copied
 
 
-def _compute(context: Context, program: Program, operands: Sequence[Any], out: Any) -> None:
+def _compute(context: Context, program: Program, operands: Sequence[Any], out: DeviceArray) -> None:
     """Run all steps. Where a condition is met or a step fails, everything is done again by what knows how to say it."""
     if not any(step.loud for step in program.steps):
         with suppress(Exception):  # it comes again
@@ -228,7 +229,7 @@ def _direct(view: ViewMap | None, shape: tuple[int, ...]) -> bool:
     return view is None or (view.inner is None and view.base == shape)
 
 
-def _shown(array: Any, view: ViewMap) -> Any:
+def _shown(array: DeviceArray, view: ViewMap) -> Any:
     """What a view shows of an array of its base's shape."""
     key: list[Any] = []
     order: list[int] = []

@@ -17,7 +17,7 @@ import numpy as np
 
 from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.devices.pool import ALIGNMENT
-from distarray.fusion.expr import ASTYPE, real_part
+from distarray.fusion.expr import ASTYPE, Conversion, real_part
 from distarray.fusion.notes import GAPPED, Notes, call_numpy, is_same
 from distarray.fusion.program import Instruction, Program
 
@@ -63,7 +63,7 @@ LIGHT_BYTES = 1 << 23
 """A few such calls on fewer bytes in all, operands and results, end before other threads have taken up their part."""
 
 
-def is_light(ufunc: Any, dtype: np.dtype[Any]) -> bool:
+def is_light(ufunc: np.ufunc | Conversion, dtype: np.dtype[Any]) -> bool:
     """Whether a call with a result of this dtype is one of `LIGHT`, and computed as fast as that."""
     return ufunc.__name__ in LIGHT and dtype.kind in "biuf" and (dtype.kind != "f" or dtype.itemsize in (4, 8))
 
@@ -210,7 +210,7 @@ def _cut_along(
     key[axis] = slice(None)
 
 
-def _part(array: Any, key: tuple[slice, ...], moving: Sequence[int]) -> Any:
+def _part(array: DeviceArray, key: tuple[slice, ...], moving: Sequence[int]) -> Any:
     """What of an operand meets a block of the result; `moving` are the operand's axes that are not broadcast."""
     lead = len(key) - array.ndim
     return array[tuple([key[lead + a] if a in moving else slice(None) for a in range(array.ndim)])]
@@ -302,7 +302,7 @@ class _Pass:
         self,
         plan: Schedule,
         operands: Sequence[Any],
-        out: Any,
+        out: DeviceArray | None,
         strict: bool,
         notes: Notes,
         registers: Sequence[Any],

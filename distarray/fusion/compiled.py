@@ -40,7 +40,7 @@ class _Compiler:
         self.slots: dict[int, int] = {}
         self.places: dict[tuple[int, Any], int] = {}
 
-    def visit(self, item: Any) -> tuple[str, Any]:
+    def visit(self, item: object) -> tuple[str, Any]:
         if type(item) is Leaf:
             return ("leaf", self.leaf(item))
         if type(item) is not Node:

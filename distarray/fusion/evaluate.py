@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.blocks import CUT_FREE, Schedule, run_blocks, schedule, worth_blocks
 from distarray.fusion.expr import Node, real_part
@@ -73,10 +74,10 @@ def evaluate_cells(
 
 def _run_on_gpu(
     context: Context,
-    lib: Any,
+    lib: Library,
     program: Program,
     operands: Sequence[Any],
-    out: Any,
+    out: DeviceArray,
     stored: tuple[int, ...],
     stores: Sequence[Any],
 ) -> None:
@@ -158,7 +159,7 @@ def _planned(program: Program, jobs: Jobs, stored: tuple[int, ...]) -> Schedule 
 def _run_listening(
     program: Program,
     plan: Schedule | None,
-    cells: Any,
+    cells: Sequence[Any],
     kernels: Sequence[NativeCell | None],
     strict: bool,
     notes: Notes,
@@ -174,7 +175,7 @@ def _run_listening(
 def _run_host(
     program: Program,
     plan: Schedule | None,
-    cells: Any,
+    cells: Sequence[Any],
     kernels: Sequence[NativeCell | None],
     strict: bool,
     notes: Notes,
@@ -195,7 +196,7 @@ def _again(
     notes: Notes,
     stored: tuple[int, ...],
     operands: Sequence[Any],
-    out: Any,
+    out: DeviceArray,
     arrays: Sequence[Any],
 ) -> None:
     """A block that a kernel leaves to NumPy."""
@@ -208,7 +209,7 @@ def _again_heard(
     notes: Notes,
     stored: tuple[int, ...],
     operands: Sequence[Any],
-    out: Any,
+    out: DeviceArray,
     arrays: Sequence[Any],
 ) -> None:
     """The same, where nobody listens so far."""
@@ -217,7 +218,7 @@ def _again_heard(
 
 
 def _run(
-    lib: Any,
+    lib: Library,
     program: Program,
     operands: Sequence[Any],
     out: Any,

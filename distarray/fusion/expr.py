@@ -247,7 +247,9 @@ def result_dtype(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], out: Devic
     return found
 
 
-def small(value: Any) -> bool:
+def small(
+    value: Any,  # a number of any kind
+) -> bool:
     """Whether every floating dtype surely has room for a scalar."""
     return type(value) in _NUMBERS and -65504 <= value <= 65504
 

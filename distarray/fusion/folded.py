@@ -93,7 +93,7 @@ class PendingFold:
         out[...] = found
         self.notes.seen.update(mine.seen)
 
-    def _folded(self, operands: Sequence[Any], ufunc: np.ufunc, dtype: Any, size: int, notes: Notes) -> Any:
+    def _folded(self, operands: Sequence[Any], ufunc: np.ufunc, dtype: AnyDType, size: int, notes: Notes) -> Any:
         """So many elements, folded by NumPy."""
         least = 128 if self.dtype.kind == "f" else 1
         most = max(least, blocks.REGISTER_BYTES // max(step.dtype.itemsize for step in self.program.steps))
@@ -104,7 +104,9 @@ class PendingFold:
             parts.append(ufunc.reduce(block, axis=None, dtype=dtype))
         return _whole(ufunc, parts, size, most, self.dtype.kind, parts[0].dtype, dtype)
 
-    def _part(self, operands: Sequence[Any], ufunc: np.ufunc, dtype: Any, notes: Notes, low: int, size: int) -> Any:
+    def _part(
+        self, operands: Sequence[Any], ufunc: np.ufunc, dtype: AnyDType, notes: Notes, low: int, size: int
+    ) -> Any:
         """The elements from `low` on that a kernel leaves to NumPy."""
         given = [array[low : low + size] if array.ndim else array for array in operands]
         return self._folded(given, ufunc, dtype, size, notes)
@@ -119,7 +121,9 @@ def _sizes(size: int, most: int, kind: str) -> list[int]:
     return sizes
 
 
-def _whole(ufunc: np.ufunc, parts: Sequence[Any], size: int, most: int, kind: str, held: Any, dtype: Any) -> Any:
+def _whole(
+    ufunc: np.ufunc, parts: Sequence[Any], size: int, most: int, kind: str, held: DeviceArray, dtype: AnyDType
+) -> Any:
     """The fold of the blocks' folds."""
     if kind == "f":
         return _added(ufunc, size, most, parts, 0)[0]
@@ -152,7 +156,7 @@ def _added(ufunc: np.ufunc, size: int, most: int, parts: Sequence[Any], first: i
     return ufunc.reduce(np.array([left, right])), first
 
 
-def _folds(ufunc: np.ufunc, held: Any, dtype: Any) -> bool:
+def _folds(ufunc: np.ufunc, held: Any, dtype: AnyDType) -> bool:
     if ufunc is np.add and held.kind == "f":
         return held.itemsize in (4, 8) and held.isnative and dtype == held
     return held.kind in _EXACT.get(ufunc, "") and (dtype == held or (ufunc is np.add and dtype.kind in "iu"))

@@ -141,7 +141,7 @@ def grown(
         return found
 
 
-def _joined(ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: Any, masked: bool) -> Form | None:
+def _joined(ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: AnyDType, masked: bool) -> Form | None:
     bases: tuple[Base, ...] = ()
     steps: tuple[FormStep, ...] = ()
     numbers = 0

@@ -13,10 +13,12 @@ from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.errors import UnsupportedError
 from distarray.fusion.expr import real_part
+from distarray.fusion.program import Instruction
 
 __all__ = ["CORRECTIONS", "KERNELS", "constant", "evaluate", "fill", "function_of"]
 
@@ -155,7 +157,12 @@ def function_of(lib: Library, ufunc: Callable[..., Any]) -> Callable[..., Any]:
     return own  # type: ignore[no-any-return]
 
 
-def evaluate(lib: Library, step: Any, args: Sequence[Any], into: DeviceArray | None) -> Any:
+def evaluate(
+    lib: Library,
+    step: Any,  # an Instruction, or what stands for one
+    args: Sequence[Any],
+    into: DeviceArray | None,
+) -> Any:
     """One step of a program on `lib`'s arrays; the result lies in `into`, where that is given.
 
     Of a masked step, the last two arguments are the mask and what stands where it is False.
@@ -176,7 +183,7 @@ def evaluate(lib: Library, step: Any, args: Sequence[Any], into: DeviceArray | N
     return into
 
 
-def fill(lib: Library, array: DeviceArray, value: Any) -> None:
+def fill(lib: Library, array: DeviceArray, value: object) -> None:
     """Write a scalar into an array, with NumPy's casting. CuPy's own ``fill`` makes -0.0 a zero without a sign."""
     scalar = np.asarray(value).astype(array.dtype)[()]
     if scalar == 0 and any(scalar.tobytes()):
@@ -185,7 +192,11 @@ def fill(lib: Library, array: DeviceArray, value: Any) -> None:
         array[...] = scalar
 
 
-def constant(lib: Library, value: Any, dtype: AnyDType) -> Any:
+def constant(
+    lib: Library,
+    value: Any,  # a number of any kind
+    dtype: AnyDType,
+) -> Any:
     """A scalar as an operand of `dtype`: a NumPy scalar, which CuPy passes on bit for bit; a 0-d array stays one."""
     if hasattr(value, "strides") and not isinstance(value, (np.ndarray, np.generic)):
         return value.astype(dtype, copy=False)
@@ -197,7 +208,7 @@ def constant(lib: Library, value: Any, dtype: AnyDType) -> Any:
 # --- how they are called ----------------------------------------------------------------------------------------------
 
 
-def _evaluated(lib: Any, step: Any, inputs: list[Any], into: Any) -> Any:
+def _evaluated(lib: Library, step: Instruction, inputs: list[Any], into: DeviceArray | None) -> Any:
     dtype = step.dtype
     if step.ufunc.__name__ == "astype":
         source = real_part(inputs[0], dtype)
@@ -218,9 +229,16 @@ def _evaluated(lib: Any, step: Any, inputs: list[Any], into: Any) -> Any:
 
 
 def _corrected(
-    lib: Any, ufunc: Any, correction: Correction, own: Any, /, *inputs: Any, out: Any = None, dtype: Any = None,
-    casting: Any = None,
-) -> Any:  # fmt: skip
+    lib: Library,
+    ufunc: Any,
+    correction: Correction,
+    own: Any,
+    /,
+    *inputs: Any,
+    out: DeviceArray | None = None,
+    dtype: object = None,
+    casting: object = None,
+) -> Any:
     """A call; its `casting` has been checked where it was recorded."""
     found = correction(lib, ufunc, inputs, dtype)
     if found is None:
@@ -236,7 +254,7 @@ def _corrected(
     return out
 
 
-def _type_of(value: Any) -> Any:
+def _type_of(value: DeviceArray) -> Any:
     if isinstance(value, (int, float, complex)) and not isinstance(value, (bool, np.generic)):
         return type(value)
     return np.dtype(bool) if isinstance(value, bool) else value.dtype
@@ -248,12 +266,12 @@ def loop_of(ufunc: np.ufunc, types: tuple[Any, ...], dtype: AnyDType) -> tuple[A
     return ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), casting="unsafe", **kwargs)
 
 
-def _loop(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> tuple[Any, ...]:
+def _loop(ufunc: np.ufunc, inputs: Sequence[Any], dtype: object) -> tuple[Any, ...]:
     """The dtypes in which NumPy computes."""
     return loop_of(ufunc, tuple([_type_of(a) for a in inputs]), dtype)
 
 
-def _cast(lib: Any, inputs: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
+def _cast(lib: Library, inputs: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
     """The inputs in the dtypes of a loop; scalars stay scalars."""
     return [
         constant(lib, a, t) if isinstance(a, (bool, int, float, complex, np.generic)) else a.astype(t, copy=False)
@@ -261,21 +279,21 @@ def _cast(lib: Any, inputs: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _has(kinds: str, inputs: Sequence[Any], dtype: Any = None) -> bool:
+def _has(kinds: str, inputs: Sequence[Any], dtype: npt.DTypeLike | None = None) -> bool:
     """Whether an input, or the dtype asked for, is of one of the kinds; a quick look before a loop is resolved."""
     found = [getattr(a, "dtype", None) or np.min_scalar_type(a) for a in inputs]
     return any(t.kind in kinds for t in found) or (dtype is not None and np.dtype(dtype).kind in kinds)
 
 
 @cache
-def _kernel(lib: Any, name: str) -> Any:
+def _kernel(lib: Library, name: str) -> Any:
     return lib.ElementwiseKernel(*KERNELS[name], f"distarray_{name}", options=UNCONTRACTED)
 
 
 def _compiled(name: str, kinds: str, wide: bool = False) -> Correction:
     """The C code of a ufunc, for loops of `kinds`. Half precision is computed in single; with `wide`, all in double."""
 
-    def call(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    def call(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType | None) -> Any:
         loop = _loop(ufunc, inputs, dtype)
         kind = loop[0].kind
         if kind not in kinds:
@@ -293,7 +311,7 @@ def _compiled(name: str, kinds: str, wide: bool = False) -> Correction:
 def _amended(name: str) -> Correction:
     """CuPy's own function of complex numbers, with C99's values where one part is zero or infinite and the other no number."""
 
-    def call(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+    def call(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType | None) -> Any:
         loop = _loop(ufunc, inputs, dtype)
         if loop[0].kind != "c":
             return None
@@ -303,7 +321,7 @@ def _amended(name: str) -> Correction:
     return call
 
 
-def _log2(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _log2(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """Complex logarithms to base 2, by the natural ones: CuPy divides those by a complex number."""
     loop = _loop(ufunc, inputs, dtype)
     if loop[0].kind != "c":
@@ -318,7 +336,7 @@ def _log2(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
 # --- corrections ------------------------------------------------------------------------------------------------------
 
 
-def _divmod(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _divmod(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     loop = _loop(ufunc, inputs, dtype)
     if loop[0].kind not in "fV":
         return None
@@ -326,20 +344,20 @@ def _divmod(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any
     return tuple([function_of(lib, f)(*operands) for f in (np.floor_divide, np.remainder)])
 
 
-def _truth(a: Any) -> Any:
+def _truth(a: DeviceArray) -> Any:
     if isinstance(a, (bool, int, float, complex, np.generic)):
         return np.bool_(bool(a))
     return a != 0 if a.dtype.kind == "c" else a
 
 
-def _logical(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _logical(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """Logical functions by the truth of operands: CuPy has no complex loops, and compares mixed integers in one type of its own."""
     if not _has("c", inputs) and len({a.dtype for a in inputs if hasattr(a, "dtype")}) < 2:
         return None
     return getattr(lib, ufunc.__name__)(*[a != 0 if hasattr(a, "dtype") and a.ndim else _truth(a) for a in inputs])
 
 
-def _compare(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _compare(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """NumPy orders complex numbers by both parts, and none with a NaN part; it compares any Python int with integers."""
     name = ufunc.__name__
     for i, a in enumerate(inputs):
@@ -354,7 +372,7 @@ def _compare(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> An
     return getattr(lib, name)(first, second) & ~(lib.isnan(first) | lib.isnan(second))
 
 
-def _extreme(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _extreme(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """Extrema of complex numbers: NumPy's order, and a NaN with both of its parts."""
     if not _has("c", inputs, dtype):
         return None
@@ -365,7 +383,7 @@ def _extreme(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> An
     return lib.where(function_of(lib, before)(first, second) | skipped, first, second)
 
 
-def _power(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _power(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """Complex powers, and NumPy's refusal of negative integer ones."""
     loop = _loop(ufunc, inputs, dtype)
     if loop[0].kind == "c":
@@ -381,7 +399,7 @@ def _power(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
 _complex_power = _compiled("power", "c", wide=True)
 
 
-def _degrees(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _degrees(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """Conversions of angles, in the precision of NumPy's constants: single where the operand is half or single."""
     loop = _loop(ufunc, inputs, dtype)
     if loop[0].kind != "f" or loop[0].itemsize > 4:
@@ -395,7 +413,7 @@ def _degrees(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> An
 _BITS: dict[int, Any] = {2: np.int16, 4: np.int32, 8: np.int64}
 
 
-def _nextafter(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _nextafter(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """The next number, found on the bits: CuPy's kernels take denormal single-precision numbers for zero."""
     loop = _loop(ufunc, inputs, dtype)
     if loop[0].kind != "f":
@@ -414,7 +432,7 @@ def _nextafter(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> 
     return lib.where(lib.isnan(x) | lib.isnan(y), loop[0].type(np.nan), found)
 
 
-def _spacing(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _spacing(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """The spacing, from the exponent's bits. That of halves has no sign, and is the lesser one at negative powers of two."""
     loop = _loop(ufunc, inputs, dtype)[0]
     bits, digits = _BITS[loop.itemsize], np.finfo(loop).nmant
@@ -440,7 +458,7 @@ def _spacing(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> An
 _complex_reciprocal = _compiled("reciprocal", "c")
 
 
-def _reciprocal(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _reciprocal(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """The integer 1 / 0 has no value; this is what NumPy's compiler made of it."""
     loop = _loop(ufunc, inputs, dtype)[0]
     if loop.kind == "c":
@@ -452,7 +470,7 @@ def _reciprocal(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) ->
         return lib.where(x == 0, np.reciprocal(np.zeros(1, loop))[0], lib.reciprocal(x))
 
 
-def _ldexp(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _ldexp(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     limits = np.iinfo(np.int32)
     x, exponent = inputs
     if isinstance(exponent, (int, np.integer, np.bool_)):
@@ -463,7 +481,7 @@ def _ldexp(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
     return lib.ldexp(*_cast(lib, [x], _loop(ufunc, inputs, dtype)), exponent)
 
 
-def _frexp(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _frexp(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """The exponent of infinities and NaN is 0; CUDA leaves it open."""
     mantissa, exponent = lib.frexp(inputs[0])
     return mantissa, lib.where(lib.isfinite(inputs[0]), exponent, np.int32(0))
@@ -478,13 +496,13 @@ def _of_complex(name: str) -> Correction:
 _complex_sign = _compiled("sign", "c")
 
 
-def _sign(lib: Any, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any) -> Any:
+def _sign(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     if inputs[0].dtype.kind == "V":  # ml_dtypes, which gives NumPy its bfloat16, keeps the sign of zero
         return lib.copysign(lib.sign(inputs[0]), inputs[0])
     return _complex_sign(lib, ufunc, inputs, dtype) if _has("c", inputs, dtype) else None
 
 
-def _clip(lib: Any, ufunc: Any, inputs: Sequence[Any], dtype: Any) -> Any:
+def _clip(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """NaN bounds make NaN; a bound may be None; complex numbers have bounds too."""
     a, low, high = inputs
     given = [a, *[b for b in (low, high) if b is not None]]
@@ -496,7 +514,7 @@ def _clip(lib: Any, ufunc: Any, inputs: Sequence[Any], dtype: Any) -> Any:
     return value
 
 
-def _around(lib: Any, ufunc: Any, inputs: Sequence[Any], dtype: Any) -> Any:
+def _around(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
     """Rounding by NumPy's own steps, in the array's precision."""
     a, decimals = inputs
     kind = a.dtype.kind

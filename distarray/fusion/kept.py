@@ -16,9 +16,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from distarray.devices import Chunk
+from distarray.devices.arrays import AnyDType
 from distarray.errors import DeviceMemoryError
 from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.expr import Node
@@ -198,7 +199,7 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
     return found
 
 
-def _room(context: Context, layout: Layout, dtype: Any) -> list[Chunk | None] | None:
+def _room(context: Context, layout: Layout, dtype: AnyDType) -> list[Chunk | None] | None:
     """Memory for a value in a layout on the devices of this process; None where that is more than is left."""
     chunks: list[Chunk | None] = []
     for device_id in layout.devices:

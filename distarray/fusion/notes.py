@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion.expr import Conversion, converted_into, is_loud
 from distarray.fusion.program import Instruction, Program
 from distarray.sites import call_site, warn_at
@@ -57,7 +58,7 @@ def _tested(step: Instruction, args: Sequence[Any], into: np.ndarray[Any, Any]) 
     return into
 
 
-def _meet(array: Any, into: Any) -> bool:
+def _meet(array: DeviceArray, into: DeviceArray) -> bool:
     return isinstance(array, np.ndarray) and np.may_share_memory(into, array)
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from distarray.devices import Chunk
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.assembled import write_assembled
 from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
 from distarray.fusion.demand import evaluate_into, moved
@@ -20,7 +21,7 @@ from distarray.fusion.kernels.direct import around, written
 from distarray.fusion.meeting import brought
 from distarray.fusion.program import Program
 from distarray.geometry import ViewMap
-from distarray.layout import Layout, follow
+from distarray.layout import Layout, Visible, follow
 from distarray.storage import Storage, Version, duplicate
 from distarray.transfer.execute import allocate, is_uncounted, resolve
 from distarray.transfer.ledger import watching
@@ -34,7 +35,7 @@ __all__ = ["write"]
 def write(
     storage: Storage,
     view: ViewMap | None,
-    value: Any,
+    value: Any,  # a Node, a Leaf or a number
     *,
     private: int = 0,
 ) -> None:
@@ -106,7 +107,7 @@ def _write_aligned(
 def _write_chunks(
     storage: Storage,
     version: Version,
-    seen: Any,
+    seen: Visible,
     evaluated: Callable[..., Exception | None],
     *,
     whole: bool,
@@ -148,7 +149,7 @@ def _computed(
     context: Context,
     program: Program,
     leaves: Sequence[Leaf],
-    dtype: Any,
+    dtype: AnyDType,
     guard: AbstractContextManager[None],
     lent: Container[int],
 ) -> tuple[Version, Exception | None]:
@@ -171,7 +172,7 @@ def _evaluated(*arguments: Any, **named: Any) -> Exception | None:
     return None
 
 
-def _targets(seen: Any, layout: Layout, version: Version, chunks: list[Chunk | None], *, fresh: bool) -> list[Any]:
+def _targets(seen: Visible, layout: Layout, version: Version, chunks: list[Chunk | None], *, fresh: bool) -> list[Any]:
     """The arrays that a write goes to, one for each chunk of the view; `chunks` gets the chunks made for it."""
     outs: list[Any] = []
     for i, source in enumerate(seen.sources):
@@ -189,7 +190,7 @@ def _targets(seen: Any, layout: Layout, version: Version, chunks: list[Chunk | N
     return outs
 
 
-def _twins(seen: Any, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[int, Any, Any]]:
+def _twins(seen: Visible, chunks: list[Chunk | None], *, fresh: bool) -> list[tuple[int, Any, Any]]:
     """The other chunks of a device that show the same elements, made writable: `(chunk of the view, array, device)`."""
     rows = []
     for origin, source, path in seen.twins:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from distarray.errors import IndexMapError, LayoutError
@@ -35,7 +36,11 @@ class Pull(NamedTuple):
     shape: tuple[int, ...]
     new_axes: tuple[int, ...] = ()
 
-    def apply(self, chunk: Any, xp: Any) -> Any:
+    def apply(
+        self,
+        chunk: Any,  # an array of the library `xp`, which geometry doesn't know
+        xp: ModuleType,
+    ) -> Any:
         """The part of `chunk` that the view shows, as an array view of shape ``region.shape``; nothing is copied.
 
         Axes that are broadcast to a length other than 1 make the result read-only (NumPy's ``broadcast_to``).

@@ -12,7 +12,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, SupportsIndex
 
 from distarray.groups import buffers, sparse
 from distarray.groups.buffers import GroupArray, Stream, View
@@ -243,30 +243,32 @@ class ProcessGroup(Engine):
 
     # ---- helpers
 
-    def _other(self, peer: Any, instead: str) -> int:
+    def _other(self, peer: SupportsIndex, instead: str) -> int:
         rank = buffers.check_peer(peer, "peer", self.size)
         if rank == self.rank:
             raise ValueError(f"peer = {rank} is this process, and a blocking send to itself never ends; use {instead}")
         return rank
 
-    def _pair(self, in_array: GroupArray, out_array: GroupArray, stream: Any, sized: bool = True) -> tuple[View, View]:
+    def _pair(
+        self, in_array: GroupArray, out_array: GroupArray, stream: Stream, sized: bool = True
+    ) -> tuple[View, View]:
         src = self._view(in_array, "in_array", False, stream)
         dst = self._view(out_array, "out_array", True, stream)
         buffers.check_pair(src, dst, alike=sized)
         return src, dst
 
-    def _in_order(self, view: View, stream: Any) -> View:
+    def _in_order(self, view: View, stream: Stream) -> View:
         """An array whose elements lie in C order: this one, or a copy of it."""
         if view.order != "F":
             return view
         with self._at(stream):
             return view.in_c_order()
 
-    def _reduced(self, view: View, stream: Any) -> View:
+    def _reduced(self, view: View, stream: Stream) -> View:
         """What goes into a reduction: an array in C order, or in its own where the processes compare that."""
         return view if self.compares_order else self._in_order(view, stream)
 
-    def _filling(self, view: View, stream: Any, call: Callable[[View], None], like: View | None = None) -> None:
+    def _filling(self, view: View, stream: Stream, call: Callable[[View], None], like: View | None = None) -> None:
         """Make a call that fills an array in C order, or in that of `like`; one in the other order is filled from a copy."""
         order: buffers.MemoryOrder = "F" if like is not None and like.order == "F" else "C"
         if view.order in (order, "both"):

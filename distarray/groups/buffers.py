@@ -178,7 +178,7 @@ def _viewed(value: Any) -> np.ndarray[Any, Any]:
         return np.from_dlpack(value)
 
 
-def _refuse_distributed(value: Any, name: str) -> None:
+def _refuse_distributed(value: object, name: str) -> None:
     """Refuses an array of this package. Reading it would gather it unseen, and what is written would land in a copy."""
     if any(each.__module__.partition(".")[0] == "distarray" for each in type(value).__mro__):
         raise TypeError(
@@ -219,7 +219,7 @@ def _read_only(name: str, value: object, library: str) -> ReadOnlyError:
     return read_only(f"{name}, a {type(value).__name__},", cure, "the result must be written into it")
 
 
-def _is_read_only(value: Any) -> bool:
+def _is_read_only(value: object) -> bool:
     """Whether the CUDA array interface says so; CuPy does not ask."""
     interface = getattr(value, "__cuda_array_interface__", None)
     return interface is not None and bool(interface["data"][1])
@@ -248,7 +248,7 @@ def _foreign_device(value: Any, name: str, cupy: Any) -> Any:
         ) from error
 
 
-def _not_an_array(value: Any, name: str) -> TypeError:
+def _not_an_array(value: object, name: str) -> TypeError:
     if isinstance(value, (list, tuple)) and any(hasattr(each, "dtype") for each in value):
         return TypeError(
             f"{name} is a {type(value).__name__} of {len(value)}; an array is needed: call the method for each array in a "
@@ -265,7 +265,7 @@ def _not_an_array(value: Any, name: str) -> TypeError:
     )
 
 
-def _on_gpu(value: Any) -> bool:
+def _on_gpu(value: object) -> bool:
     if isinstance(value, np.ndarray):
         return False
     if hasattr(value, "__dlpack_device__"):
@@ -273,7 +273,7 @@ def _on_gpu(value: Any) -> bool:
     return hasattr(value, "__cuda_array_interface__")
 
 
-def _is_jax(value: Any) -> bool:
+def _is_jax(value: object) -> bool:
     return type(value).__module__.split(".")[0] in ("jax", "jaxlib")
 
 

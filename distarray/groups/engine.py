@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from distarray.groups.buffers import View
+from distarray.devices.arrays import DeviceArray
+from distarray.groups.buffers import GroupArray, Stream, View
 
 __all__ = ["Engine"]
 
@@ -29,7 +30,7 @@ class Engine(abc.ABC):
     size: int
     compares_order = False  # whether processes whose arrays lie in memory in another order find that out
 
-    def _at(self, stream: Any) -> AbstractContextManager[Any]:
+    def _at(self, stream: Stream) -> AbstractContextManager[Any]:
         """A block in which arrays are copied on a stream, where there are streams."""
         return nullcontext()
 
@@ -45,31 +46,31 @@ class Engine(abc.ABC):
         return nullcontext()
 
     @abc.abstractmethod
-    def _view(self, value: Any, name: str, write: bool, stream: Any) -> View:
+    def _view(self, value: GroupArray, name: str, write: bool, stream: Stream) -> View:
         """The argument as an array of the engine's library, or the exception that says what is wrong with it."""
 
     @abc.abstractmethod
-    def _all_reduce(self, src: View, dst: View, op: str, stream: Any) -> None: ...
+    def _all_reduce(self, src: View, dst: View, op: str, stream: Stream) -> None: ...
 
     @abc.abstractmethod
-    def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Any) -> None: ...
+    def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Stream) -> None: ...
 
     @abc.abstractmethod
-    def _broadcast(self, view: View, root: int, stream: Any) -> None: ...
+    def _broadcast(self, view: View, root: int, stream: Stream) -> None: ...
 
     @abc.abstractmethod
-    def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Any) -> None: ...
+    def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Stream) -> None: ...
 
     @abc.abstractmethod
-    def _all_gather(self, src: View, dst: View, count: int, stream: Any) -> None: ...
+    def _all_gather(self, src: View, dst: View, count: int, stream: Stream) -> None: ...
 
     @abc.abstractmethod
-    def _send(self, view: View, peer: int, stream: Any) -> None: ...
+    def _send(self, view: View, peer: int, stream: Stream) -> None: ...
 
     @abc.abstractmethod
-    def _recv(self, view: View, peer: int, stream: Any) -> None: ...
+    def _recv(self, view: View, peer: int, stream: Stream) -> None: ...
 
-    def _send_recv(self, src: View, dst: View, peer: int, stream: Any) -> None:
+    def _send_recv(self, src: View, dst: View, peer: int, stream: Stream) -> None:
         self._exchange([(peer, src.flat)], [(peer, dst.flat)], "send_recv", stream)
 
     @abc.abstractmethod
@@ -78,7 +79,7 @@ class Engine(abc.ABC):
         sends: Sequence[tuple[int, Any]],
         receives: Sequence[tuple[int, Any]],
         operation: str,
-        stream: Any,
+        stream: Stream,
         part: View | None = None,
         root: int = -1,
     ) -> None:
@@ -100,7 +101,7 @@ class Engine(abc.ABC):
         """The array library, and its sparse matrices."""
 
     @abc.abstractmethod
-    def _address(self, array: Any) -> int:
+    def _address(self, array: DeviceArray) -> int:
         """Where an array begins in memory."""
 
     @abc.abstractmethod

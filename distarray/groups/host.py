@@ -15,7 +15,7 @@ import numpy as np
 
 from distarray.groups import buffers
 from distarray.groups.base import ProcessGroup
-from distarray.groups.buffers import View
+from distarray.groups.buffers import GroupArray, Stream, View
 from distarray.groups.compared import What, collective, message
 
 __all__ = ["HostEngine", "Wire", "fold"]
@@ -99,7 +99,7 @@ class HostEngine(ProcessGroup):
 
     # ---- collectives
 
-    def _view(self, value: Any, name: str, write: bool, stream: Any) -> View:
+    def _view(self, value: GroupArray, name: str, write: bool, stream: Stream) -> View:
         return buffers.as_view(buffers.host_array(value, name, write=write), name)
 
     def _enter(self, method: str, to: int = -1, source: int = -1) -> None:
@@ -113,7 +113,7 @@ class HostEngine(ProcessGroup):
             return self._wire.making(message(method, None))
         return self._wire.making(collective(method, op, None, root=root))
 
-    def _all_reduce(self, src: View, dst: View, op: str, stream: Any) -> None:
+    def _all_reduce(self, src: View, dst: View, op: str, stream: Stream) -> None:
         mine, out = src.flat, dst.flat
         if self.size == 1:
             return fold(op, [mine], out)
@@ -131,7 +131,7 @@ class HostEngine(ProcessGroup):
                 self._share(out, bounds)
         return None
 
-    def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Any) -> None:
+    def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Stream) -> None:
         mine = src.flat
         if self.size == 1 and dst is not None:
             return fold(op, [mine], dst.flat)
@@ -149,7 +149,7 @@ class HostEngine(ProcessGroup):
                 self._wire.round([], [(i, out[bounds[i] : bounds[i + 1]]) for i in self._others()])
         return None
 
-    def _broadcast(self, view: View, root: int, stream: Any) -> None:
+    def _broadcast(self, view: View, root: int, stream: Stream) -> None:
         flat = view.flat
         others = self._others()
         with self._wire.making(collective("broadcast", "", view.dtype, view.shape, view.order, root)):
@@ -166,27 +166,27 @@ class HostEngine(ProcessGroup):
             receives = [] if self.rank == root else [(i, flat[bounds[i] : bounds[i + 1]]) for i in others]
             return self._wire.round(sends, receives)
 
-    def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Any) -> None:
+    def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Stream) -> None:
         bounds = [count * i for i in range(self.size + 1)]
         with self._wire.making(collective("reduce_scatter", op, src.dtype, count)):
             self._reduce_segment(src.flat[: bounds[-1]], bounds, dst.flat[:count], op)
 
-    def _all_gather(self, src: View, dst: View, count: int, stream: Any) -> None:
+    def _all_gather(self, src: View, dst: View, count: int, stream: Stream) -> None:
         bounds = [count * i for i in range(self.size + 1)]
         out = dst.flat[: bounds[-1]]
         with self._wire.making(collective("all_gather", "", src.dtype, count)):
             out[bounds[self.rank] : bounds[self.rank + 1]] = src.flat[:count].copy()  # `src` may lie inside `dst`
             self._share(out, bounds)
 
-    def _send(self, view: View, peer: int, stream: Any) -> None:
+    def _send(self, view: View, peer: int, stream: Stream) -> None:
         with self._wire.making(message("send", view.dtype, view.size)):
             self._wire.round([(peer, view.flat)], [])
 
-    def _recv(self, view: View, peer: int, stream: Any) -> None:
+    def _recv(self, view: View, peer: int, stream: Stream) -> None:
         with self._wire.making(message("recv", view.dtype, view.size)):
             self._wire.round([], [(peer, view.flat)])
 
-    def _send_recv(self, src: View, dst: View, peer: int, stream: Any) -> None:
+    def _send_recv(self, src: View, dst: View, peer: int, stream: Stream) -> None:
         if peer == self.rank:
             self._wire.usable()
             return self._round([(peer, src.flat)], [(peer, dst.flat)])
@@ -200,7 +200,7 @@ class HostEngine(ProcessGroup):
         sends: Sequence[tuple[int, Any]],
         receives: Sequence[tuple[int, Any]],
         operation: str,
-        stream: Any,
+        stream: Stream,
         part: View | None = None,
         root: int = -1,
     ) -> None:

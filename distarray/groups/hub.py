@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from distarray.comm.base import Signature
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError, UnsupportedError
 from distarray.groups.compared import DIFFER, What
 
@@ -30,7 +31,7 @@ class _Parcel:
 
     __slots__ = ("array", "number", "signature", "taken")
 
-    def __init__(self, array: Any, number: int, signature: Signature) -> None:
+    def __init__(self, array: DeviceArray, number: int, signature: Signature) -> None:
         self.array, self.number, self.signature = array, number, signature
         self.taken = False
 

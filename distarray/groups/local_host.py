@@ -16,7 +16,7 @@ from distarray.comm.base import Signature
 from distarray.comm.deadlines import collective_timeout
 from distarray.devices import cpu_count
 from distarray.errors import CommunicationError, PeerLostError, UnsupportedError
-from distarray.groups.buffers import View
+from distarray.groups.buffers import Stream, View
 from distarray.groups.host import HostEngine
 from distarray.groups.hub import Hub, ThreadWire
 from distarray.groups.one_process import BLOCK, OneProcess, Queued, check_color, check_devices
@@ -149,28 +149,28 @@ class HostCommunicator(OneProcess, HostEngine):
         if errors:
             raise errors[0]
 
-    def _all_reduce(self, src: View, dst: View, op: str, stream: Any) -> None:
+    def _all_reduce(self, src: View, dst: View, op: str, stream: Stream) -> None:
         self._issue("all_reduce", partial(super()._all_reduce, src, dst, op, stream))
 
-    def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Any) -> None:
+    def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Stream) -> None:
         self._issue("reduce", partial(super()._reduce, src, dst, op, root, stream))
 
-    def _broadcast(self, view: View, root: int, stream: Any) -> None:
+    def _broadcast(self, view: View, root: int, stream: Stream) -> None:
         self._issue("broadcast", partial(super()._broadcast, view, root, stream))
 
-    def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Any) -> None:
+    def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Stream) -> None:
         self._issue("reduce_scatter", partial(super()._reduce_scatter, src, dst, count, op, stream))
 
-    def _all_gather(self, src: View, dst: View, count: int, stream: Any) -> None:
+    def _all_gather(self, src: View, dst: View, count: int, stream: Stream) -> None:
         self._issue("all_gather", partial(super()._all_gather, src, dst, count, stream))
 
-    def _send(self, view: View, peer: int, stream: Any) -> None:
+    def _send(self, view: View, peer: int, stream: Stream) -> None:
         self._issue("send", partial(super()._send, view, peer, stream))
 
-    def _recv(self, view: View, peer: int, stream: Any) -> None:
+    def _recv(self, view: View, peer: int, stream: Stream) -> None:
         self._issue("recv", partial(super()._recv, view, peer, stream))
 
-    def _send_recv(self, src: View, dst: View, peer: int, stream: Any) -> None:
+    def _send_recv(self, src: View, dst: View, peer: int, stream: Stream) -> None:
         self._issue("send_recv", partial(super()._send_recv, src, dst, peer, stream))
 
     def _exchange(
@@ -178,7 +178,7 @@ class HostCommunicator(OneProcess, HostEngine):
         sends: Sequence[tuple[int, Any]],
         receives: Sequence[tuple[int, Any]],
         operation: str,
-        stream: Any,
+        stream: Stream,
         part: View | None = None,
         root: int = -1,
     ) -> None:

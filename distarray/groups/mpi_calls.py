@@ -14,6 +14,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -28,6 +29,7 @@ from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi, register
 from distarray.comm.mpi.forming import Forming, duplicated
 from distarray.comm.mpi.telling import all_gather, barrier, compare, introduce
 from distarray.comm.record import Call, summary
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import (
     CollectiveMismatchError,
     CommunicationError,
@@ -123,7 +125,9 @@ class _Making:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._wire._ended(error)
 
 
@@ -280,7 +284,7 @@ class MpiWire(Channel):
         sequence = self._pair[1 if outward else 2]
         return self._tags.join(PAIR, sequence, self._numbers[0 if outward else 1] + pieces - 1)
 
-    def _pieces(self, array: Any) -> list[Any]:
+    def _pieces(self, array: DeviceArray) -> list[Any]:
         data = np.asarray(array).view(np.uint8)
         if data.nbytes <= self.segment:
             return [data]

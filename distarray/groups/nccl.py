@@ -13,6 +13,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,10 +22,11 @@ from distarray.comm.base import Signature
 from distarray.comm.deadlines import collective_timeout
 from distarray.comm.nccl.binding import OP, TYPE, Calls, find_binding
 from distarray.comm.nccl.communicator import NcclCommunicator
+from distarray.devices.arrays import DeviceArray
 from distarray.devices.cuda import Activation
 from distarray.groups import buffers
 from distarray.groups.base import ProcessGroup
-from distarray.groups.buffers import View
+from distarray.groups.buffers import GroupArray, Stream, View
 from distarray.groups.mpi_calls import MpiWire, connect_mpi
 from distarray.rendezvous.control import StoreControl, store_control
 
@@ -93,13 +95,13 @@ class NcclEngine(ProcessGroup):
 
     # ---- collectives
 
-    def _view(self, value: Any, name: str, write: bool, stream: Any) -> View:
+    def _view(self, value: GroupArray, name: str, write: bool, stream: Stream) -> View:
         if isinstance(value, self._ndarray):
             return buffers.as_view(buffers.device_array(value, name, self.device, write=write), name)
         with self._on(self._address_of(stream)):  # DLPack orders the owner's stream with the current one
             return buffers.as_view(buffers.device_array(value, name, self.device, write=write), name)
 
-    def _all_reduce(self, src: View, dst: View, op: str, stream: Any) -> None:
+    def _all_reduce(self, src: View, dst: View, op: str, stream: Stream) -> None:
         plan, where = self._plan(src.dtype, op), self._address_of(stream)
         source, target, finish = self._widened(plan, src.flat, dst.flat, where)
         n = source.size * plan.factor
@@ -111,7 +113,7 @@ class NcclEngine(ProcessGroup):
         )
         self._finish(finish)
 
-    def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Any) -> None:
+    def _reduce(self, src: View, dst: View | None, op: str, root: int, stream: Stream) -> None:
         plan, where = self._plan(src.dtype, op), self._address_of(stream)
         source, target, finish = self._widened(plan, src.flat, None if dst is None else dst.flat, where)
         n = source.size * plan.factor
@@ -124,7 +126,7 @@ class NcclEngine(ProcessGroup):
         )
         self._finish(finish)
 
-    def _broadcast(self, view: View, root: int, stream: Any) -> None:
+    def _broadcast(self, view: View, root: int, stream: Stream) -> None:
         where, array, n = self._address_of(stream), view.array, view.array.nbytes
         self._call(
             lambda: self.calls.broadcast(array.data.ptr, array.data.ptr, n, TYPE["uint8"], root, where),
@@ -133,7 +135,7 @@ class NcclEngine(ProcessGroup):
             "broadcast",
         )
 
-    def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Any) -> None:
+    def _reduce_scatter(self, src: View, dst: View, count: int, op: str, stream: Stream) -> None:
         plan, where = self._plan(src.dtype, op), self._address_of(stream)
         source, target, finish = self._widened(plan, src.flat[: count * self.size], dst.flat[:count], where)
         n = count * plan.factor
@@ -145,7 +147,7 @@ class NcclEngine(ProcessGroup):
         )
         self._finish(finish)
 
-    def _all_gather(self, src: View, dst: View, count: int, stream: Any) -> None:
+    def _all_gather(self, src: View, dst: View, count: int, stream: Stream) -> None:
         where, n = self._address_of(stream), count * src.dtype.itemsize
         source, target = src.array, dst.array
         self._call(
@@ -155,10 +157,10 @@ class NcclEngine(ProcessGroup):
             "all_gather",
         )
 
-    def _send(self, view: View, peer: int, stream: Any) -> None:
+    def _send(self, view: View, peer: int, stream: Stream) -> None:
         self._messages([(peer, view.array)], [], self._address_of(stream), "send")
 
-    def _recv(self, view: View, peer: int, stream: Any) -> None:
+    def _recv(self, view: View, peer: int, stream: Stream) -> None:
         self._messages([], [(peer, view.array)], self._address_of(stream), "recv")
 
     def _exchange(
@@ -166,7 +168,7 @@ class NcclEngine(ProcessGroup):
         sends: Sequence[tuple[int, Any]],
         receives: Sequence[tuple[int, Any]],
         operation: str,
-        stream: Any,
+        stream: Stream,
         part: View | None = None,
         root: int = -1,
     ) -> None:
@@ -184,7 +186,7 @@ class NcclEngine(ProcessGroup):
     def _messages(self, sends: Messages, receives: Messages, stream: int, operation: str) -> None:
         """Make one round of messages, each a peer and a contiguous array."""
 
-    def _address(self, array: Any) -> int:
+    def _address(self, array: DeviceArray) -> int:
         return int(array.data.ptr)
 
     def _libraries(self) -> tuple[Any, Any]:
@@ -205,10 +207,10 @@ class NcclEngine(ProcessGroup):
         """What calls have in common that share NCCL's connections: those depend on its algorithm, and that on the size."""
         return tuple(fact.bit_length() if i == 1 else fact for i, fact in enumerate(facts))
 
-    def _address_of(self, stream: Any) -> int:
+    def _address_of(self, stream: Stream) -> int:
         return int(self._stream().ptr) if stream is None else stream_address(stream)
 
-    def _at(self, stream: Any) -> AbstractContextManager[Any]:
+    def _at(self, stream: Stream) -> AbstractContextManager[Any]:
         return self._on(self._address_of(stream))
 
     def _on(self, stream: int) -> AbstractContextManager[Any]:
@@ -217,7 +219,7 @@ class NcclEngine(ProcessGroup):
         return Activation(self._cupy.cuda.Device(self.device), current)
 
     def _widened(
-        self, plan: Folding, source: Any, target: Any, stream: int
+        self, plan: Folding, source: DeviceArray, target: DeviceArray | None, stream: int
     ) -> tuple[Any, Any, Callable[[], None] | None]:
         """The arrays that NCCL gets, and how the result comes into `target` where they are others."""
         if not plan.wide:
@@ -239,7 +241,7 @@ class NcclEngine(ProcessGroup):
             self._later(finish)
 
 
-def _external(cupy: Any, address: int) -> Any:
+def _external(cupy: ModuleType, address: int) -> Any:
     """A stream made elsewhere; newer CuPy takes any object that speaks the CUDA stream protocol."""
     if not hasattr(cupy.cuda.Stream, "from_external"):
         return cupy.cuda.ExternalStream(address)
@@ -290,7 +292,13 @@ class NcclGroup(NcclEngine):
         self.met = self.communicator.met
         self._get_device: Callable[[], int] = self._cupy.cuda.runtime.getDevice
 
-    def all_reduce(self, in_array: Any, out_array: Any, op: str = "sum", stream: Any = None) -> None:
+    def all_reduce(
+        self,
+        in_array: Any,  # CuPy's, or of any library
+        out_array: Any,  # as `in_array`
+        op: str = "sum",
+        stream: Stream = None,
+    ) -> None:
         if type(in_array) is type(out_array) is self._ndarray and not self.communicator.broken:
             dtype = in_array.dtype
             plan = self._plans.get((dtype, op))

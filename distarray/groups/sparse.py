@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from distarray.groups import buffers
+from distarray.groups.buffers import Stream
 from distarray.groups.engine import Engine
 
 __all__ = [
@@ -35,7 +36,7 @@ def involved(value: object) -> bool:
     return _is_sparse(value)
 
 
-def _is_sparse(value: Any) -> bool:
+def _is_sparse(value: object) -> bool:
     for name in ("scipy.sparse", "cupyx.scipy.sparse"):
         module = sys.modules.get(name)
         if module is not None and module.issparse(value):
@@ -65,14 +66,14 @@ def _check(group: Engine, value: Any, name: str) -> Any:
     return value
 
 
-def _check_list(group: Engine, values: Any, name: str) -> list[Any]:
+def _check_list(group: Engine, values: object, name: str) -> list[Any]:
     if not isinstance(values, (list, tuple)) or len(values) != group.size:
         found = f"{len(values)} of them" if isinstance(values, (list, tuple)) else f"a {type(values).__name__}"
         raise ValueError(f"{name} must be a list of {group.size} sparse matrices, one for each process; found {found}")
     return [_check(group, value, f"{name}[{i}]") for i, value in enumerate(values)]
 
 
-def _check_empty(values: Any, name: str) -> list[Any]:
+def _check_empty(values: object, name: str) -> list[Any]:
     if not isinstance(values, list) or values:
         raise ValueError(
             f"{name} must be an empty list, which is filled with one matrix of each process; pass [] and keep it"
@@ -80,7 +81,7 @@ def _check_empty(values: Any, name: str) -> list[Any]:
     return values
 
 
-def _check_reduction(op: Any, matrices: Sequence[Any]) -> None:
+def _check_reduction(op: str, matrices: Sequence[Any]) -> None:
     if op not in ("sum", "prod"):
         raise ValueError(
             f"Sparse matrix only supports sum/prod reduction, not {op!r}; prod is the matrix product in rank order"
@@ -131,7 +132,7 @@ def _move(
     method: str,
     sends: Sequence[tuple[int, Any]],
     sources: Sequence[int],
-    stream: Any,
+    stream: Stream,
     op: str = "",
     root: int = -1,
 ) -> list[tuple[_Letter, list[Any]]]:
@@ -197,8 +198,8 @@ def _receive(
     method: str,
     sends: Sequence[tuple[int, Any]],
     sources: Sequence[int],
-    like: Any,
-    stream: Any,
+    like: object,
+    stream: Stream,
     op: str = "",
     root: int = -1,
 ) -> list[Any]:

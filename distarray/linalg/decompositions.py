@@ -17,6 +17,8 @@ from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
+from distarray.devices.arrays import DeviceArray
+from distarray.devices.base import Device
 from distarray.linalg.matrices import (
     Linear,
     adjoint,
@@ -106,7 +108,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
     return found
 
 
-def _cholesky(device: Any, a: Any, *, upper: bool) -> Any:
+def _cholesky(device: Device, a: DeviceArray, *, upper: bool) -> Any:
     lib = device.lib
     if not upper:
         return device.lapack.cholesky(a)
@@ -220,7 +222,7 @@ def _spread_qr(x: DistributedArray, mode: str, *, tall: bool) -> Any:
     return r if q is None else QRResult(q, r)
 
 
-def _qr(device: Any, a: Any, *, mode: str) -> Any:
+def _qr(device: Device, a: DeviceArray, *, mode: str) -> Any:
     found = device.lib.linalg.qr(a, mode=mode)
     return found if mode == "r" else tuple(found)
 
@@ -260,9 +262,9 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     times; see ``distarray.algorithms.jacobi``, also for the source. Of matrices that are spread over devices
     ``full_matrices=True`` needs a complete :func:`qr`.
 
-    Memory of a spread matrix, on each device: 2.5 times its share of `a`, U and Vh. For the singular values alone some five times that
-    of `a`, which is all there is to share then: the columns are a copy, they are received while those before are sent, and their
-    QR factorization is dealt from them.
+    Memory of a spread matrix, on each device: 2.5 times its share of `a`, U and Vh. For the singular values alone some five
+    times that of `a`, which is all there is to share then: the columns are a copy, they are received while those before are
+    sent, and their QR factorization is dealt from them.
 
     Examples
     --------
@@ -308,7 +310,7 @@ def _undefined(x: DistributedArray, *, full: bool) -> tuple[Any, Any, Any]:
     return u, s, vh
 
 
-def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
+def spread_svd(x: DistributedArray, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
     """U, the singular values and Vh over all devices; without `vectors` the values alone."""
     m, n = x.shape
     if m < n:
@@ -347,12 +349,12 @@ def spread_svd(x: Any, *, full: bool, vectors: bool) -> tuple[Any, Any, Any]:
     return q * turns, as_array(context, sizes[again]), np.conjugate(right)
 
 
-def _diagonal(r: Any) -> Any:
+def _diagonal(r: DistributedArray) -> Any:
     """The diagonal of a triangle, for all processes."""
     return r.diagonal().get()
 
 
-def _descending(sizes: Any) -> Any:
+def _descending(sizes: DistributedArray) -> Any:
     """The order of numbers that all processes have, the largest first."""
     return np.argsort(-sizes, stable=True)
 
@@ -397,7 +399,7 @@ def _hermitian_svd(x: DistributedArray, *, vectors: bool) -> Any:
     return SVDResult(u, s, adjoint(u * signs))
 
 
-def _svd(device: Any, a: Any, *, full_matrices: bool, compute_uv: bool, hermitian: bool) -> Any:
+def _svd(device: Device, a: DeviceArray, *, full_matrices: bool, compute_uv: bool, hermitian: bool) -> Any:
     lib = device.lib
     with device.lapack.raising():
         if not hermitian:

@@ -14,10 +14,12 @@ import numpy as np
 
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, product_dtype, view
-from distarray.array.aliases import ArrayLike, Out
+from distarray.array.aliases import AnyArray, ArrayLike, Out
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, overwrite
+from distarray.context import Context
+from distarray.devices.arrays import AnyDType
 from distarray.linalg.products import numpys_error
 
 __all__ = ["dot", "inner", "outer", "tensordot", "vdot"]
@@ -76,7 +78,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: Out = None) -> Any:
     return value if out is None else overwrite(out, value)
 
 
-def _check_exact(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
+def _check_exact(out: Out, shape: tuple[int, ...], dtype: AnyDType) -> None:
     if not isinstance(out, (DistributedArray, np.ndarray)):
         raise TypeError(f"'out' must be an array, and dot got {type(out).__name__}")
     if out.shape != shape or out.dtype != dtype:
@@ -88,13 +90,13 @@ def _check_exact(out: Any, shape: tuple[int, ...], dtype: Any) -> None:
 
 
 def _tensor(
-    context: Any,
+    context: Context,
     name: str,
-    a: Any,
-    b: Any,
+    a: AnyArray,
+    b: AnyArray,
     over_a: Sequence[int],
     over_b: Sequence[int],
-    dtype: Any,
+    dtype: AnyDType,
     conjugate: bool = False,
 ) -> DistributedArray:
     """The sum over pairs of axes, those that remain of `a` before those of `b`."""
@@ -288,7 +290,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[S
     return _tensor(context, "tensordot", x, y, pairs[0], pairs[1], dtype)
 
 
-def _axis_pairs(axes: Any) -> tuple[list[int], list[int]]:
+def _axis_pairs(axes: int | Sequence[Any]) -> tuple[list[int], list[int]]:
     if not np.iterable(axes):
         count = operator.index(axes)
         return list(range(-count, 0)), list(range(count))

@@ -14,6 +14,8 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
+from distarray.devices.arrays import DeviceArray
+from distarray.devices.base import Device
 from distarray.linalg.matrices import Linear, adjoint, arrays, common, each, is_spread, real, square, to_scale
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
@@ -105,7 +107,7 @@ def eigvalsh(a: ArrayLike, UPLO: str = "L") -> DistributedArray:
     return each("eigvalsh", [x], partial(_eigvalsh, UPLO=UPLO), outputs, [2], fallible=True)[0]
 
 
-def _hermitian(a: Any, UPLO: str) -> tuple[DistributedArray, str]:
+def _hermitian(a: ArrayLike, UPLO: str) -> tuple[DistributedArray, str]:
     UPLO = UPLO.upper()
     if UPLO not in ("L", "U"):
         raise ValueError("UPLO argument must be 'L' or 'U'")
@@ -165,7 +167,7 @@ def _mirrored(x: DistributedArray, UPLO: str) -> Any:
     return np.where(held, x, adjoint(x)).evaluate()  # type: ignore[attr-defined]
 
 
-def _dealt(whole: Any, name: str, shift: float, vectors: bool) -> Jacobi:
+def _dealt(whole: DistributedArray, name: str, shift: float, vectors: bool) -> Jacobi:
     devices = taking_part(whole.layout)
     return Jacobi(whole._context, whole.mT._operand(name), devices, name, vectors=vectors, shift=shift)
 
@@ -182,12 +184,12 @@ def _norm(x: DistributedArray) -> float:
     return size
 
 
-def _eigh(device: Any, a: Any, *, UPLO: str) -> Any:
+def _eigh(device: Device, a: DeviceArray, *, UPLO: str) -> Any:
     with device.lapack.raising():
         return tuple(device.lib.linalg.eigh(a, UPLO=UPLO))
 
 
-def _eigvalsh(device: Any, a: Any, *, UPLO: str) -> Any:
+def _eigvalsh(device: Device, a: DeviceArray, *, UPLO: str) -> Any:
     with device.lapack.raising():
         return device.lib.linalg.eigvalsh(a, UPLO=UPLO)
 
@@ -236,7 +238,7 @@ def _numpy_eig(a: ArrayLike) -> Any:
     return found
 
 
-def _eigenpairs(a: Any) -> tuple[DistributedArray, Any, Any]:
+def _eigenpairs(a: ArrayLike) -> tuple[DistributedArray, Any, Any]:
     """The matrices, their eigenvalues and vectors, and of which matrices some are not real."""
     x, dtype = _general(a)
     n = x.shape[-1]
@@ -279,34 +281,34 @@ def _numpy_eigvals(a: ArrayLike) -> Any:
     return values
 
 
-def _eigenvalues(a: Any) -> tuple[DistributedArray, Any, Any]:
+def _eigenvalues(a: ArrayLike) -> tuple[DistributedArray, Any, Any]:
     x, dtype = _general(a)
     n = x.shape[-1]
     values, parts = each("eigvals", [x], _eigvals, [((n,), dtype), ((), np.dtype(bool))], [2], fallible=True)
     return x, values, parts
 
 
-def _general(a: Any) -> tuple[DistributedArray, Any]:
+def _general(a: ArrayLike) -> tuple[DistributedArray, Any]:
     _, (x,) = arrays(a)
     square(x)
     (x,) = common(x)
     return x, np.result_type(x.dtype, np.complex64)
 
 
-def _finite(device: Any, a: Any) -> None:
+def _finite(device: Device, a: DeviceArray) -> None:
     """Refuse infinities and NaN as NumPy does: CuPy's library takes them."""
     if not bool(device.lib.isfinite(a).all()):
         raise Linear("Array must not contain infs or NaNs")
 
 
-def _eig(device: Any, a: Any) -> Any:
+def _eig(device: Device, a: DeviceArray) -> Any:
     _finite(device, a)
     with device.lapack.raising():
         values, vectors = device.lib.linalg.eig(a)
     return values, vectors, (values.imag != 0).any(axis=-1)
 
 
-def _eigvals(device: Any, a: Any) -> Any:
+def _eigvals(device: Device, a: DeviceArray) -> Any:
     _finite(device, a)
     with device.lapack.raising():
         values = device.lib.linalg.eigvals(a)

@@ -13,12 +13,13 @@ import numpy as np
 
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, view
-from distarray.array.aliases import DTypeLike, Out
+from distarray.array.aliases import ArrayLike, DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
 from distarray.array.writing import overwrite
 from distarray.context import Context
+from distarray.devices.arrays import AnyDType
 from distarray.linalg.dots import dot
 from distarray.linalg.matrices import Linear
 from distarray.ops.diagonals import diagonal
@@ -196,11 +197,11 @@ def _is_operand(args: Sequence[Any], i: int) -> bool:
     return isinstance(args[0], str) or (i % 2 == 0 and i < len(args) - len(args) % 2)
 
 
-def _array(a: Any) -> Any:
+def _array(a: ArrayLike) -> Any:
     return a if hasattr(a, "shape") and hasattr(a, "dtype") else np.asarray(a)
 
 
-def _terms(found: Sequence[Any], inputs: Sequence[str], dtype: Any) -> list[_Term]:
+def _terms(found: Sequence[Any], inputs: Sequence[str], dtype: AnyDType) -> list[_Term]:
     """The operands with labels that differ within each, and of one length everywhere."""
     sizes: dict[str, int] = {}
     for array, labels in zip(found, inputs):
@@ -239,7 +240,9 @@ def _terms(found: Sequence[Any], inputs: Sequence[str], dtype: Any) -> list[_Ter
     return terms
 
 
-def _path(terms: Sequence[_Term], output: str, sizes: dict[str, int], optimize: Any) -> list[tuple[int, ...]]:
+def _path(
+    terms: Sequence[_Term], output: str, sizes: dict[str, int], optimize: bool | str | Sequence[Any]
+) -> list[tuple[int, ...]]:
     """Which terms are contracted, step by step; a step's result goes to the end."""
     from opt_einsum import contract_path
 
@@ -282,7 +285,7 @@ def _summed(term: _Term, later: set[str]) -> _Term:
 
 
 def _contracted(
-    context: Context, first: _Term, second: _Term, later: set[str], sizes: dict[str, int], dtype: Any
+    context: Context, first: _Term, second: _Term, later: set[str], sizes: dict[str, int], dtype: AnyDType
 ) -> _Term:
     """The sum of products of two terms over the labels that nothing needs later."""
     a, b = _summed(first, later | {*second.labels}), _summed(second, later | {*first.labels})

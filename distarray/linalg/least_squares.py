@@ -10,6 +10,8 @@ import numpy as np
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
+from distarray.devices.arrays import DeviceArray
+from distarray.devices.base import Device
 from distarray.linalg.decompositions import svd
 from distarray.linalg.matrices import Linear, adjoint, arrays, common, each, matrix, real, square
 from distarray.linalg.norms import norm
@@ -265,7 +267,7 @@ def _inverse_or_nan(x: DistributedArray) -> Any:
         return np.full_like(x, np.nan)
 
 
-def _inv_or_nan(device: Any, a: Any) -> Any:
+def _inv_or_nan(device: Device, a: DeviceArray) -> Any:
     lib = device.lib
     found = lib.empty(a.shape, a.dtype)
     for index in np.ndindex(a.shape[:-2]):

@@ -80,7 +80,7 @@ def square(x: DistributedArray) -> None:
         raise Linear(f"Last 2 dimensions of the array must be square, and they are {x.shape[-2:]}")
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: DistributedArray) -> Any:
     """The conjugate transpose; of real matrices a view."""
     return np.conjugate(x.mT) if x.dtype.kind == "c" else x.mT
 

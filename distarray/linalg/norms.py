@@ -4,6 +4,7 @@ standard's forms of products that ``numpy`` itself has, and ``matrix_transpose``
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def _vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
 
 
 @implements(np.linalg.tensordot)
-def _tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: Any = 2) -> Any:
+def _tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[Sequence[int]] = 2) -> Any:
     return tensordot(x1, x2, axes)
 
 
@@ -195,13 +196,13 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str | N
     return norm(x, ord, (-2, -1), keepdims)
 
 
-def _inexact(x: Any) -> DistributedArray:
+def _inexact(x: ArrayLike) -> DistributedArray:
     """`x` with floating values."""
     placed = asarray(x)
     return placed if placed.dtype.kind in "fc" else asarray(placed, dtype=np.float64)
 
 
-def _refused(function: Any, x: DistributedArray, **how: Any) -> None:
+def _refused(function: Callable[..., Any], x: DistributedArray, **how: Any) -> None:
     """Raise what NumPy raises for these arguments, before anything moves."""
     with np.errstate(all="ignore"):
         function(small(x.shape, x.dtype), **how)
@@ -212,7 +213,7 @@ def _axes(axis: Any, ndim: int) -> Axes:
     return np.lib.array_utils.normalize_axis_tuple(axis if isinstance(axis, tuple) else int(axis), ndim)
 
 
-def _of_vectors(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
+def _of_vectors(x: DistributedArray, ord: Any, axes: Axes, keepdims: bool) -> Any:
     size = np.absolute(x)
     if ord == np.inf:
         return np.max(size, axis=axes, keepdims=keepdims, initial=0)
@@ -229,7 +230,7 @@ def _of_vectors(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
     return total ** np.reciprocal(ord, dtype=total.dtype)
 
 
-def _of_matrices(x: Any, ord: Any, axes: Axes, keepdims: bool) -> Any:
+def _of_matrices(x: DistributedArray, ord: Any, axes: Axes, keepdims: bool) -> Any:
     rows, columns = axes
     if ord is None or ord in ("f", "fro"):
         return _of_vectors(x, 2, axes, keepdims)

@@ -6,6 +6,7 @@ Coefficients are few: where a computation goes through them one by one, they are
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Any:
     return value
 
 
-def _on_coefficients(function: Any) -> Any:
+def _on_coefficients(function: Callable[..., Any]) -> Any:
     """A function of coefficients alone: computed by NumPy on each process from fetched ones, and placed again."""
 
     def call(*args: Any, **kwargs: Any) -> Any:

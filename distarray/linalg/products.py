@@ -17,12 +17,13 @@ import numpy as np
 from distarray.algorithms.again import again
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, view
-from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
+from distarray.array.aliases import AnyArray, ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.shapes import broadcast_shape
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, overwrite
+from distarray.context import Context
 from distarray.ops.elementwise import generalized
 
 __all__ = ["matmul", "matvec", "vecdot", "vecmat"]
@@ -237,15 +238,15 @@ def vecmat(
 
 def _gufunc(
     ufunc: np.ufunc,
-    x1: Any,
-    x2: Any,
-    out: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
+    out: Out,
     casting: str,
-    dtype: Any,
-    signature: Any,
-    axes: Any,
-    axis: Any,
-    keepdims: Any,
+    dtype: DTypeLike,
+    signature: str | tuple[DTypeLike, ...] | None,
+    axes: Sequence[int | tuple[int, ...]] | None,
+    axis: Axis,
+    keepdims: bool | None,
 ) -> Any:
     if isinstance(out, tuple):
         (out,) = out
@@ -270,7 +271,7 @@ def _gufunc(
     return np.moveaxis(value, range(-len(target), 0), target) if target else value
 
 
-def _placed(ufunc: np.ufunc, a: Any, b: Any, given: dict[str, Any]) -> tuple[Any, Any, tuple[int, ...]]:
+def _placed(ufunc: np.ufunc, a: AnyArray, b: AnyArray, given: dict[str, Any]) -> tuple[Any, Any, tuple[int, ...]]:
     """The operands with their core axes last, and where those of the result belong; after NumPy itself has accepted or
     refused a call like it."""
     kwargs = {name: value for name, value in given.items() if value is not None}
@@ -288,7 +289,16 @@ def _placed(ufunc: np.ufunc, a: Any, b: Any, given: dict[str, Any]) -> tuple[Any
     return _to_last(a, listed[0]), _to_last(b, listed[1]), target
 
 
-def _on_last(context: Any, ufunc: np.ufunc, a: Any, b: Any, out: Any, casting: str, dtype: Any, signature: Any) -> Any:
+def _on_last(
+    context: Context,
+    ufunc: np.ufunc,
+    a: Any,
+    b: Any,
+    out: Out,
+    casting: str,
+    dtype: DTypeLike,
+    signature: str | tuple[DTypeLike, ...] | None,
+) -> Any:
     """The call over the last axes of the operands."""
     name = ufunc.__name__
     key = ("product", ufunc, a.shape, b.shape, a.dtype, b.dtype, casting, dtype, signature)
@@ -305,7 +315,12 @@ def _on_last(context: Any, ufunc: np.ufunc, a: Any, b: Any, out: Any, casting: s
 
 
 def _described(
-    ufunc: np.ufunc, a: Any, b: Any, casting: str, dtype: Any, signature: Any
+    ufunc: np.ufunc,
+    a: AnyArray,
+    b: AnyArray,
+    casting: str,
+    dtype: DTypeLike,
+    signature: str | tuple[DTypeLike, ...] | None,
 ) -> tuple[Problem, tuple[Any, Any], Any]:
     """What is contracted, the indices that drop broadcast axes, and the result's dtype."""
     cores = _CORES[ufunc]

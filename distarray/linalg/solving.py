@@ -18,7 +18,7 @@ from distarray.array.place import as_array
 from distarray.array.shown import seen
 from distarray.array.state import DistributedArray
 from distarray.devices import Device
-from distarray.devices.arrays import DeviceArray
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, identity, is_spread, real, square
 
 __all__ = ["det", "inv", "matrix_power", "slogdet", "solve", "tensorinv", "tensorsolve"]
@@ -113,7 +113,7 @@ def _broadcast(x: DistributedArray, shape: tuple[int, ...]) -> Any:
     return x if x.shape == shape else np.broadcast_to(x, shape)
 
 
-def _solve(device: Any, a: Any, b: Any) -> Any:
+def _solve(device: Device, a: DeviceArray, b: DeviceArray) -> Any:
     if device.kind != "host" and not b.size:  # CuPy divides by a stride of 0; NumPy refuses singular matrices here, too
         if a.size:
             inv_here(device, a)
@@ -122,11 +122,11 @@ def _solve(device: Any, a: Any, b: Any) -> Any:
         return device.lib.linalg.solve(a, b)
 
 
-def _solve_rows(device: Any, b: Any, a: Any) -> Any:
+def _solve_rows(device: Device, b: DeviceArray, a: DeviceArray) -> Any:
     return _solve(device, a, b.T).T
 
 
-def _solve_one(device: Any, a: Any, b: Any) -> Any:
+def _solve_one(device: Device, a: DeviceArray, b: DeviceArray) -> Any:
     return _solve(device, a, b[..., None])[..., 0]
 
 
@@ -211,7 +211,7 @@ def slogdet(a: ArrayLike) -> Any:
     return SlogdetResult(*each("slogdet", [x], _slogdet, [((), x.dtype), ((), real(x.dtype))], [2]))
 
 
-def _slogdet(device: Any, a: Any) -> Any:
+def _slogdet(device: Device, a: DeviceArray) -> Any:
     return tuple(device.lib.linalg.slogdet(a))
 
 
@@ -255,14 +255,14 @@ def det(a: ArrayLike) -> DistributedArray:
     return each("det", [x], _det, [((), x.dtype)], [2])[0]
 
 
-def _value(x: DistributedArray, value: Any, dtype: Any) -> DistributedArray:
+def _value(x: DistributedArray, value: ArrayLike, dtype: AnyDType) -> DistributedArray:
     """A value that all processes know, as a 0-d array beside `x`."""
     found = as_array(x._context, np.asarray(value, dtype))
     found._detached = True
     return found
 
 
-def _det(device: Any, a: Any) -> Any:
+def _det(device: Device, a: DeviceArray) -> Any:
     return device.lib.linalg.det(a)
 
 

@@ -17,6 +17,7 @@ from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.functions import implements
 from distarray.array.standing import stand_for
 from distarray.array.state import DistributedArray
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.errors import UnsupportedError
 from distarray.geometry import Region
 from distarray.ops.convert import asarray
@@ -116,7 +117,7 @@ def apply_along_axis(
         inner, dtype, hosted = tuple(said[0][0]), dtype_named(said[0][1]), any(answer[2] for answer in said)
         target, order = replaced(context, layout, axis, inner)
 
-        def local(lib: Any, part: Any, region: Region) -> Any:
+        def local(lib: Library, part: DeviceArray, region: Region) -> Any:
             return called(lib, part, hosted) if region.size else lib.empty(region.shape, dtype)
 
         regions = [region for _, region in target.chunks]

@@ -18,6 +18,7 @@ from distarray.array.shapes import PYTHON_SCALARS, as_mask
 from distarray.array.state import DistributedArray
 from distarray.array.writing import ASSIGNED, check_out, check_writable, element_of
 from distarray.context import Context
+from distarray.devices.arrays import AnyDType
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.expr import ASTYPE, Node, record
 from distarray.ops.convert import asarray
@@ -89,7 +90,14 @@ def where(condition: ArrayLike, x: ArrayLike = _MISSING, y: ArrayLike = _MISSING
     return DistributedArray._of_node(node)
 
 
-def _chosen(context: Context, mask: Any, first: Any, second: Any, dtype: Any, shape: tuple[int, ...]) -> Node:
+def _chosen(
+    context: Context,
+    mask: DistributedArray,
+    first: ArrayLike,
+    second: ArrayLike,
+    dtype: AnyDType,
+    shape: tuple[int, ...],
+) -> Node:
     """``where(mask, first, second)`` in a dtype, as a masked conversion."""
     if isinstance(mask, DistributedArray):
         if mask.dtype != np.dtype(bool):
@@ -195,7 +203,7 @@ def fill(x: DistributedArray, value: ArrayLike) -> None:
 
 
 @implements(np.clip)
-def _numpy_clip(a: Any, *bounds: Any, **kwargs: Any) -> Any:
+def _numpy_clip(a: DistributedArray, *bounds: Any, **kwargs: Any) -> Any:
     """``numpy.clip``, which wants both bounds or neither, in its words."""
     if kwargs or len(bounds) < 2 or bounds[0] is None or bounds[1] is None:
         given = {name: None if value is None else 0.0 for name, value in kwargs.items() if name in _BOUNDS}

@@ -117,11 +117,11 @@ def allclose(
     return _all(isclose(a, b, rtol, atol, equal_nan))
 
 
-def _all(x: Any) -> bool:
+def _all(x: DistributedArray) -> bool:
     return bool(reductions.all(x))
 
 
-def _pair(a1: Any, a2: Any) -> tuple[DistributedArray, DistributedArray] | None:
+def _pair(a1: ArrayLike, a2: ArrayLike) -> tuple[DistributedArray, DistributedArray] | None:
     """Two arrays to compare; None where one of the objects is no array of numbers."""
     context = context_of((a1, a2))
     try:

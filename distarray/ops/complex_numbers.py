@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, cast
 
@@ -53,7 +54,7 @@ def _shows(a: DistributedArray, b: DistributedArray) -> bool:
     return len(one.steps) == len(two.steps) and all(map(_same_step, one.steps, two.steps))
 
 
-def _same_step(one: Any, two: Any) -> bool:
+def _same_step(one: Callable[..., Any], two: Callable[..., Any]) -> bool:
     return one is two or (type(one) is type(two) and one.__reduce__() == two.__reduce__())
 
 

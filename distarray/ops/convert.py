@@ -362,7 +362,7 @@ def pickled(a: DistributedArray) -> tuple[Any, ...]:
     return (_unpickled, (a.get(), a.index_map, a.mode.value, a._detached))
 
 
-def _unpickled(value: Any, index_map: Mapping[int, Any], mode: str, detached: bool = False) -> DistributedArray:
+def _unpickled(value: ArrayLike, index_map: Mapping[int, Any], mode: str, detached: bool = False) -> DistributedArray:
     context = current()
     known = set(index_map) <= set(context.by_id)
     result = distributed_array(value, dict(index_map), mode) if known else asarray(value)

@@ -17,6 +17,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import broadcast_shape, fits
 from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.devices import Device
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import Range, Region
@@ -65,7 +66,7 @@ def eye(
     shape = as_shape((N, N if M is None else M))
     dtype, k = check_dtype(dtype), _within(operator.index(k), shape)
 
-    def make(device: Device, region: Region, out: Any) -> None:
+    def make(device: Device, region: Region, out: DeviceArray) -> None:
         rows, columns = (indices_of(device.lib, r) for r in region)
         out[...] = (rows[:, None] + k == columns[None, :]).astype(dtype)
 
@@ -101,7 +102,7 @@ def _within(k: int, shape: Sequence[int]) -> int:
     return min(max(k, -shape[-2]), shape[-1])
 
 
-def _below(lib: Any, region: Region, k: int) -> Any:
+def _below(lib: Library, region: Region, k: int) -> Any:
     """Where a region of a matrix lies at or below the `k`-th diagonal."""
     rows, columns = (indices_of(lib, r) for r in region)
     return rows[:, None] + k >= columns[None, :]
@@ -134,7 +135,7 @@ def tri(
     shape = as_shape((N, N if M is None else M))
     dtype, k = check_dtype(dtype), _within(operator.index(k), shape)
 
-    def make(device: Device, region: Region, out: Any) -> None:
+    def make(device: Device, region: Region, out: DeviceArray) -> None:
         out[...] = _below(device.lib, region, k).astype(dtype)
 
     return generate(*placement(shape, dtype, layout, device), dtype, make, "tri")
@@ -190,7 +191,7 @@ def triu(m: ArrayLike, k: int = 0) -> DistributedArray:
     return _triangle(m, operator.index(k) - 1, False, "triu")
 
 
-def _triangle(m: Any, k: int, lower: bool, name: str) -> DistributedArray:
+def _triangle(m: ArrayLike, k: int, lower: bool, name: str) -> DistributedArray:
     x = asarray(m)
     if not x.ndim:
         raise TypeError(f"{name} needs an array of at least one axis, got a 0-d array: pass a matrix")
@@ -272,7 +273,7 @@ def fromfunction(
     with context.guarding("fromfunction", fallible=True), first.active():
         result = check_dtype(values(first, Region([Range.full(min(n, 1)) for n in shape])).dtype)
 
-    def make(device: Device, region: Region, out: Any) -> None:
+    def make(device: Device, region: Region, out: DeviceArray) -> None:
         found = values(device, region)
         if found.dtype != result:
             raise TypeError(
@@ -354,14 +355,21 @@ def spread(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
 
 @implements(np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray)
 def _asarray(
-    a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None
+    a: ArrayLike,
+    dtype: DTypeLike = None,
+    order: str | None = None,
+    *,
+    device: DeviceLike = None,
+    copy: bool | None = None,
 ) -> DistributedArray:
     """``np.asarray(a, like=x)``."""
     return asarray(a, dtype, order, device=device, copy=copy)
 
 
 @implements(np.require)
-def _require(a: Any, dtype: Any = None, requirements: Any = None) -> DistributedArray:
+def _require(
+    a: ArrayLike, dtype: DTypeLike = None, requirements: str | Sequence[str] | None = None
+) -> DistributedArray:
     """``np.require(a, like=x)``: chunks are C-contiguous, aligned and owned, whatever is required."""
     return asarray(a, dtype=dtype)
 

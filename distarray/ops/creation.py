@@ -20,6 +20,7 @@ from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context, group_ids
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import AnyDType
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.ops.generate import as_shape, generate, placement
@@ -29,7 +30,7 @@ from distarray.transfer.execute import allocate, fill_all
 __all__ = ["empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
 
 
-def _filled(context: Context, target: Layout, dtype: Any, value: Any, label: str) -> DistributedArray:
+def _filled(context: Context, target: Layout, dtype: AnyDType, value: object, label: str) -> DistributedArray:
     if target.mode in (Mode.SUM, Mode.PROD) and not target.index_map.is_disjoint:
         return generate(context, target, dtype, lambda device, _, out: device.fill(out, value), label)
     chunks = allocate(context, target, dtype, label=label)
@@ -43,12 +44,12 @@ def _filled(context: Context, target: Layout, dtype: Any, value: Any, label: str
     return from_chunks(context, target, chunks, dtype)
 
 
-def _fill(device: Device, chunks: Sequence[Chunk], value: Any) -> None:
+def _fill(device: Device, chunks: Sequence[Chunk], value: object) -> None:
     with device.active():
         fill_all(device, chunks, value)
 
 
-def _uninitialised(context: Context, target: Layout, dtype: Any) -> DistributedArray:
+def _uninitialised(context: Context, target: Layout, dtype: AnyDType) -> DistributedArray:
     """Memory as it is, except where copies of an element overlap: those have to be equal."""
     if not target.index_map.is_disjoint:
         return _filled(context, target, dtype, filler(dtype, 0), "empty")
@@ -179,11 +180,11 @@ def full(
     return _full(*placement(shape, dtype, layout, device), dtype, fill_value)
 
 
-def _fill_value(value: Any) -> Any:
+def _fill_value(value: ArrayLike) -> Any:
     return value if isinstance(value, (DistributedArray, np.generic, *PYTHON_SCALARS)) else np.asarray(value)
 
 
-def _dtype_of(value: Any) -> Any:
+def _dtype_of(value: object) -> Any:
     return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
 
 

@@ -129,7 +129,7 @@ def _moved(r: Range, by: int) -> Range:
 
 
 @implements(np.linalg.diagonal)
-def _diagonal(x: Any, /, *, offset: int = 0) -> DistributedArray:
+def _diagonal(x: ArrayLike, /, *, offset: int = 0) -> DistributedArray:
     """The diagonals of matrices, in the last two axes: a read-only copy.
 
     Parameters
@@ -206,7 +206,7 @@ def trace(
 
 
 @implements(np.linalg.trace)
-def _trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def _trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike = None) -> Any:
     """The traces of matrices, in the last two axes.
 
     Parameters
@@ -309,12 +309,12 @@ def cross(
     return np.stack([_minus(x1, y2, x2, y1), _minus(x2, y0, x0, y2), last], axis=axisc)
 
 
-def _component(x: Any, i: int) -> Any:
+def _component(x: DistributedArray, i: int) -> Any:
     """The elements `i` of vectors in the last axis, or None where they have fewer."""
     return None if i >= x.shape[-1] else x[..., i]
 
 
-def _minus(a: Any, b: Any, c: Any, d: Any) -> Any:
+def _minus(a: ArrayLike, b: ArrayLike, c: Any, d: Any) -> Any:
     """``a * b - c * d``, of which factors that are None are zeros."""
     first = None if a is None or b is None else np.multiply(a, b)
     second = None if c is None or d is None else np.multiply(c, d)
@@ -324,7 +324,7 @@ def _minus(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 @implements(np.linalg.cross)
-def _cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def _cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
     """Cross products of vectors of three elements.
 
     Parameters

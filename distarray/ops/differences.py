@@ -72,7 +72,7 @@ def diff(
         raise ValueError("diff requires input that is at least one dimensional")
     at = normalize_axis_index(axis, x.ndim)
 
-    def joined(item: Any) -> list[DistributedArray]:
+    def joined(item: ArrayLike) -> list[DistributedArray]:
         if item is NOTHING or item is None:
             return []
         piece = as_array(context, item)
@@ -124,7 +124,7 @@ def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike
     x = ravel(asarray(ary))
     result: Any = np.subtract(x[1:], x[:-1])
 
-    def given(item: Any, name: str) -> list[DistributedArray]:
+    def given(item: object, name: str) -> list[DistributedArray]:
         if item is None:
             return []
         # a Python number counts by its value, as NumPy's own cast does

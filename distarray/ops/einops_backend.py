@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from distarray.array.aliases import ArrayLike
 from distarray.array.state import DistributedArray
 
 __all__ = ["teach_einops"]
@@ -27,13 +28,13 @@ def _define(module: Any) -> None:
     class DistarrayBackend(module.NumpyBackend):  # type: ignore[misc]
         framework_name = "distarray"
 
-        def is_appropriate_type(self, tensor: Any) -> bool:
+        def is_appropriate_type(self, tensor: object) -> bool:
             return isinstance(tensor, DistributedArray)
 
-        def from_numpy(self, x: Any) -> Any:
+        def from_numpy(self, x: ArrayLike) -> Any:
             raise NotImplementedError("call distarray.asarray(x)")
 
-        def to_numpy(self, x: Any) -> Any:
+        def to_numpy(self, x: DistributedArray) -> Any:
             return x.get()
 
     module.DistarrayBackend = (

@@ -37,11 +37,20 @@ _DATA = ("nin", "nout", "nargs", "ntypes", "types", "identity", "signature", "re
 """What a ufunc says of itself: NumPy's answers."""
 
 
-def _unary(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: Any = None) -> Any: ...
+def _unary(
+    x: ArrayLike, /, out: Out = None, *, where: ArrayLike = True, dtype: DTypeLike = None, casting: str | None = None
+) -> Any: ...
 
 
 def _binary(
-    x1: Any, x2: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: Any = None
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    out: Out = None,
+    *,
+    where: ArrayLike = True,
+    dtype: DTypeLike = None,
+    casting: str | None = None,
 ) -> Any: ...
 
 

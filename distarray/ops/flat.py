@@ -77,7 +77,7 @@ class Flat:
     def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> Any:
         return ravel(self.base).__array__(dtype, copy)
 
-    def _place(self, key: Any) -> int | None:
+    def _place(self, key: Key) -> int | None:
         """The position that an index means; None for one that means several."""
         if isinstance(key, DistributedArray) and not key.ndim and key.dtype.kind in "iu":
             key = int(key)
@@ -139,7 +139,7 @@ class Flat:
                 return
         put(x, self._places(key) if isinstance(key, slice) else places, given)
 
-    def _places(self, key: Any) -> Any:
+    def _places(self, key: Key) -> Any:
         """The positions that an index array, a mask or a slice means."""
         if isinstance(key, slice):
             return np.arange(self.base.size)[key]
@@ -174,7 +174,7 @@ class Flat:
         return ravel(self.base) >= _flattened(other)
 
 
-def _single(x: DistributedArray, value: Any) -> Any:
+def _single(x: DistributedArray, value: object) -> Any:
     """A value for one element, converted or refused as by NumPy's iterator."""
     if isinstance(value, DistributedArray):
         if value.ndim and not (x.dtype.kind == "b" and value.size == 1):
@@ -185,7 +185,7 @@ def _single(x: DistributedArray, value: Any) -> Any:
     return element[0]
 
 
-def _flattened(other: Any) -> Any:
+def _flattened(other: object) -> Any:
     return ravel(other.base) if isinstance(other, Flat) else other
 
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.aliases import DeviceLike, DTypeLike, LayoutLike
+from distarray.array.aliases import DeviceLike, DTypeLike, Key, LayoutLike
 from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray
 from distarray.devices import Device
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.errors import UnsupportedError
 from distarray.geometry import Region
 from distarray.ops.convert import asarray
@@ -30,11 +31,16 @@ __all__ = ["c_", "indices", "mask_indices", "mgrid", "ogrid", "r_"]
 
 
 def _lattice(
-    shape: tuple[int, ...], starts: Any, steps: Any, dtype: Any, layout: LayoutLike = None, device: Any = None
+    shape: tuple[int, ...],
+    starts: Sequence[float],
+    steps: Sequence[float],
+    dtype: AnyDType,
+    layout: LayoutLike = None,
+    device: DeviceLike = None,
 ) -> DistributedArray:
     """``result[k, i, j, …]`` is the k-th of (i, j, …), times its step plus its start."""
 
-    def make(device: Device, region: Region, out: Any) -> None:
+    def make(device: Device, region: Region, out: DeviceArray) -> None:
         axes = range(region[0].start, region[0].stop, region[0].step)
         for at, axis in enumerate(axes):
             along = indices_of(device.lib, region[1 + axis]).astype(dtype)
@@ -163,7 +169,7 @@ class _Join:
     def __init__(self, name: str, axis: int, ndim: int, place: int) -> None:
         self._name, self._defaults = name, (axis, ndim, place)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Key) -> Any:
         items = key if isinstance(key, tuple) else (key,)
         axis, ndim, place = self._defaults
         if items and isinstance(items[0], str):

@@ -90,7 +90,7 @@ def _places(
     return [tuple(range(-(len(own) or (kept if i >= len(operands) else 0)), 0)) for i, own in enumerate(names)]
 
 
-def _model(x: Any, core: Sequence[int]) -> Any:
+def _model(x: DistributedArray, core: Sequence[int]) -> Any:
     """Zeros with the length of the core axes, and no turn of the loops."""
     whole = {axis % x.ndim for axis in core} if x.ndim else set()
     return np.zeros([n if i in whole else 0 for i, n in enumerate(x.shape)], x.dtype)

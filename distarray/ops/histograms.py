@@ -20,6 +20,7 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.place import as_array, fetched, number_of
 from distarray.array.state import DistributedArray, same_context
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray
 from distarray.ops.quantiles import percentile
@@ -32,7 +33,7 @@ __all__ = ["histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 # --- bins -------------------------------------------------------------------------------------------------------------
 
 
-def _outer(a: DistributedArray, range: Any) -> tuple[Any, Any]:
+def _outer(a: DistributedArray, range: Sequence[float] | None) -> tuple[Any, Any]:
     """The first and the last edge."""
     if range is not None:
         first, last = range
@@ -57,23 +58,23 @@ def _spread(a: DistributedArray) -> Any:
     return int(high) - int(low) if a.dtype.kind in "iu" else high - low
 
 
-def _sqrt(a: DistributedArray, ends: Any) -> Any:
+def _sqrt(a: DistributedArray, ends: tuple[Any, Any]) -> Any:
     return _spread(a) / np.sqrt(a.size)
 
 
-def _sturges(a: DistributedArray, ends: Any) -> Any:
+def _sturges(a: DistributedArray, ends: tuple[Any, Any]) -> Any:
     return _spread(a) / (np.log2(a.size) + 1.0)
 
 
-def _rice(a: DistributedArray, ends: Any) -> Any:
+def _rice(a: DistributedArray, ends: tuple[Any, Any]) -> Any:
     return _spread(a) / (2.0 * a.size ** (1.0 / 3))
 
 
-def _scott(a: DistributedArray, ends: Any) -> Any:
+def _scott(a: DistributedArray, ends: tuple[Any, Any]) -> Any:
     return (24.0 * np.pi**0.5 / a.size) ** (1.0 / 3.0) * number_of(moments.std(a))
 
 
-def _doane(a: DistributedArray, ends: Any) -> Any:
+def _doane(a: DistributedArray, ends: tuple[Any, Any]) -> Any:
     if a.size <= 2:
         return 0.0
     expected = np.sqrt(6.0 * (a.size - 2) / ((a.size + 1.0) * (a.size + 3)))
@@ -84,16 +85,16 @@ def _doane(a: DistributedArray, ends: Any) -> Any:
     return _spread(a) / (1.0 + np.log2(a.size) + np.log2(1.0 + np.absolute(skew) / expected))
 
 
-def _freedman_diaconis(a: DistributedArray, ends: Any) -> Any:
+def _freedman_diaconis(a: DistributedArray, ends: tuple[Any, Any]) -> Any:
     low, high = percentile(a, [25, 75]).get()
     return 2.0 * (high - low) * a.size ** (-1.0 / 3.0)
 
 
-def _auto(a: DistributedArray, ends: Any) -> Any:
+def _auto(a: DistributedArray, ends: tuple[Any, Any]) -> Any:
     return min(max(_freedman_diaconis(a, ends), _sqrt(a, ends) / 2), _sturges(a, ends))
 
 
-def _stone(a: DistributedArray, ends: Any) -> Any:
+def _stone(a: DistributedArray, ends: tuple[Any, Any]) -> Any:
     n, width = a.size, _spread(a)
     if n <= 1 or width == 0:
         return 0
@@ -115,7 +116,7 @@ _ESTIMATORS: dict[str, Callable[[DistributedArray, Any], Any]] = {
 }  # fmt: skip
 
 
-def _estimated(a: DistributedArray, name: str, range: Any, weights: Any) -> tuple[int, tuple[Any, Any]]:
+def _estimated(a: DistributedArray, name: str, range: Any, weights: ArrayLike) -> tuple[int, tuple[Any, Any]]:
     """The number of bins that an estimator of NumPy's finds, and the outer edges."""
     if name not in _ESTIMATORS:
         raise ValueError(f"{name!r} is not a valid estimator for `bins`")
@@ -159,7 +160,7 @@ def _edges(a: DistributedArray, bins: Any, range: Any, weights: Any) -> tuple[An
     return np.histogram_bin_edges(np.empty(0, a.dtype), count, ends), count, ends
 
 
-def _sample(a: Any, *others: Any) -> DistributedArray:
+def _sample(a: ArrayLike, *others: Any) -> DistributedArray:
     context = same_context([x for x in (a, *others) if isinstance(x, DistributedArray)])
     x: DistributedArray = as_array(context, a)
     if x.dtype != bool:
@@ -212,7 +213,7 @@ def _flat(x: DistributedArray) -> DistributedArray:
     return x if x.ndim else ravel(x)
 
 
-def _check_weights(x: DistributedArray, a: Any, weights: Any) -> DistributedArray:
+def _check_weights(x: DistributedArray, a: ArrayLike, weights: ArrayLike | None) -> DistributedArray:
     w: DistributedArray = as_array(x._context, weights)
     if w.shape != x.shape and not (w.ndim == 0 and x.shape == (1,)):
         raise ValueError("weights should have the same shape as a.")
@@ -279,7 +280,7 @@ def histogram(
         dtype = np.dtype(np.intp) if w is None else w.dtype
         shape = (len(edges) - 1,)
 
-        def local(lib: Any, part: Any, weight: Any = None) -> Any:
+        def local(lib: Library, part: DeviceArray, weight: DeviceArray | None = None) -> Any:
             chosen = count if ends is not None else lib.asarray(edges)
             found = lib.histogram(part, chosen, ends, weights=weight)[0]
             return found.astype(dtype, copy=False)
@@ -294,7 +295,7 @@ def histogram(
     return counts, asarray(edges)
 
 
-def _numbered(edges: Sequence[Any], lib: Any, *sources: Any) -> tuple[Any, ...]:
+def _numbered(edges: Sequence[Any], lib: Library, *sources: Any) -> tuple[Any, ...]:
     """The bins of points, in C order of the grid, and the weights behind the coordinates, of those that lie in a bin."""
     inside: Any = True
     number: Any = 0
@@ -389,7 +390,7 @@ def histogramdd(
             sources.append(aligned(w, source.layout))
         shape = tuple([len(e) - 1 for e in edges])
 
-        def local(lib: Any, *parts: Any) -> Any:
+        def local(lib: Library, *parts: Any) -> Any:
             points = lib.stack(parts[:dimensions], axis=-1).reshape(-1, dimensions)
             return lib.histogramdd(points, [lib.asarray(e) for e in edges], weights=None if w is None else parts[-1])[0]
 
@@ -406,7 +407,7 @@ def histogramdd(
     return counts, tuple([asarray(e) for e in edges])
 
 
-def _grid_edges(i: int, column: DistributedArray, bins: Any, range: Any) -> Any:
+def _grid_edges(i: int, column: DistributedArray, bins: Any, range: Sequence[float] | None) -> Any:
     if np.ndim(bins) == 0:
         if bins < 1:
             raise ValueError(f"`bins[{i}]` must be positive, when an integer")

@@ -7,7 +7,7 @@ that all processes agree on. ``x[mask]`` alone has a way of its own, which keeps
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -40,6 +40,8 @@ from distarray.array.place import host_nested, host_values, is_cupy, nested, pla
 from distarray.array.state import DistributedArray, copy_array, from_chunks, same_context
 from distarray.array.writing import ASSIGNED, check_writable
 from distarray.devices import Chunk, arrays_of
+from distarray.devices.arrays import DeviceArray
+from distarray.devices.base import Device
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.expr import warn_complex
 from distarray.geometry import Region
@@ -94,7 +96,7 @@ def getitem(x: DistributedArray, key: Key) -> DistributedArray:
     return read(x, split_key(x, items), "integer indexing")
 
 
-def _same(x: DistributedArray, other: Any) -> None:
+def _same(x: DistributedArray, other: AnyArray) -> None:
     same_context([x, other] if isinstance(other, DistributedArray) else [x])
 
 
@@ -140,7 +142,10 @@ def positions(fancy: Fancy, cut: Region) -> Index:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def value_of(x: DistributedArray, value: Any) -> Any:
+def value_of(
+    x: DistributedArray,
+    value: Any,  # anything that becomes an array
+) -> Any:
     """A value to write: a NumPy scalar of the dtype of `x`, a host array, or a distributed one."""
     if isinstance(value, DistributedArray):
         _same(x, value)
@@ -206,7 +211,7 @@ def store(x: DistributedArray, fancy: Fancy, value: ArrayLike, operation: str) -
     value = _fitted(fancy, value)
     keep = np.arange(fancy.indices[0].size) if isinstance(value, np.generic) else _last(fancy)
 
-    def assign(device: Any, target: Any, index: Index, part: Any) -> None:
+    def assign(device: Device, target: DeviceArray, index: Index, part: DeviceArray) -> None:
         target[upload(device, index)] = part
 
     _update(x, fancy, keep, [value], assign, operation)
@@ -249,7 +254,14 @@ def _last(fancy: Fancy) -> Any:
     return np.sort(flat.size - 1 - first)
 
 
-def _update(x: DistributedArray, fancy: Fancy, keep: Any, values: Any, apply_to: Any, operation: str) -> None:
+def _update(
+    x: DistributedArray,
+    fancy: Fancy,
+    keep: DeviceArray,
+    values: Sequence[Any],
+    apply_to: Callable[..., Any],
+    operation: str,
+) -> None:
     """Call ``apply_to(device, target, index, *parts)`` on every chunk that holds elements of the positions `keep`.
 
     `target` is the chunk with the indexed axes first, `parts` are the values for it, of shape (positions, *other axes).
@@ -301,7 +313,7 @@ def _update(x: DistributedArray, fancy: Fancy, keep: Any, values: Any, apply_to:
                 raise failed
 
 
-def _unravel(places: Any, shape: tuple[int, ...]) -> Index:
+def _unravel(places: DeviceArray, shape: tuple[int, ...]) -> Index:
     return (places,) if len(shape) == 1 else tuple(np.unravel_index(places, shape))
 
 
@@ -368,7 +380,7 @@ def ufunc_at(ufunc: np.ufunc, array: AnyArray, indices: ArrayLike, *values: Any)
                 raise ValueError("array is not broadcastable to correct shape") from None
         fitted.append(value)
 
-    def update(device: Any, target: Any, index: Index, *parts: Any) -> None:
+    def update(device: Device, target: Any, index: Index, *parts: Any) -> None:
         if device.lib is np:
             ufunc.at(target, index, *parts)
         else:
@@ -391,7 +403,7 @@ def _probe(ufunc: np.ufunc, array: DistributedArray, values: Sequence[Any]) -> N
         ufunc.at(np.ones(1, array.dtype), [0], *known)
 
 
-def _update_on_host(ufunc: np.ufunc, device: Any, target: Any, index: Index, parts: Sequence[Any]) -> None:
+def _update_on_host(ufunc: np.ufunc, device: Device, target: DeviceArray, index: Index, parts: Sequence[Any]) -> None:
     """``ufunc.at`` on the touched elements of a GPU's chunk, brought to the host and back."""
     flat = np.ravel_multi_index(index, target.shape[: len(index)])
     _, first, inverse = np.unique(flat, return_index=True, return_inverse=True)

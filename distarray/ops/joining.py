@@ -369,7 +369,7 @@ def block(arrays: ArrayLike) -> DistributedArray:
     [[1.0, 2.0], [3.0, 4.0]]
     """
 
-    def depth(item: Any) -> int:
+    def depth(item: ArrayLike) -> int:
         if isinstance(item, tuple):
             raise TypeError(
                 "arrays is a tuple. Only lists can be used to arrange blocks, and np.block does not allow it"
@@ -383,13 +383,13 @@ def block(arrays: ArrayLike) -> DistributedArray:
             raise ValueError("List depths are mismatched: nest every block equally deep")
         return 1 + depths.pop()
 
-    def widest(item: Any) -> int:
+    def widest(item: ArrayLike) -> int:
         return max(map(widest, item)) if isinstance(item, list) else int(np.ndim(item))
 
     deep = depth(arrays)
     ndim = max(deep, widest(arrays))
 
-    def joined(item: Any, level: int) -> Any:
+    def joined(item: ArrayLike, level: int) -> Any:
         if isinstance(item, list):
             return concatenate([joined(inner, level - 1) for inner in item], -level)
         x = asarray(item)

@@ -20,6 +20,7 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.current import current
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import AnyDType
 from distarray.geometry import Region
 from distarray.ops.convert import asarray
 
@@ -83,7 +84,7 @@ class OpenArchive(Archive):
         return asarray(self._arrays[known], layout=self._layout, device=self._device)
 
 
-def _unpacked(found: Any) -> Any:
+def _unpacked(found: object) -> Any:
     return dict(found) if isinstance(found, Mapping) else found
 
 
@@ -214,7 +215,7 @@ def _read_whole(local: Callable[[], Any]) -> Any:
     return found[0]
 
 
-def _mapped(path: str, member: zipfile.ZipInfo | None, layout: Any, device: Any) -> DistributedArray:
+def _mapped(path: str, member: zipfile.ZipInfo | None, layout: LayoutLike, device: DeviceLike) -> DistributedArray:
     """The array of a ``.npy`` file, or of a member of a zip archive that is not compressed."""
 
     def header() -> list[Any]:
@@ -238,7 +239,7 @@ def _mapped(path: str, member: zipfile.ZipInfo | None, layout: Any, device: Any)
     return _read(path, first, check_dtype(dtype), tuple(shape), "F" if fortran else "C", layout, device)
 
 
-def _tuples(described: Any) -> Any:
+def _tuples(described: object) -> Any:
     """The description of a dtype whose tuples came as lists: fields, each with a name, a dtype and perhaps a shape."""
     if not isinstance(described, list):
         return described
@@ -246,7 +247,7 @@ def _tuples(described: Any) -> Any:
 
 
 def _read(
-    path: str, offset: int, dtype: Any, shape: tuple[int, ...], order: str, layout: Any, device: Any
+    path: str, offset: int, dtype: AnyDType, shape: tuple[int, ...], order: str, layout: LayoutLike, device: DeviceLike
 ) -> DistributedArray:
     context = current()
     native = dtype.newbyteorder("=")

@@ -20,6 +20,7 @@ from distarray.array.dtypes import check_dtype
 from distarray.array.memory_model import byte_strides
 from distarray.array.standing import stand_for
 from distarray.array.state import DistributedArray, copy_array, detach, from_chunks
+from distarray.devices.arrays import AnyDType
 from distarray.errors import UnsupportedError
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.creation import zeros
@@ -308,7 +309,7 @@ def view(x: DistributedArray, dtype: DTypeLike = None, type: type[Any] | None = 
     return result
 
 
-def _copied(x: DistributedArray, target: Any) -> DistributedArray:
+def _copied(x: DistributedArray, target: AnyDType) -> DistributedArray:
     """The bytes of each chunk as elements of another size, in a copy that can't be written to."""
     old, new = x.itemsize, target.itemsize
     source = x._operand("view")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.aliases import Axis
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 
@@ -24,7 +25,7 @@ def _ndim(a: DistributedArray) -> int:
 
 
 @implements(np.size)
-def _size(a: DistributedArray, axis: Any = None) -> int:
+def _size(a: DistributedArray, axis: Axis = None) -> int:
     if axis is None:
         return a.size
     return math.prod(a.shape[i] for i in np.lib.array_utils.normalize_axis_tuple(axis, a.ndim))

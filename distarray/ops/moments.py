@@ -21,6 +21,7 @@ from distarray.array.dtypes import check_dtype
 from distarray.array.functions import NOTHING, implements, keeps_axes
 from distarray.array.state import DistributedArray, astype_node
 from distarray.array.writing import check_out, deliver
+from distarray.devices.arrays import AnyDType
 from distarray.geometry import replicated
 from distarray.ops.convert import asarray
 from distarray.ops.reductions import any, reduce, sum, where_mask
@@ -29,7 +30,7 @@ from distarray.sites import call_site, warn_at
 __all__ = ["mean", "std", "var"]
 
 
-def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
+def _count(a: DistributedArray, axis: Axis, keepdims: bool, where: ArrayLike) -> Any:
     """How many elements each result is made of: an int, or an array where a mask says which."""
     if where is True:
         return np.intp(math.prod([a.shape[i] for i in normalized(axis, a.ndim)]))
@@ -40,14 +41,14 @@ def _count(a: DistributedArray, axis: Any, keepdims: bool, where: Any) -> Any:
     return mask.sum(axis=axes, dtype=np.intp, keepdims=keepdims)
 
 
-def _warn(count: Any, least: Any, message: str) -> None:
+def _warn(count: ArrayLike, least: Any, message: str) -> None:
     """Warn where a count is not above what the result needs."""
     few = count <= least
     if bool(any(few) if isinstance(few, DistributedArray) else np.any(few)):
         warn_at(call_site(), message)
 
 
-def _cast(a: Any, dtype: Any) -> Any:
+def _cast(a: DistributedArray, dtype: AnyDType) -> Any:
     return a if a.dtype == dtype else DistributedArray._of_node(astype_node(a, dtype))
 
 
@@ -68,7 +69,7 @@ def total_of(a: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, keepdi
     return _cast(total, out.dtype)
 
 
-def _wide(dtype: Any) -> Any:
+def _wide(dtype: AnyDType) -> Any:
     """The dtype in which NumPy averages integers and bools."""
     return np.dtype(np.float64) if dtype.kind in "biu" else None
 
@@ -118,29 +119,29 @@ def mean(
     return deliver(value, out)
 
 
-def _counted(where: Any) -> Any:
+def _counted(where: ArrayLike) -> Any:
     """The mask of ``where=``: elements are counted by it, which None and text are nothing for, although a sum takes them."""
     if where is None or isinstance(where, (str, bytes)):
         raise TypeError(f"where= must be a mask, a bool or an integer, not {where!r}")
     return where_mask(where)
 
 
-def _check_axis(axis: Any, ndim: int) -> None:
+def _check_axis(axis: Axis, ndim: int) -> None:
     """A mean counts the elements along its axes, so that 0-d arrays have none, although a sum allows axis 0 there."""
     if axis is not None:
         normalize_axis_tuple(axis, ndim)
 
 
 def _variance(
-    a: Any,
-    axis: Any,
-    dtype: Any,
-    out: Any,
+    a: ArrayLike,
+    axis: Axis,
+    dtype: DTypeLike,
+    out: Out,
     ddof: Any,
-    keepdims: Any,
-    where: Any,
-    mean: Any,
-    correction: Any,
+    keepdims: bool,
+    where: ArrayLike,
+    mean: ArrayLike,
+    correction: float,
     root: bool,
 ) -> tuple[Any, bool]:
     """The variance as it lands in ``out=``, not yet stored; or with True the deviation, where `root` asks for it and it cost

@@ -5,6 +5,7 @@ NaN is replaced by what changes nothing, in the expression that is reduced, and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,16 @@ def missing(dtype: np.dtype[Any]) -> Any:
     return dtype.type("NaT") if dtype.kind in "mM" else dtype.type(np.nan)
 
 
-def _extreme(function: Any, end: Any, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+def _extreme(
+    function: Callable[..., Any],
+    end: float,
+    a: ArrayLike,
+    axis: Axis,
+    out: Out,
+    keepdims: bool,
+    initial: Any,
+    where: ArrayLike,
+) -> Any:
     """``nanmin`` and ``nanmax``, by the function and the value that never wins."""
     x = asarray(a)
     if not can_miss(x.dtype):
@@ -207,7 +217,7 @@ def nanmax(
     return _extreme(reductions.max, -np.inf, a, axis, out, keepdims, initial, where)
 
 
-def _best(function: Any, bound: float, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
+def _best(function: Callable[..., Any], bound: float, a: ArrayLike, axis: Axis, out: Out, keepdims: bool) -> Any:
     x = asarray(a)
     if not holds_nan(x.dtype):
         return function(x, axis, out, keepdims=keepdims)
@@ -304,21 +314,23 @@ def nancumprod(a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: Ou
     return cumprod(without_nan(x, 1) if holds_nan(x.dtype) else x, axis, dtype, out)
 
 
-def _check_inexact(dtype: Any, out: Any) -> None:
+def _check_inexact(dtype: DTypeLike, out: Out) -> None:
     if dtype is not None and not holds_nan(np.dtype(dtype)):
         raise TypeError("If a is inexact, then dtype must be inexact")
     if out is not None and not holds_nan(out.dtype):
         raise TypeError("If a is inexact, then out must be inexact")
 
 
-def _over(total: Any, count: Any) -> Any:
+def _over(total: Any, count: ArrayLike) -> Any:
     """A sum divided by a count, in the dtype of the sum; silent where the count is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         value = np.true_divide(total, count)
     return value if value.dtype == total.dtype else DistributedArray._of_node(astype_node(value, total.dtype))
 
 
-def _at_once(x: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, where: Any, squares: bool = False) -> Sums | None:
+def _at_once(
+    x: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, keepdims: bool, where: ArrayLike, squares: bool = False
+) -> Sums | None:
     """Counts and sums of what is not NaN in one pass, or None where that can't be."""
     if out is not None or where is not NOTHING or (dtype is not None and np.dtype(dtype) != x.dtype):
         return None
@@ -380,7 +392,15 @@ def nanmean(
 
 
 def _nanvar(
-    a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any, where: Any, mean: Any, correction: Any
+    a: ArrayLike,
+    axis: Axis,
+    dtype: DTypeLike,
+    out: Out,
+    ddof: float,
+    keepdims: bool,
+    where: ArrayLike,
+    mean: ArrayLike,
+    correction: float,
 ) -> Any:
     """The variance of an array that may hold NaN, as it lands in ``out=``."""
     x = asarray(a)
@@ -409,7 +429,7 @@ def _nanvar(
     return _freed(total, count - ddof)
 
 
-def _spread(x: Any, axis: Any, ddof: Any, keepdims: bool, sums: Sums) -> Any:
+def _spread(x: DistributedArray, axis: Axis, ddof: Any, keepdims: bool, sums: Sums) -> Any:
     """The variance, from counts and sums with the axes kept."""
     count = sums.counts
     axes = tuple(range(x.ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, x.ndim)))

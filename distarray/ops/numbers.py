@@ -83,7 +83,7 @@ def iscomplex(x: ArrayLike) -> DistributedArray:
     return array.imag != 0 if array.dtype.kind == "c" else zeros_like(array, dtype=bool)
 
 
-def _infinite(x: Any, out: Any, negative: bool) -> Any:
+def _infinite(x: ArrayLike, out: Out, negative: bool) -> Any:
     array = asarray(x)
     if array.dtype.kind == "c":
         raise TypeError(f"This operation is not supported for {array.dtype} values because it would be ambiguous.")
@@ -206,7 +206,7 @@ def nan_to_num(
     limits = np.finfo(array.dtype)
     high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
 
-    def replaced(part: Any) -> Any:
+    def replaced(part: DistributedArray) -> Any:
         for mask, value in ((np.isnan(part), nan), (isposinf(part), high), (isneginf(part), low)):
             fitting = asarray(value).astype(part.dtype) if np.ndim(value) else part.dtype.type(value)
             part = where(mask, fitting, part)
@@ -361,7 +361,7 @@ def _parts_meet(one: Storage, two: Storage) -> bool:
     return bool(np.shares_memory(first, second))
 
 
-def _share(a: Any, b: Any) -> bool:
+def _share(a: ArrayLike, b: ArrayLike) -> bool:
     if not isinstance(a, DistributedArray) or not isinstance(b, DistributedArray) or a._own().root is not b._own().root:
         return False
     one, two = a._view_map(), b._view_map()

@@ -35,7 +35,7 @@ _KEYWORDS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _pairs(value: Any, ndim: int, *, index: bool = False) -> list[tuple[Any, Any]]:
+def _pairs(value: object, ndim: int, *, index: bool = False) -> list[tuple[Any, Any]]:
     """One pair for each axis."""
     if value is None:
         return [(None, None)] * ndim
@@ -47,7 +47,7 @@ def _pairs(value: Any, ndim: int, *, index: bool = False) -> list[tuple[Any, Any
     return [tuple(pair) for pair in np.broadcast_to(given, (ndim, 2)).tolist()]
 
 
-def _values(value: Any, ndim: int) -> list[tuple[Any, Any]]:
+def _values(value: ArrayLike, ndim: int) -> list[tuple[Any, Any]]:
     """One pair of values for each axis: as NumPy writes them, which converts one or two less strictly than nested ones."""
     given = np.asarray(value)
     if value is not None and ndim and given.ndim < 3:
@@ -186,7 +186,7 @@ def _writer(mode: str, ndim: int, kwargs: dict[str, Any]) -> EdgeWriter:
     return _edge
 
 
-def _write(roi: DistributedArray, axis: int, low: int, high: int, before: Any, behind: Any) -> None:
+def _write(roi: DistributedArray, axis: int, low: int, high: int, before: ArrayLike, behind: ArrayLike) -> None:
     n = roi.shape[axis]
     if low:
         roi[_at(axis, 0, low)] = before
@@ -262,7 +262,7 @@ def _reflect(roi: DistributedArray, axis: int, low: int, high: int, twice: bool,
         return
     period = 2 * n if twice else 2 * (n - 1)
 
-    def turned(at: Any) -> Any:
+    def turned(at: np.ndarray[Any, Any]) -> Any:
         place = at % period
         return np.where(place < n, place, period - place - (1 if twice else 0))
 
@@ -285,7 +285,7 @@ def _by_function(
 ) -> DistributedArray:
     for axis, widths in enumerate(sides):
 
-        def padded(line: Any, widths: Any = widths, axis: int = axis) -> Any:
+        def padded(line: object, widths: object = widths, axis: int = axis) -> Any:
             line = np.array(line)
             function(line, widths, axis, kwargs)
             return line

@@ -24,7 +24,7 @@ from distarray.ops.taking import take_along_axis
 __all__ = ["argpartition", "partition", "top_k"]
 
 
-def _checked_kth(kth: Any, n: int | None) -> list[int]:
+def _checked_kth(kth: object, n: int | None) -> list[int]:
     """The places that `kth` names in an axis of length `n`, ascending, after NumPy's refusals; None: where there are no
     elements."""
     places = np.asarray(kth.get() if isinstance(kth, DistributedArray) else kth)
@@ -43,7 +43,7 @@ def _checked_kth(kth: Any, n: int | None) -> list[int]:
     return sorted({place_ % n for place_ in found})
 
 
-def _partitioned(name: str, a: Any, kth: Any, axis: int | None, kind: str, order: Any) -> DistributedArray:
+def _partitioned(name: str, a: ArrayLike, kth: ArrayLike, axis: int | None, kind: str, order: Any) -> DistributedArray:
     x = asarray(a)
     getattr(np, name)(small(x.shape, x.dtype), 0, axis, kind, order)
     if axis is None or not x.ndim:  # of 0-d NumPy has positions

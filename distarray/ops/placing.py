@@ -21,6 +21,7 @@ from distarray.array.place import as_array, fetched, host_values, nested
 from distarray.array.shapes import PYTHON_SCALARS, fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import ASSIGNED, check_writable
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -36,7 +37,7 @@ def _on_host_arrays(write: Callable[..., None]) -> Callable[..., None]:
     """A function that writes to its first argument, for NumPy arrays too where nothing else is distributed."""
 
     @wraps(write)
-    def written(target: Any, *args: Any, **kwargs: Any) -> None:
+    def written(target: ArrayLike, *args: Any, **kwargs: Any) -> None:
         if not isinstance(target, np.ndarray) or any(
             isinstance(a, DistributedArray) for a in (*args, *kwargs.values())
         ):
@@ -99,7 +100,7 @@ def put(a: AnyArray, ind: ArrayLike, v: ArrayLike, mode: str = "raise") -> None:
     store(x, fancy, value, "put")
 
 
-def _target(name: str, a: Any) -> DistributedArray:
+def _target(name: str, a: object) -> DistributedArray:
     if not isinstance(a, DistributedArray):
         raise TypeError(
             f"{name} writes to its first argument, a {type(a).__name__}, from distributed ones: pass a DistributedArray, "
@@ -109,7 +110,7 @@ def _target(name: str, a: Any) -> DistributedArray:
     return a
 
 
-def _safe_value(x: DistributedArray, value: Any) -> Any:
+def _safe_value(x: DistributedArray, value: object) -> Any:
     """A value to write, of which an array must fit: numbers and lists are converted, arrays only where nothing is lost."""
     if isinstance(value, (np.ndarray, DistributedArray)) and not np.can_cast(value.dtype, x.dtype, "safe"):
         raise TypeError(
@@ -119,7 +120,7 @@ def _safe_value(x: DistributedArray, value: Any) -> Any:
     return value_of(x, value)
 
 
-def _same_size(name: str, x: DistributedArray, mask: Any) -> Any:
+def _same_size(name: str, x: DistributedArray, mask: ArrayLike) -> Any:
     """The mask in the shape of the array, as NumPy pairs them: in C order."""
     condition = mask_of(x, mask)
     if condition.shape == x.shape:
@@ -313,7 +314,7 @@ def _joined(x: DistributedArray, axis: int, others: list[int]) -> DistributedArr
     return reshape(moved, (*[x.shape[a] for a in before], -1, *[x.shape[a] for a in after]))
 
 
-def _chosen(x: DistributedArray, index: Any, axis: int) -> DistributedArray:
+def _chosen(x: DistributedArray, index: AnyArray, axis: int) -> DistributedArray:
     """Indices along an axis, one line of them for each line of `x` at least, after checks."""
     lead = common_shape(x.shape, index.shape, axis)
     n = x.shape[axis]
@@ -336,7 +337,7 @@ def _put_along(x: DistributedArray, chosen: DistributedArray, new: DistributedAr
         along = Range.full(chosen.shape[axis] if region.size else 0)
         return Region((*region[:axis], along, *region[axis + 1 :]))
 
-    def local(lib: Any, part: Any, where_: Any, what: Any) -> Any:
+    def local(lib: Library, part: DeviceArray, where_: DeviceArray, what: DeviceArray) -> Any:
         copied = lib.array(part)
         if where_.size:
             lib.put_along_axis(copied, where_, what, axis)

@@ -35,7 +35,12 @@ def shown(x: DistributedArray, threshold: int | None = None, edge: int | None = 
 
 
 def _text(
-    x: DistributedArray, separator: str, prefix: str, width: Any = None, precision: Any = None, small: Any = None
+    x: DistributedArray,
+    separator: str,
+    prefix: str,
+    width: int | None = None,
+    precision: int | None = None,
+    small: bool | None = None,
 ) -> str:
     values, cut = shown(x)
     threshold = 0 if cut else None

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
 from distarray.array.agreement import agreed
-from distarray.array.aliases import DeviceLike, DTypeLike, LayoutLike
+from distarray.array.aliases import DeviceLike, DTypeLike, LayoutLike, ShapeLike
 from distarray.array.dtypes import check_dtype, dtype_name, dtype_named
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import host_or_device_array, place
@@ -22,6 +22,7 @@ from distarray.array.state import DistributedArray, from_chunks
 from distarray.context import Context
 from distarray.current import current
 from distarray.devices import Chunk, Device
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import IndexMapError, LayoutError
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
@@ -101,7 +102,7 @@ def scattered(
     return _scatter(context, found[0] if found else None, root, targets[0], kind[0])
 
 
-def _process(context: Context, root: Any) -> int:
+def _process(context: Context, root: SupportsIndex) -> int:
     """`root` as the number of a process."""
     number = None
     if not isinstance(root, (bool, np.bool_)):
@@ -237,7 +238,7 @@ def from_local_chunks(
     return from_chunks(context, layout, held, dtype)
 
 
-def _copied(device: Device, array: Any) -> Chunk:
+def _copied(device: Device, array: DeviceArray) -> Chunk:
     return device.from_host(array) if isinstance(array, np.ndarray) else device.from_foreign(array)
 
 
@@ -266,7 +267,7 @@ def _told(context: Context, chunks: Any, shape: Any, mode: Any, arrays: list[Any
     return told
 
 
-def _lengths(shape: Any) -> list[int] | None:
+def _lengths(shape: ShapeLike | None) -> list[int] | None:
     """`shape` as JSON."""
     if shape is None:
         return None

@@ -1,19 +1,11 @@
-"""Medians, percentiles and quantiles, in all of NumPy's methods, with NaN passed on or left out, and with weights.
-
-Where lines are whole on a device, it sorts its own; else they are brought together where there are enough lines for all
-devices. Of few long lines, the elements of the wanted ranks are selected where they lie: nothing is sorted or gathered.
-"""
+"""Medians, percentiles and quantiles, in all of NumPy's methods, with NaN passed on or left out, and with weights."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
-from distarray.algorithms.local import arrays_in, mapped, whole_along
 from distarray.algorithms.quantile_positions import POSITIONS, between, places
 from distarray.algorithms.selection import candidates, selected
 from distarray.array.aliases import ArrayLike, Axis, Out
@@ -23,13 +15,13 @@ from distarray.array.place import fetched
 from distarray.array.shapes import fits
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_out, check_reduced, check_writable, deliver
-from distarray.geometry import IndexMap, Range, Region
-from distarray.layout import Layout
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.ops import moments, reductions
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
 from distarray.ops.manipulation import broadcast_to
 from distarray.ops.nans import can_miss, missing, nanmean
+from distarray.ops.ranked_lines import RankedLines
 from distarray.ops.reshaping import reshape
 from distarray.ops.scans import cumsum
 from distarray.ops.sorting import argsort
@@ -43,102 +35,7 @@ WARNINGS = 100
 """The most that one call gives of lines that are all NaN. NumPy gives one for each."""
 
 
-# --- elements by rank -------------------------------------------------------------------------------------------------
-
-
-class _Lines:
-    """An array's lines along axes, of which elements of some ranks are wanted.
-
-    `shape` is that of the lines' arrangement, `n` their length; results have ranks along a new first axis.
-    """
-
-    def __init__(self, x: DistributedArray, axis: Axis, name: str) -> None:
-        self.name = name
-        self.axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
-        self.kept = tuple(i for i in range(x.ndim) if i not in self.axes)
-        self.shape = tuple(x.shape[i] for i in self.kept)
-        self.n = math.prod(x.shape[i] for i in self.axes)
-        self.x = x
-
-    def few(self, layout: Layout) -> bool:
-        """Whether the lines are split, and fewer than the devices, so that elements are selected."""
-        if len(layout.devices) == 1 or self.x.dtype.kind not in "biuf" or not self.x.size:
-            return False
-        split = whole_along(self.x._context, layout, self.axes) is not layout
-        return split and math.prod(self.shape) < len(layout.devices)
-
-    def each(self) -> list[DistributedArray]:
-        """The lines, one by one."""
-        found = []
-        for place in np.ndindex(*self.shape):
-            key: list[Any] = [slice(None)] * self.x.ndim
-            for axis, i in zip(self.kept, place, strict=True):
-                key[axis] = slice(i, i + 1)
-            found.append(self.x[tuple(key)])
-        return found
-
-    def ranked(self, ranks: Sequence[int], layout: Layout) -> DistributedArray:
-        """The elements of given ranks, in order, of each line; then a row that is NaN where the line holds NaN.
-
-        NaN have the last ranks.
-        """
-        context = self.x._context
-        if self.few(layout):
-            rows = []
-            for line in self.each():
-                found = candidates(context, line._operand(self.name))
-                values = selected(found, [r for r in ranks if r < found.total])
-                rows.append([*(values.get(r, np.nan) for r in ranks), 0 if found.total == self.n else np.nan])
-            return asarray(np.array(rows, self.x.dtype).T.reshape(len(ranks) + 1, *self.shape), device=self.x.device)
-        kth = [*ranks, self.n - 1]
-
-        def local(lib: Any, lines: Any) -> Any:
-            return lib.partition(lines, kth, axis=0)[lib.asarray(kth)]
-
-        return self.mapped(local, len(kth), self.x.dtype)
-
-    def mapped(self, call: Callable[[Any, Any], Any], rows: int, dtype: Any) -> DistributedArray:
-        """What a call makes of whole lines, along their first axis: `rows` for each."""
-        context = self.x._context
-        with context.lock:
-            source = self.x._operand(self.name)
-            layout = whole_along(context, source.layout, self.axes)
-            arrays = arrays_in(context, source, layout, self.name)
-            mapping: dict[int, list[Region]] = {device: [] for device in layout.devices}
-            numbers: dict[tuple[int, Region], int] = {}
-            for i, (device, region) in enumerate(layout.chunks):
-                empty = self.n and not region.size
-                made = Region((Range.full(0 if empty else rows), *(region[k] for k in self.kept)))
-                mapping[device].append(made)
-                numbers[device, made] = i
-            target = context.layout(IndexMap((rows, *self.shape), mapping))
-
-            def local(lib: Any, part: Any, region: Region) -> Any:
-                if not region.size:
-                    return lib.empty(region.shape, dtype)
-                lines = lib.moveaxis(part, self.axes, tuple(range(len(self.axes))))
-                return call(lib, lines.reshape(self.n, *lines.shape[len(self.axes) :]))
-
-            order = [numbers[chunk] for chunk in target.chunks]
-            regions = [region for _, region in target.chunks]
-            return mapped(context, [[arrays[i] for i in order], regions], target, dtype, local, self.name)
-
-    def shaped(self, value: DistributedArray, lead: tuple[int, ...], keepdims: bool) -> DistributedArray:
-        """A result whose first axis is given the shape of the quantiles, and reduced axes length 1."""
-        if lead == ():
-            value = value[0, ...]
-        elif len(lead) > 1:
-            value = reshape(value, (*lead, *value.shape[1:]))
-        if keepdims:
-            place = iter(range(len(lead), value.ndim))
-            key = [slice(None) for _ in lead]
-            full: list[Any] = [*key, *(None if i in self.axes else slice(None) for i in range(self.x.ndim))]
-            del place
-            value = value[tuple(full)] if full else value
-        return value
-
-
-def _delivered(value: DistributedArray, out: Any, strictly: bool = False, spread: bool = False) -> Any:
+def _delivered(value: DistributedArray, out: Out, strictly: bool = False, spread: bool = False) -> Any:
     if out is None:
         return deliver(value, None)
     check_out(out)
@@ -203,7 +100,7 @@ def median(
     2.5
     """
     x = asarray(a)
-    lines = _Lines(x, axis, "median")
+    lines = RankedLines(x, axis, "median")
     if not lines.n or not x.size:
         return _delivered(moments.mean(x, lines.axes, keepdims=bool(keepdims)), out)
     context = x._context
@@ -252,10 +149,10 @@ def nanmedian(
         return median(x, axis, out, overwrite_input, keepdims)
     if not x.size:
         return nanmean(x, axis, out=out, keepdims=keepdims)
-    lines = _Lines(x, axis, "nanmedian")
+    lines = RankedLines(x, axis, "nanmedian")
     context = x._context
 
-    def middle(lib: Any, part: Any) -> Any:
+    def middle(lib: Library, part: DeviceArray) -> Any:
         ordered = lib.sort(part, axis=0)
         count = (~lib.isnan(part)).sum(axis=0)
         low, high = (
@@ -285,7 +182,7 @@ def nanmedian(
 # --- quantiles --------------------------------------------------------------------------------------------------------
 
 
-def _checked(x: DistributedArray, q: Any, name: str) -> Any:
+def _checked(x: DistributedArray, q: ArrayLike, name: str) -> Any:
     if x.dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
     q = np.asarray(q)
@@ -296,7 +193,7 @@ def _checked(x: DistributedArray, q: Any, name: str) -> Any:
     return q
 
 
-def _method(method: str, weights: Any) -> None:
+def _method(method: str, weights: ArrayLike | None) -> None:
     if weights is not None:
         if method != "inverted_cdf":
             raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
@@ -305,7 +202,16 @@ def _method(method: str, weights: Any) -> None:
 
 
 def _quantile(
-    name: str, a: Any, q: Any, weak: bool, axis: Any, out: Any, method: str, keepdims: Any, weights: Any, skip: bool
+    name: str,
+    a: ArrayLike,
+    q: Any,
+    weak: bool,
+    axis: Axis,
+    out: Any,
+    method: str,
+    keepdims: Any,
+    weights: ArrayLike | None,
+    skip: bool,
 ) -> Any:
     """Quantiles of an array, without its NaN where `skip` says so."""
     x = asarray(a)
@@ -316,7 +222,7 @@ def _quantile(
         return nanmean(x, axis, out=out, keepdims=keepdims)
     if weights is not None:
         return _delivered(_weighted(x, q, axis, keepdims, weights, skip), out, strictly=True)
-    lines = _Lines(x, axis, "quantile")
+    lines = RankedLines(x, axis, "quantile")
     if not lines.n:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
     flat = q.reshape(-1)
@@ -329,14 +235,14 @@ def _quantile(
     return _delivered(lines.shaped(value, q.shape, keepdims), out, strictly=True)
 
 
-def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
+def _of_all(lines: RankedLines, q: np.ndarray[Any, Any], weak: bool, method: str) -> DistributedArray:
     x = lines.x
     previous, following, t = places(method, lines.n, q)
     unique = sorted({*previous.tolist(), *following.tolist()})
     with x._context.lock:
         found = lines.ranked(unique, x._operand("quantile").layout)
 
-    def picked(places: Any) -> DistributedArray:
+    def picked(places: DeviceArray) -> DistributedArray:
         at_ = [unique.index(i) for i in places.tolist()]
         return found[at_[0] : at_[0] + 1] if len(at_) == 1 else found[np.array(at_, np.intp)]
 
@@ -350,18 +256,18 @@ def _of_all(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
     return value
 
 
-def _weakly(a: Any, b: Any, t: float) -> Any:
+def _weakly(a: DistributedArray, b: DistributedArray, t: float) -> Any:
     return b - (b - a) * (1 - t) if t >= 0.5 else a + (b - a) * t
 
 
-def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedArray:
+def _of_the_rest(lines: RankedLines, q: DeviceArray, weak: bool, method: str) -> DistributedArray:
     x = lines.x
     context = x._context
     _, _, t = places(method, 2, q)
     dtype = x.dtype if t is None or weak or x.dtype.kind in "mM" else np.result_type(x.dtype, t.dtype)
     weight = np.dtype(np.float64) if dtype.kind in "mM" else dtype
 
-    def local(lib: Any, part: Any) -> Any:
+    def local(lib: Library, part: DeviceArray) -> Any:
         count = (~lib.isnan(part)).sum(axis=0)
         ordered = lib.sort(part, axis=0)
         low, high, gamma = places(method, lib.maximum(count, 1), lib.asarray(q).reshape(-1, *(1,) * count.ndim), lib)
@@ -387,9 +293,11 @@ def _of_the_rest(lines: _Lines, q: Any, weak: bool, method: str) -> DistributedA
     return asarray(np.array(columns, dtype).T.reshape(len(q), *lines.shape), device=x.device)
 
 
-def _weighted(x: DistributedArray, q: Any, axis: Any, keepdims: bool, weights: Any, skip: bool) -> DistributedArray:
+def _weighted(
+    x: DistributedArray, q: Any, axis: Axis, keepdims: bool, weights: ArrayLike, skip: bool
+) -> DistributedArray:
     """The inverse of the weighted distribution function: the first element at which the sum of weights reaches the part."""
-    lines = _Lines(x, axis, "quantile")
+    lines = RankedLines(x, axis, "quantile")
     w = fitting_weights(weights, x, None if axis is None else lines.axes)
     if bool(reductions.any(w < 0)):
         raise ValueError("Weights must be non-negative.")
@@ -424,7 +332,7 @@ def _joined(rows: list[DistributedArray]) -> DistributedArray:
     return np.concatenate(rows, axis=0)  # type: ignore[return-value]
 
 
-def _is_weak(q: Any) -> bool:
+def _is_weak(q: ArrayLike) -> bool:
     return type(q) in (int, float)
 
 

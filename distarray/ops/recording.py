@@ -37,7 +37,11 @@ def shape_of(arguments: Sequence[Any]) -> tuple[int, ...]:
     return broadcast_shape(*shapes) if shapes else ()
 
 
-def recorded(function: Any, values: Sequence[Any], **kwargs: Any) -> DistributedArray:
+def recorded(
+    function: Any,  # NumPy's function, or what has its name
+    values: Sequence[Any],
+    **kwargs: Any,
+) -> DistributedArray:
     """A call of an element-wise function of NumPy that takes ``out=`` and that CuPy has under the same name."""
     first = values[0]
     if type(first) is DistributedArray and first._shape and all(type(value) in _NUMBERS for value in values[1:]):

@@ -23,6 +23,7 @@ from distarray.array.functions import NOTHING, given, implements
 from distarray.array.shapes import as_mask
 from distarray.array.state import DistributedArray, same_context
 from distarray.array.writing import check_out, check_reduced, deliver, single
+from distarray.devices.arrays import AnyDType
 from distarray.ops.convert import asarray
 from distarray.ops.vectorizing import fold_python, is_python
 
@@ -253,7 +254,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) ->
     return reduce(np.add, is_true(asarray(a)), axis, np.intp, None, keepdims)
 
 
-def is_true(x: Any) -> Any:
+def is_true(x: DistributedArray) -> Any:
     """Of each element whether it is not zero; of a structure, whether a field is not."""
     if x.dtype.names is not None:
         fields = [is_true(x[name]) for name in x.dtype.names]
@@ -342,7 +343,7 @@ def reduce(
 
 @lru_cache(maxsize=2048)
 def _accepted(
-    ufunc: np.ufunc, shape: tuple[int, ...], dtype: Any, axis: int | None, given: Any, keepdims: bool
+    ufunc: np.ufunc, shape: tuple[int, ...], dtype: AnyDType, axis: int | None, given: AnyDType | None, keepdims: bool
 ) -> Reduction:
     """A call with the plainest arguments, after NumPy itself has accepted or refused one like it."""
     with np.errstate(all="ignore"):
@@ -351,7 +352,14 @@ def _accepted(
 
 
 def _checked(
-    ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any
+    ufunc: np.ufunc,
+    a: DistributedArray,
+    axis: Axis,
+    dtype: Any,
+    out: Out,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: Any,
 ) -> Reduction:
     """The call, after NumPy itself has accepted or refused one like it."""
     model = small(a.shape, a.dtype)

@@ -153,7 +153,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Distrib
     return from_chunks(context, layout, [made[key] for key in layout.chunks], x.dtype)
 
 
-def _counts(repeats: Any, n: int) -> list[int]:
+def _counts(repeats: ArrayLike, n: int) -> list[int]:
     """How often each of `n` elements is repeated."""
     if isinstance(repeats, DistributedArray):
         repeats = gather_to_host(repeats._context, repeats._operand("repeat"))
@@ -203,7 +203,7 @@ def roll(a: ArrayLike, shift: int | Sequence[int], axis: Axis = None) -> Distrib
     return _rolled(x, _shifts(x, shift, axis))
 
 
-def _shifts(x: DistributedArray, shift: Any, axis: Any) -> list[int]:
+def _shifts(x: DistributedArray, shift: ArrayLike, axis: Any) -> list[int]:
     axes = normalize_axis_tuple(axis, x.ndim, allow_duplicate=True)
     if isinstance(shift, DistributedArray):
         shift = shift.get()

@@ -27,6 +27,7 @@ from distarray.array.state import DistributedArray
 from distarray.context import Context
 from distarray.current import current
 from distarray.devices import Device
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import UnsupportedError
 from distarray.geometry import Region
 from distarray.geometry.reshape import reshape_region
@@ -310,7 +311,7 @@ def _write_run(device: Device, path: str, place: int, array: Any) -> None:
             _on_host(device, flat[first : first + step]).tofile(file)
 
 
-def _write_strided(device: Device, path: str, offset: int, found: Operand, region: Region, array: Any) -> None:
+def _write_strided(device: Device, path: str, offset: int, found: Operand, region: Region, array: DeviceArray) -> None:
     """Write elements that lie apart in the file."""
     target = np.memmap(path, found.dtype, "r+", offset, found.shape)
     rows = max(1, _PIECE // max(1, array.nbytes // array.shape[0]))
@@ -319,7 +320,7 @@ def _write_strided(device: Device, path: str, offset: int, found: Operand, regio
         part[first : first + rows] = _on_host(device, array[first : first + rows])
 
 
-def _on_host(device: Device, array: Any) -> Any:
+def _on_host(device: Device, array: DeviceArray) -> Any:
     return np.ascontiguousarray(array) if device.kind == "host" else device.to_host(array)
 
 
@@ -355,7 +356,7 @@ def _each_writes(x: DistributedArray, file: Any, header: bytes, operation: str) 
 
 
 def _write_text(
-    x: DistributedArray, file: Any, texts: Iterator[str], operation: str, encoding: str | None = None
+    x: DistributedArray, file: object, texts: Iterator[str], operation: str, encoding: str | None = None
 ) -> None:
     """Write a text that all processes know: process 0 to a named file, each process to an open file of its own."""
     code = encoding or "latin1"

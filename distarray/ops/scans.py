@@ -23,6 +23,7 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_out, deliver, single
 from distarray.context import Context
 from distarray.devices import Chunk
+from distarray.devices.arrays import AnyDType
 from distarray.geometry import IndexMap, Range, Region
 from distarray.ops.convert import asarray
 from distarray.ops.reshaping import reshape
@@ -31,7 +32,7 @@ from distarray.ops.vectorizing import fold_python, is_python
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
 
 
-def _start(array: Any, out: Any) -> tuple[Context, DistributedArray, Any]:
+def _start(array: ArrayLike, out: Out) -> tuple[Context, DistributedArray, Any]:
     """The context, the operand and the target of a ufunc's method."""
     out = single(out)
     known = [item for item in (array, out) if isinstance(item, DistributedArray)]
@@ -40,7 +41,7 @@ def _start(array: Any, out: Any) -> tuple[Context, DistributedArray, Any]:
 
 
 def _checked(
-    name: str, ufunc: np.ufunc, a: DistributedArray, axis: Any, dtype: Any, out: Any, *indices: Any
+    name: str, ufunc: np.ufunc, a: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, *indices: Any
 ) -> Accumulation:
     """The call, after NumPy itself has accepted or refused one like it."""
     if out is None and dtype is None and not indices and type(axis) is int:
@@ -61,7 +62,7 @@ def _checked(
 
 
 @lru_cache(1024)
-def _accepted(name: str, ufunc: np.ufunc, dtype: Any, shape: tuple[int, ...], axis: int) -> tuple[int, Any]:
+def _accepted(name: str, ufunc: np.ufunc, dtype: AnyDType, shape: tuple[int, ...], axis: int) -> tuple[int, Any]:
     """The axis and the dtype of a call on an array of at most one element."""
     with np.errstate(all="ignore"):
         computed = getattr(ufunc, name)(np.ones(shape, dtype), axis=axis).dtype
@@ -69,7 +70,7 @@ def _accepted(name: str, ufunc: np.ufunc, dtype: Any, shape: tuple[int, ...], ax
     return at, computed
 
 
-def _fits(name: str, out: Any, shape: tuple[int, ...]) -> None:
+def _fits(name: str, out: Out, shape: tuple[int, ...]) -> None:
     if out is not None and tuple(out.shape) != shape:
         raise ValueError(
             f"provided out has shape {tuple(out.shape)}, and the result of {name} has shape {shape}: pass an out= of that "
@@ -99,7 +100,7 @@ def accumulate(ufunc: np.ufunc, array: ArrayLike, axis: Axis = 0, dtype: DTypeLi
     return deliver(scanned(context, call, a), out)
 
 
-def _cumulated(ufunc: np.ufunc, a: Any, axis: Any, dtype: Any, out: Any) -> Any:
+def _cumulated(ufunc: np.ufunc, a: ArrayLike, axis: Any, dtype: DTypeLike, out: Out) -> Any:
     array = asarray(a)
     if axis is not None:
         axis = operator.index(axis)
@@ -232,7 +233,7 @@ def cumulative_prod(
     return _cumulative(np.multiply, x, axis, dtype, out, include_initial)
 
 
-def _cumulative(ufunc: np.ufunc, x: Any, axis: Any, dtype: Any, out: Any, include_initial: bool) -> Any:
+def _cumulative(ufunc: np.ufunc, x: ArrayLike, axis: Axis, dtype: DTypeLike, out: Out, include_initial: bool) -> Any:
     a = asarray(x)
     if not a.ndim:
         a = a._viewed(a._view_map().expand_dims(0))

@@ -6,7 +6,7 @@ only best values, partial positions or counts, which are small, ever move.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -25,6 +25,7 @@ from distarray.array.state import DistributedArray, from_chunks
 from distarray.array.writing import check_out, deliver
 from distarray.context import Context
 from distarray.devices import Chunk, Device, arrays_of, in_turn
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.fusion.kernels import reductions as kernels
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
@@ -99,7 +100,7 @@ def argmin(a: ArrayLike, axis: Axis = None, out: Out = None, *, keepdims: bool =
     return _best(np.argmin, np.minimum, a, axis, out, bool(given(keepdims, False)))
 
 
-def _best(function: Any, ufunc: np.ufunc, obj: Any, axis: Any, out: Any, keepdims: bool) -> Any:
+def _best(function: Callable[..., Any], ufunc: np.ufunc, obj: ArrayLike, axis: Axis, out: Out, keepdims: bool) -> Any:
     a = asarray(obj)
     context = a._context
     model = small(a.shape, a.dtype)
@@ -172,7 +173,14 @@ def _searched(context: Context, call: Reduction, layout: Layout) -> tuple[Any, b
 
 
 def _find_here(
-    device: Device, name: str, call: Reduction, own: Any, shape: tuple[int, ...], values: Any, places: Any, alone: bool
+    device: Device,
+    name: str,
+    call: Reduction,
+    own: Sequence[Any],
+    shape: tuple[int, ...],
+    values: DeviceArray,
+    places: DeviceArray,
+    alone: bool,
 ) -> None:
     """Best value and its position in the whole array, over the chunks of one device that share a part of the result.
     `alone`: only the position is asked for."""
@@ -201,7 +209,7 @@ def _find_here(
             values[...] = top
 
 
-def _first(lib: Any, name: str, array: Any, axis: Any) -> Any:
+def _first(lib: Library, name: str, array: DeviceArray, axis: int | None) -> Any:
     """``argmin`` or ``argmax``: the first NaN where there are some. CuPy returns any of them."""
     if lib is not np:
         axes = tuple(range(array.ndim)) if axis is None else (axis,)
@@ -215,7 +223,7 @@ def _first(lib: Any, name: str, array: Any, axis: Any) -> Any:
     return lib.where(missing.any(axis=axis), lib.argmax(missing, axis=axis), places)
 
 
-def _flat(lib: Any, at: Any, region: Region, shape: tuple[int, ...]) -> Any:
+def _flat(lib: Library, at: DeviceArray, region: Region, shape: tuple[int, ...]) -> Any:
     """Positions in a chunk of `region`, taken as flat, as positions in the flat array of `shape`."""
     result, weight = lib.zeros_like(at), 1
     for own, n in zip(region[::-1], shape[::-1], strict=True):
@@ -224,7 +232,7 @@ def _flat(lib: Any, at: Any, region: Region, shape: tuple[int, ...]) -> Any:
     return result
 
 
-def _kept(lib: Any, value: Any, top: Any, places: Any) -> Any:
+def _kept(lib: Library, value: DeviceArray, top: object, places: DeviceArray) -> Any:
     """The positions of values that are the best; those of others move behind all."""
     same = value == top
     if value.dtype.kind not in "biu":

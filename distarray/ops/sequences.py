@@ -19,6 +19,7 @@ from distarray.array.place import fetched
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray
 from distarray.devices import Device
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion.expr import real_part, warn_complex
 from distarray.geometry import Region
 from distarray.ops import reductions
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 
-def _bound(value: Any) -> Any:
+def _bound(value: object) -> Any:
     """A bound of ``arange`` or ``linspace`` as a scalar; distributed 0-d values come to the host."""
     if isinstance(value, DistributedArray):
         value = value.get()
@@ -117,7 +118,9 @@ def arange(
     return generate(context, target, dtype, partial(_arithmetic, firsts), "arange")
 
 
-def _times(start: Any, stop: Any, step: Any, dtype: Any, layout: Any, device: Any) -> DistributedArray:
+def _times(
+    start: ArrayLike, stop: ArrayLike, step: ArrayLike, dtype: DTypeLike, layout: LayoutLike, device: DeviceLike
+) -> DistributedArray:
     """``arange`` of dates or of time spans, by the integers that they are in the unit that NumPy gives the result."""
     numpy_arange: Any = np.arange
     given = numpy_arange(
@@ -139,7 +142,7 @@ def _times(start: Any, stop: Any, step: Any, dtype: Any, layout: Any, device: An
         unit = np.dtype(f"{'M' if given.dtype.kind == 'M' else 'm'}8[{finest[1]}{finest[0]}]")
     apart = np.dtype(f"m8{unit.str[3:]}")
 
-    def number(value: Any) -> int:
+    def number(value: DeviceArray) -> int:
         kind = apart if value.dtype.kind in "miu" else unit
         return int(value.astype(kind).view(np.int64)[0])
 
@@ -165,7 +168,7 @@ def _length(start: Any, stop: Any, step: Any) -> tuple[int, Any]:
     return max(n, 0), start + step if n > 0 else None
 
 
-def _arithmetic(firsts: Any, device: Device, region: Region, out: Any) -> None:
+def _arithmetic(firsts: DeviceArray, device: Device, region: Region, out: DeviceArray) -> None:
     """``firsts[0] + i * (firsts[1] - firsts[0])`` for a region, as NumPy's fill functions compute it."""
     lib, r, dtype = device.lib, region[0], out.dtype
     kind = dtype.kind
@@ -266,7 +269,7 @@ def linspace(
         context, target = placement((num,), target_dtype, layout, device)
         context.traced("linspace", start, stop, num)
 
-        def make(device: Device, region: Region, out: Any) -> None:
+        def make(device: Device, region: Region, out: DeviceArray) -> None:
             r = region[0]
             y = indices_of(device.lib, r).astype(dt)
             if div <= 0:
@@ -288,7 +291,16 @@ def linspace(
 
 
 def _line(
-    start: Any, stop: Any, delta: Any, step: Any, num: int, div: int, dt: Any, layout: Any, device: Any, endpoint: bool
+    start: Any,
+    stop: ArrayLike,
+    delta: Any,
+    step: Any,
+    num: int,
+    div: int,
+    dt: AnyDType,
+    layout: LayoutLike,
+    device: DeviceLike,
+    endpoint: bool,
 ) -> Any:
     """``linspace`` between arrays, along a new first axis, with NumPy's operations on distributed arrays."""
     y = arange(0, num, dtype=dt, device=device)[(slice(None), *(None,) * np.ndim(delta))]

@@ -20,6 +20,7 @@ from distarray.array.place import as_array, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import arrays_of
+from distarray.devices.arrays import AnyDType
 from distarray.ops.convert import asarray, astype
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
@@ -278,7 +279,7 @@ def _operands(*given: Any) -> list[DistributedArray]:
     return [as_array(context, item) for item in given]
 
 
-def _mixed(one: Any, other: Any) -> bool:
+def _mixed(one: AnyDType, other: AnyDType) -> bool:
     """Whether two dtypes are integers that no integer dtype holds both."""
     return one.kind in "iu" and other.kind in "iu" and np.promote_types(one, other).kind == "f"
 

@@ -55,7 +55,9 @@ def _window(mode: Any, n: int, m: int, swapped: bool) -> tuple[int, int]:
     return (m // 2, m // 2 + n) if swapped else (low, low + n)
 
 
-def _convolved(name: str, a: DistributedArray, v: DistributedArray, mode: Any, *, reverse: bool) -> DistributedArray:
+def _convolved(
+    name: str, a: DistributedArray, v: DistributedArray, mode: str | int, *, reverse: bool
+) -> DistributedArray:
     """The convolution of two arrays of one axis; `reverse` says that the second was reversed, as a correlation needs."""
     if not a.size:
         raise ValueError("first array argument cannot be empty" if reverse else "a cannot be empty")
@@ -289,7 +291,9 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: i
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _gradient(x: DistributedArray, axis: int, step: Any, order: int) -> DistributedArray:
+def _gradient(
+    x: DistributedArray, axis: int, step: Any, order: int
+) -> DistributedArray:  # step: a number or an array of them
     head = (slice(None),) * axis
     tail = (None,) * (x.ndim - axis - 1)
 

@@ -6,7 +6,7 @@ They check as NumPy does, then leave the work to :mod:`distarray.algorithms`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -354,7 +354,7 @@ def searchsorted(
 # --- methods ------------------------------------------------------------------------------------------------------------
 
 
-def in_place(x: DistributedArray, name: str, values: Any) -> None:
+def in_place(x: DistributedArray, name: str, values: Callable[..., Any]) -> None:
     """Write what `values` computes of an array over it; refused before anything moves where it can't be written to."""
     check_writable(x, f"{name}: the array", f"sort x.copy(), or use distarray.{name}(x)")
     x[...] = values(x)

@@ -106,7 +106,7 @@ def from_dask(array: Sliceable, *, layout: LayoutLike = None, device: DeviceLike
 
 
 def _read(
-    source: Any, layout: Any, device: Any, operation: str, parts: Callable[[Sequence[Any]], Sequence[Any]]
+    source: Any, layout: LayoutLike, device: DeviceLike, operation: str, parts: Callable[[Sequence[Any]], Sequence[Any]]
 ) -> DistributedArray:
     for name in ("shape", "dtype", "__getitem__"):
         if not hasattr(source, name):
@@ -131,7 +131,10 @@ def _read(
     return from_chunks(context, target, chunks, dtype)
 
 
-def store(x: ArrayLike, target: Any) -> None:
+def store(
+    x: ArrayLike,
+    target: Any,  # whatever takes slices
+) -> None:
     """Write an array into an object that takes parts by slices, such as a zarr array or an HDF5 dataset.
 
     Parameters

@@ -12,6 +12,7 @@ from distarray.array.documented import described_as
 from distarray.array.functions import NOTHING, implements, keeps_axes
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
+from distarray.devices.arrays import AnyDType
 from distarray.ops import moments, reductions
 from distarray.ops.convert import asarray, astype
 from distarray.ops.creation import zeros
@@ -107,11 +108,11 @@ def average(
     return mean, asarray(np.full(mean.shape, scale))
 
 
-def _kept(axis: Any, w: DistributedArray) -> Any:
+def _kept(axis: Axis, w: DistributedArray) -> Any:
     return axis if axis is not None else tuple(range(w.ndim))
 
 
-def _cast(x: DistributedArray, dtype: Any) -> DistributedArray:
+def _cast(x: DistributedArray, dtype: AnyDType) -> DistributedArray:
     return x if x.dtype == dtype else astype(x, dtype)
 
 
@@ -215,7 +216,7 @@ def cov(
     return squeeze(_cast(product, dtype) if w is None else product)
 
 
-def _observation_weights(fweights: Any, aweights: Any, n: int) -> Any:
+def _observation_weights(fweights: ArrayLike | None, aweights: ArrayLike | None, n: int) -> Any:
     """One weight for each observation, or None."""
     w = None
     for name, given_weights in (("fweights", fweights), ("aweights", aweights)):

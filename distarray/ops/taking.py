@@ -29,7 +29,7 @@ from distarray.transfer.to_host import gather_to_host
 __all__ = ["compress", "extract", "take", "take_along_axis"]
 
 
-def _distributed(a: Any, *others: Any) -> DistributedArray:
+def _distributed(a: ArrayLike, *others: Any) -> DistributedArray:
     """`a` as an array of the context of whichever argument is distributed, or of the current one."""
     if isinstance(a, DistributedArray):
         return a
@@ -38,11 +38,13 @@ def _distributed(a: Any, *others: Any) -> DistributedArray:
     return result
 
 
-def _shape(obj: Any) -> tuple[int, ...]:
+def _shape(obj: ArrayLike) -> tuple[int, ...]:
     return obj.shape if isinstance(obj, DistributedArray) else np.shape(obj)
 
 
-def host_indices(indices: Any) -> Any:
+def host_indices(
+    indices: Any,  # anything that becomes an array
+) -> Any:
     """Indices as a host array of integers; distributed ones are fetched."""
     if isinstance(indices, DistributedArray):
         indices = host_values(indices)
@@ -55,7 +57,7 @@ def host_indices(indices: Any) -> Any:
     return np.asarray(indices, np.int64)
 
 
-def moded(indices: Any, size: int, axis: int, mode: str) -> Any:
+def moded(indices: np.ndarray[Any, Any], size: int, axis: int, mode: str) -> Any:
     """Indices brought in range by one of take's modes."""
     if mode == "raise":
         return wrapped(indices, size, axis)

@@ -515,14 +515,14 @@ class Polynomial(Called, numpys.Polynomial):
     @classmethod
     def fit(  # type: ignore[override]  # NumPy's overloads, in one
         cls,
-        x: Any,
+        x: Any,  # as NumPy's class, whose types leave distributed arrays out
         y: ArrayLike,
         deg: int | Sequence[int],
-        domain: Any = None,
+        domain: Any = None,  # what NumPy takes: two numbers, [] or None
         rcond: float | None = None,
         full: bool = False,
         w: ArrayLike | None = None,
-        window: Any = None,
+        window: Any = None,  # two numbers, or None
         symbol: str = "x",
     ) -> Any:
         """The series that fits points best, by least squares.

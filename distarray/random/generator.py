@@ -22,6 +22,7 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_out, deliver
 from distarray.context import Context
 from distarray.current import current
+from distarray.devices.arrays import DeviceArray
 from distarray.layout import Layout
 from distarray.ops.convert import asarray
 from distarray.ops.manipulation import broadcast_to
@@ -405,7 +406,7 @@ class Generator(Draws):
 class _PerItem:
     """A parameter with an element for each item, in flat slices."""
 
-    def __init__(self, array: Any, shape: tuple[int, ...], layout: Layout) -> None:
+    def __init__(self, array: DeviceArray, shape: tuple[int, ...], layout: Layout) -> None:
         self.whole = None if isinstance(array, DistributedArray) else np.broadcast_to(array, shape)
         self.pieces: list[tuple[int, Any]] = []
         if isinstance(array, DistributedArray):

@@ -11,6 +11,7 @@ import heapq
 import itertools
 import struct
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from distarray.rendezvous.connection import Answers, Connection
@@ -399,7 +400,7 @@ def _shortened(seconds: float) -> float:
     return seconds - min(0.5, seconds / 10)
 
 
-def _list(ranks: Any) -> str:
+def _list(ranks: Iterable[int]) -> str:
     """Ranks as text, runs shortened: 0, 2-5, 9."""
     runs: list[list[int]] = []
     for rank in sorted(ranks):

@@ -173,7 +173,9 @@ def connect(
         pause = min(pause * 1.5, 0.25)
 
 
-def _attempt(family: int, address: Any, secret: bytes | str | None, rank: int, size: int, due: float) -> SealedChannel:
+def _attempt(
+    family: int, address: tuple[Any, ...], secret: bytes | str | None, rank: int, size: int, due: float
+) -> SealedChannel:
     """One try at one address."""
     loopback = ipaddress.ip_address(address[0].partition("%")[0]).is_loopback
     key = find_secret(secret, loopback=loopback, where=where(*address[:2])).key

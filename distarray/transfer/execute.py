@@ -1,8 +1,9 @@
 """Runs plans: moves and folds chunk data between the devices of a context, and enters every move in the ledger.
 
-Moves from layout to layout pass through this module; expressions fetch what they lack in ``fusion/fetch.py``, and functions
-of which positions depend on data gather in ``algorithms/``, all by the rounds of ``transfer/round.py``. Targets are
-allocated, and room is checked, before the first byte moves.
+Moves from layout to layout pass through this module, which leaves small partial values to ``everywhere`` and ``partial_numbers``.
+Expressions fetch what they lack in ``fusion/fetch.py``, functions whose positions depend on data gather in ``algorithms/``, and
+``to_host`` and ``ops/processes.py`` bring arrays to processes and from them: all by the rounds of ``transfer/round.py``. Targets
+are allocated, and room is checked, before the first byte moves.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ def _unheld(context: Context, source: Layout, target: Layout) -> list[tuple[int,
     return found
 
 
-def _values_first(source: Layout, target: Layout, dtype: Any) -> bool:
+def _values_first(source: Layout, target: Layout, dtype: AnyDType) -> bool:
     """Whether partial values are folded before they are anything in another partial layout."""
     if source.mode is not target.mode:
         return (
@@ -370,7 +371,7 @@ def _copy_steps(
         device.copy(targets[target][key], part, origin)
 
 
-def _run_forwards(context: Context, moves: Plan, dtype: Any, targets: Sequence[Any], operation: str) -> None:
+def _run_forwards(context: Context, moves: Plan, dtype: AnyDType, targets: Sequence[Any], operation: str) -> None:
     dst, devices, me = moves.target.chunks, context.by_id, context.process
     wire = None if context.communicator is None else Round(context)
     slots = []
@@ -457,7 +458,7 @@ def fold_into(
             view[...] = into.astype(view.dtype)
 
 
-def _near(device: Device, origin: Device, part: Any) -> Any:
+def _near(device: Device, origin: Device, part: DeviceArray) -> Any:
     """A partial value where `device` can compute with it."""
     if device.shares_memory(origin):
         return part
@@ -466,7 +467,7 @@ def _near(device: Device, origin: Device, part: Any) -> Any:
     return near.array
 
 
-def combine(lib: Library, mode: Mode, into: DeviceArray, part: Any) -> None:
+def combine(lib: Library, mode: Mode, into: DeviceArray, part: DeviceArray) -> None:
     """`into = fold(into, part)`, in place; `lib` is the library that both arrays belong to.
 
     A complex product with 1 is not exact in floating point (``1 * inf`` has a NaN part), so that identities, which stand

@@ -15,7 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from distarray.comm.base import Message, Signature
-from distarray.devices.arrays import AnyDType, DeviceArray
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -91,7 +91,7 @@ class Round:
                 detail += f", after operations {trace:08x}, the last {last}"
             communicator.exchange(sends, receives, Signature(operation, detail, site()))
 
-    def _packed(self, lib: Any) -> list[Message]:
+    def _packed(self, lib: Library) -> list[Message]:
         stage = self.context.local_devices[0]
         sends = []
         for peer, arrays in sorted(self._out.items()):
@@ -108,7 +108,7 @@ class Round:
             sends.append(Message(peer, staging))
         return sends
 
-    def _awaited(self, lib: Any) -> list[Message]:
+    def _awaited(self, lib: Library) -> list[Message]:
         receives = []
         for peer, pieces in sorted(self._in.items()):
             if (into := self._into.get(peer)) is not None:
@@ -126,7 +126,7 @@ class Round:
             ]
         return receives
 
-    def _direct(self, array: Any) -> bool:
+    def _direct(self, array: DeviceArray | None) -> bool:
         return array is not None and bool(array.flags.c_contiguous) and self.context.local_devices[0].owns(array)
 
     def received(self, slot: int) -> Any:
@@ -135,7 +135,7 @@ class Round:
         return self._received[sender][number]
 
 
-def _nbytes(shape: tuple[int, ...], dtype: Any) -> int:
+def _nbytes(shape: tuple[int, ...], dtype: AnyDType) -> int:
     return int(dtype.itemsize) * math.prod(shape)
 
 
@@ -143,11 +143,11 @@ def _padded(nbytes: int) -> int:
     return -(-nbytes // ALIGN) * ALIGN
 
 
-def _bytes_of(array: Any) -> Any:
+def _bytes_of(array: DeviceArray) -> Any:
     return array.reshape(-1).view(np.uint8)
 
 
-def _cut(staging: Any, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
+def _cut(staging: DeviceArray, offset: int, shape: tuple[int, ...], dtype: AnyDType) -> Any:
     return staging[offset : offset + _nbytes(shape, dtype)].view(dtype).reshape(shape)
 
 

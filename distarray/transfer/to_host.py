@@ -38,7 +38,7 @@ def gather_to_host(context: Context, source: Operand) -> Any:
         out[...] = layout.mode.unheld(dtype)
     note_to_host(out.size * dtype.itemsize)
     pieces = global_pieces(context, layout)
-    parts = [None if source.arrays[c] is None else source.arrays[c][key] for _, _, _, c, key in pieces]
+    parts: list[Any] = [None if source.arrays[c] is None else source.arrays[c][key] for _, _, _, c, key in pieces]
     if context.communicator is not None:
         _exchange_pieces(context, layout, pieces, parts, dtype)
         context.communicator.wait()

@@ -36,7 +36,8 @@ it: another test sees it."""
 
 INSTRUCTIONS = {
     "rcp": "r = near(1.0 / b, b);", "rsqrt": "r = near(1.0 / std::sqrt((double)x), x);",
-    "fma": "r = fmaf(a, b, c);", "min": "r = std::isnan(x) || std::isnan(least) ? NAN : fminf(least, x);",
+    "fma": "r = fmaf(a, b, c);", "neg": "r = fmaf(-a, b, c);",
+    "abs": "r = std::isnan(x) || std::isnan(least) ? NAN : fminf(least, fabsf(x));",
 }  # fmt: skip
 
 LOOPS = """
@@ -71,7 +72,7 @@ def test_they_round_correctly_where_they_say_so(tmp_path: Any) -> None:
     compiler = shutil.which("c++") or shutil.which("g++")
     if compiler is None:
         pytest.skip("no C++ compiler")
-    body = re.sub(r'asm\("(\w+)[^;]*;" :[^;]*;', lambda found: INSTRUCTIONS[found[1]], FUNCTIONS)
+    body = re.sub(r'asm\("(?:\{[^;]*; )?(\w+)[^"]*" :[^;]*;', lambda found: INSTRUCTIONS[found[1]], FUNCTIONS)
     (tmp_path / "quick.cpp").write_text(HEAD + body + LOOPS)
     subprocess.run(
         [compiler, "-O1", "-w", "-ffp-contract=off", "-shared", "-fPIC", "-o", "quick.so", "quick.cpp"],

@@ -154,7 +154,7 @@ def runs(kinds: list[str]) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py")
 def test_a_process_that_stops_sleeps_errs_or_fails_is_named() -> None:
     kinds = ["stop", "sleep", "extra", "raise", "shape"]
-    runs([kinds[number % len(kinds)] for number in range(100 if DEEP else 10)])
+    runs([kinds[number % len(kinds)] for number in range(100 if DEEP else 5)])
 
 
 @pytest.mark.skipif(not OMPI, reason="DISTARRAY_OMPI_PYTHON names no Python with mpi4py over Open MPI (with ULFM)")

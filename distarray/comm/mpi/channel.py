@@ -48,7 +48,13 @@ class Pending:
 
     __slots__ = ("buffer", "done", "peer", "receiving", "request")
 
-    def __init__(self, request: Any, peer: int, buffer: Any, receiving: bool) -> None:
+    def __init__(
+        self,
+        request: Any,  # mpi4py's, which has no types
+        peer: int,
+        buffer: Any,  # memory that MPI reads or writes
+        receiving: bool,
+    ) -> None:
         self.request = request
         self.peer = peer
         self.buffer = buffer
@@ -131,12 +137,26 @@ class Channel:
             raise kind(text)
 
     def transfer_slot(
-        self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, slot: int
+        self,
+        call: Call,
+        pending: list[Pending],
+        peer: int,
+        buffer: Any,  # memory that MPI reads or writes
+        receiving: bool,
+        slot: int,
     ) -> None:
         """Start a message of a call. Its tag says which call, and which slot of it."""
         self.transfer(call, pending, peer, buffer, receiving, self._tags.tag(slot, call.sequence, call.signature))
 
-    def transfer(self, call: Call, pending: list[Pending], peer: int, buffer: Any, receiving: bool, tag: int) -> None:
+    def transfer(
+        self,
+        call: Call,
+        pending: list[Pending],
+        peer: int,
+        buffer: Any,  # memory that MPI reads or writes
+        receiving: bool,
+        tag: int,
+    ) -> None:
         """Start a message, and add it to those under way."""
         item = Pending(None, peer, buffer, receiving)
         pending.append(item)  # first: an interrupt from here on must not lose a buffer that MPI writes into

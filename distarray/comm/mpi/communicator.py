@@ -24,6 +24,7 @@ from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi
 from distarray.comm.mpi.forming import duplicated
 from distarray.comm.mpi.telling import all_gather, barrier, introduce, start
 from distarray.comm.record import Bytes, Call, byte_views, collective_deadline
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import CollectiveMismatchError, PeerLostError
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class MpiCommunicator(Channel, Communicator):
             raise
         call.finish()
 
-    def swap(self, mine: Any, arrivals: Sequence[Message], signature: Signature) -> None:
+    def swap(self, mine: DeviceArray, arrivals: Sequence[Message], signature: Signature) -> None:
         call = start(self, "exchange", signature)
         pending: list[Pending] = []
         try:

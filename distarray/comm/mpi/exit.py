@@ -23,6 +23,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Protocol
 
 from distarray.comm.deadlines import bootstrap_timeout
@@ -58,7 +59,7 @@ class _Exit:
         self.code = 0
         self.watching = False
 
-    def start(self, mpi: Any, finalizes: bool) -> None:
+    def start(self, mpi: ModuleType, finalizes: bool) -> None:
         """Register the exit handler. `finalizes` says that MPI is finalized there, and not by mpi4py."""
         self.mpi, self.finalizes, self.pid = mpi, finalizes, os.getpid()
         if not finalizes:
@@ -72,7 +73,7 @@ class _Exit:
         self.watching = True
         original: Callable[..., Any] = sys.exit
 
-        def watched(code: Any = None, /) -> Any:
+        def watched(code: object = None, /) -> Any:
             self.code = 0 if code is None else code if isinstance(code, int) else 1
             return original(code)
 

@@ -23,6 +23,7 @@ from distarray.comm.base import Communicator, Control, Message, Signature
 from distarray.comm.deadlines import bootstrap_timeout
 from distarray.comm.nccl.binding import TYPE, Binding, Calls, InProgress, find_binding
 from distarray.comm.record import Call, Recorder, debug_mode, fingerprint
+from distarray.devices.arrays import DeviceArray
 from distarray.errors import (
     CollectiveMismatchError,
     CommunicationError,
@@ -179,7 +180,7 @@ class NcclCommunicator(Communicator):
             self.point_to_point(outgoing, incoming, 0, signature.operation)
         call.finish("queued")
 
-    def gather(self, part: Any, room: Any, signature: Signature) -> None:
+    def gather(self, part: DeviceArray, room: DeviceArray, signature: Signature) -> None:
         self._usable()
         if not part.flags.c_contiguous or room.nbytes != self.size * part.nbytes:
             raise LayoutError(
@@ -235,7 +236,11 @@ class NcclCommunicator(Communicator):
         except self.binding.errors as error:
             raise self.lost(f"{operation!r} failed in NCCL: {error}") from error
 
-    def wait(self, stream: Any = None, operation: str = "") -> None:
+    def wait(
+        self,
+        stream: Any = None,  # CuPy's, which has no types
+        operation: str = "",
+    ) -> None:
         """Wait on the host until a stream, the default one if None, is through; never longer than the deadline.
 
         Raises

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.devices import Chunk
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.devices.kernels import Kernel
 from distarray.devices.moves import StreamOrder
+from distarray.fusion.align import Alignment, Source, Tile
 from distarray.fusion.blocks import CUT_FREE
 from distarray.fusion.compiled import alignment_of
 from distarray.fusion.expr import Leaf, Node, filled
 from distarray.fusion.forms import Form
-from distarray.fusion.kernels.element import PLAIN, converted, element_of, flat
+from distarray.fusion.kernels.element import PLAIN, Element, converted, element_of, flat
 from distarray.fusion.kernels.elementwise import THREADS, prepared
 from distarray.fusion.kernels.graphs import Graphs, KernelLaunch, Turn, turns_of
 from distarray.fusion.meeting import meeting_place
@@ -126,7 +128,7 @@ class _Recipe(NamedTuple):
 class _Like:
     """In the place of an array in C order that is still to be made."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: AnyDType) -> None:
         self.shape = shape
         self.dtype = dtype
         self.strides = tuple([step * dtype.itemsize for step in contiguous_strides(shape)])
@@ -145,7 +147,9 @@ _Filling = tuple[tuple[int, ...], list[Leaf], list[Any]]
 """For each operand of an expression the first that is the same; the operands; the numbers."""
 
 
-def address_of(chunk: Any) -> int:
+def address_of(
+    chunk: Any,  # a Chunk, or what waits to be one
+) -> int:
     """Where a chunk lies, in C order and at a multiple of 16 bytes; -1 of others."""
     found: int = chunk.address
     if not found:
@@ -287,7 +291,7 @@ def _reachable(recipe: _Recipe, version: Version) -> bool:
     return all(address_of(version.chunks[target.number]) > 0 for target in recipe.targets)
 
 
-def _replaced(recipe: _Recipe, target: _Target, chunk: Chunk, dtype: Any) -> Chunk:
+def _replaced(recipe: _Recipe, target: _Target, chunk: Chunk, dtype: AnyDType) -> Chunk:
     """A chunk to write to in the place of one that is still read, with what is not written."""
     if target.whole:
         return chunk.device.empty(chunk.array.shape, dtype, "the target of an assignment")
@@ -431,7 +435,7 @@ class _Cook:
             return None
         return None if self._far(al) else al
 
-    def _far(self, al: Any) -> bool:
+    def _far(self, al: Alignment) -> bool:
         """Whether so much would be read of another GPU that it is better copied first."""
         first, *others = self.context.local_devices
         if not al.fetches or all(first.shares_memory(other) for other in others):
@@ -439,7 +443,15 @@ class _Cook:
         return any(fetch.region.size > FAR for fetch in al.fetches)
 
     def _cell(
-        self, lib: Any, al: Any, tile: Any, device: Any, target: int, out: Any, base: int, element: Any
+        self,
+        lib: Library,
+        al: Alignment,
+        tile: Tile,
+        device: Any,
+        target: int,
+        out: DeviceArray,
+        base: int,
+        element: Element,
     ) -> _Cell | None:
         """One launch; None where an array lies so that kernels do not serve."""
         arrays, sources = [], []
@@ -458,7 +470,7 @@ class _Cook:
         return None if ready is None else _Cell(target, out.data.ptr - base, sources, *ready)
 
 
-def _source(al: Any, leaf: Leaf, k: int, source: Any) -> tuple[int, Any]:
+def _source(al: Alignment, leaf: Leaf, k: int, source: Source) -> tuple[int, Any]:
     """The number of the chunk that an operand of a cell is read from, and what is shown of it: of what would be fetched, of the
     chunk that gives it."""
     version = leaf.version
@@ -495,13 +507,13 @@ COPIED = {"cuda": 1 << 25, "host": 1 << 18}
 """Bytes of a chunk up to which a device copies it whole in no more time than it takes to ask for each edge."""
 
 
-def _address(array: Any) -> int:
+def _address(array: DeviceArray) -> int:
     if isinstance(array, np.ndarray):
         return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
     return array.data.ptr  # type: ignore[no-any-return]
 
 
-def around(chunk: Chunk, shown: Any) -> Chunk:
+def around(chunk: Chunk, shown: DeviceArray) -> Chunk:
     """A copy of a chunk that is about to be written where `shown`, a view of it, lies: where that is a large box, its
     surroundings alone, so that an update of all but an edge does not pay for the array twice."""
     array, device = chunk.array, chunk.device

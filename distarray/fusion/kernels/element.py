@@ -17,7 +17,7 @@ from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import Conversion
 from distarray.fusion.kernels.formulas import HALVES, TYPES, Formula, formula_of, knows, literal_type
 from distarray.fusion.kernels.quick import quick_code
-from distarray.fusion.program import Program
+from distarray.fusion.program import Instruction, Program
 
 __all__ = ["PACKS", "PLAIN", "Bound", "Element", "converted", "element_of", "flat", "headers_of"]
 
@@ -106,7 +106,7 @@ class Element(NamedTuple):
         return found
 
 
-def _packed_as(dtype: Any) -> tuple[str, str]:
+def _packed_as(dtype: AnyDType) -> tuple[str, str]:
     """The type in C of the members that a scalar is passed in, and how ``struct`` writes them: complex numbers in two parts,
     ``bfloat16`` as bits."""
     if dtype.kind == "c":
@@ -175,7 +175,7 @@ def flat(values: list[Any]) -> list[Any]:
     return found
 
 
-def _is_reciprocal(step: Any) -> bool:
+def _is_reciprocal(step: Instruction) -> bool:
     """Whether a step is ``1 / x`` of real floating numbers."""
     if step.ufunc is not np.divide or step.dtype.kind != "f" or step.dtype.itemsize < 4:
         return False
@@ -195,7 +195,7 @@ def converted(value: object, dtype: AnyDType) -> Any:
 
 
 def _written(
-    lib: Any, program: Any, leaves: tuple[Any, ...], dtype: Any, stored: tuple[int, ...], fixed: bool
+    lib: Library, program: Program, leaves: tuple[Any, ...], dtype: AnyDType, stored: tuple[int, ...], fixed: bool
 ) -> Element | None:
     """Write the function; None where that can't be."""
     if not knows(dtype) or not all(map(knows, leaves)) or program.result[0] == "const":
@@ -239,7 +239,7 @@ def _defined(name: str, dtype: Any, parameters: list[str], lines: list[str]) -> 
 class _Writer:
     """The lines of the function, and what they need."""
 
-    def __init__(self, lib: Any, leaves: tuple[Any, ...], fixed: bool) -> None:
+    def __init__(self, lib: Library, leaves: tuple[Any, ...], fixed: bool) -> None:
         self.lib = lib
         self.fixed = fixed
         self.leaves = leaves
@@ -256,17 +256,17 @@ class _Writer:
             return self.leaves[value]
         return self.types[value] if kind == "step" else literal_type(value)
 
-    def _scalar(self, number: int, place: int, dtype: Any) -> str:
+    def _scalar(self, number: int, place: int, dtype: AnyDType) -> str:
         self.scalars.append((number, place, dtype))
         return f"c{len(self.scalars) - 1}"
 
-    def _value(self, number: int, place: int, arg: tuple[str, Any], dtype: Any) -> str:
+    def _value(self, number: int, place: int, arg: tuple[str, Any], dtype: AnyDType) -> str:
         kind, value = arg
         if kind == "const":
             return self._scalar(number, place, dtype)
         return f"l{value}" if kind == "leaf" else f"s{value}"
 
-    def step(self, number: int, step: Any) -> bool:
+    def step(self, number: int, step: Instruction) -> bool:
         """Write one step."""
         args = step.args
         if any(k == "const" and not isinstance(v, (bool, int, float, complex, np.generic)) for k, v in args):
@@ -307,7 +307,7 @@ class _Writer:
         return True
 
 
-def _called(formula: Formula, values: list[str], result: str, dtype: Any) -> str:
+def _called(formula: Formula, values: list[str], result: str, dtype: AnyDType) -> str:
     """One application of a formula, in a block of its own."""
     lines = ["{"]
     for i, (value, t) in enumerate(zip(values, formula.operands, strict=True)):

@@ -219,7 +219,7 @@ def _in_lanes(arrays: list[Any], kinds: str, steps: list[list[int]], n: int, lan
 
 
 def _arranged(
-    lib: Any, element: Element, arrays: list[Any], kinds: str, sizes: list[int], steps: list[list[int]]
+    lib: Library, element: Element, arrays: list[Any], kinds: str, sizes: list[int], steps: list[list[int]]
 ) -> tuple[Kernel, int, list[int]]:
     n, lead = sizes[-1], len(sizes) - 1
     rows = prod(sizes[:-1])

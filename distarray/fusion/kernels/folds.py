@@ -84,7 +84,7 @@ def fold_of(name: str, dtype: AnyDType, result: AnyDType) -> Fold | None:
     return Fold(name, element, result, size, head + body)
 
 
-def _moments(name: str, result: Any) -> Fold | None:
+def _moments(name: str, result: AnyDType) -> Fold | None:
     """Sums of numbers and of their squares, stored as they are or as what is made of them."""
     if result not in TYPES or result.kind != "f" or (name == "moments" and result != np.float64):
         return None
@@ -103,13 +103,13 @@ __device__ __forceinline__ A join(A a, A b) {{ return {join}; }}
 """
 
 
-def _sum(name: str, work: Any) -> tuple[int, str]:
+def _sum(name: str, work: AnyDType) -> tuple[int, str]:
     """A sum or product: the bytes of a running value, and its definition."""
     sign, truth, start = ("+", "||", "0") if name == "add" else ("*", "&&", "1")
     return work.itemsize, _plain("V", f"A({start})", "A(x)", f"a {truth if work.kind == 'b' else sign} b")
 
 
-def _logical(name: str, work: Any) -> tuple[int, str]:
+def _logical(name: str, work: AnyDType) -> tuple[int, str]:
     """Whether any or all elements are true."""
     sign, start = ("||", "false") if name == "logical_or" else ("&&", "true")
     return work.itemsize, _plain("bool", start, "x", f"a {sign} b")
@@ -129,7 +129,7 @@ __device__ __forceinline__ float better(float a, float b) {{
 """One instruction where there is one."""
 
 
-def _extreme(name: str, work: Any) -> tuple[int, str]:
+def _extreme(name: str, work: AnyDType) -> tuple[int, str]:
     """The largest or smallest element, NaN before all others."""
     more = ">" if name == "maximum" else "<"
     better = f"a {more} b ? a : b"
@@ -142,7 +142,7 @@ def _extreme(name: str, work: Any) -> tuple[int, str]:
     )
 
 
-def _position(name: str, work: Any) -> tuple[int, str]:
+def _position(name: str, work: AnyDType) -> tuple[int, str]:
     """The position of the first of the largest or smallest elements, of the first NaN before all others."""
     more, missing = (">" if name == "argmax" else "<"), ("true" if work.kind == "f" else "false")
     return (
@@ -166,7 +166,7 @@ __device__ __forceinline__ A join(A a, A b) {{
     )
 
 
-def _least(dtype: Any, more: str) -> str:
+def _least(dtype: AnyDType, more: str) -> str:
     """The value that every other one replaces, as C."""
     if dtype.kind == "b":
         return "false" if more == ">" else "true"

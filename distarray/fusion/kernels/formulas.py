@@ -94,7 +94,7 @@ def literal_type(value: object) -> Any:
 
 @lru_cache(maxsize=4096)
 def formula_of(
-    lib: Library, ufunc: Callable[..., Any], types: tuple[Any, ...], dtype: AnyDType, given: Any = None
+    lib: Library, ufunc: Callable[..., Any], types: tuple[Any, ...], dtype: AnyDType, given: object = None
 ) -> Formula | None:
     """The formula of a step, or None where there is none.
 
@@ -149,7 +149,7 @@ def _corrected(name: str, loop: tuple[Any, ...]) -> Formula:
     return Formula((work,) * len(loop[:-1]), work, f"typedef in0_type T; {' '.join(words)} {code} out0 = z;")
 
 
-def _own(lib: Any, name: str, actual: tuple[Any, ...], dtype: Any) -> Formula | None:
+def _own(lib: Library, name: str, actual: tuple[Any, ...], dtype: AnyDType) -> Formula | None:
     """CuPy's own: the first of its loops that takes the arguments without loss, as it chooses itself."""
     function = getattr(lib, name, None)
     if not isinstance(function, lib.ufunc):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from distarray.devices.cuda import CudaDevice
+
 __all__ = ["Graphs", "KernelLaunch", "Turn", "turns_of"]
 
 OFTEN = 4
@@ -49,7 +51,7 @@ class Graphs:
         self._known: dict[Any, Any] | None = {}
         self._made = 0
 
-    def run(self, device: Any, launches: Sequence[KernelLaunch]) -> None:
+    def run(self, device: CudaDevice, launches: Sequence[KernelLaunch]) -> None:
         """KernelLaunch kernels on the null stream of a device's GPU, one after the other."""
         runtime, ordinal = device.runtime, device.ordinal
         here = runtime.current()
@@ -69,7 +71,7 @@ class Graphs:
                 return
         self._run(device, launches)
 
-    def _run(self, device: Any, launches: Sequence[KernelLaunch]) -> None:
+    def _run(self, device: CudaDevice, launches: Sequence[KernelLaunch]) -> None:
         known = self._known
         if known is None:
             _issue(device.ordinal, 0, launches)
@@ -83,7 +85,12 @@ class Graphs:
             found.launch(device.runtime.streams[device.ordinal])
 
     def _count(
-        self, known: dict[Any, Any], key: Any, times: int, device: Any, launches: Sequence[KernelLaunch]
+        self,
+        known: dict[Any, Any],
+        key: Sequence[Any],
+        times: int,
+        device: CudaDevice,
+        launches: Sequence[KernelLaunch],
     ) -> None:
         if times >= OFTEN and self._made < MOST:
             graph = _recorded(device, launches)
@@ -109,7 +116,7 @@ def _issue(ordinal: int, stream: int, launches: Sequence[KernelLaunch]) -> None:
             kernel.launch(ordinal, stream, blocks, threads, *values)
 
 
-def _recorded(device: Any, launches: Sequence[KernelLaunch]) -> Any:
+def _recorded(device: CudaDevice, launches: Sequence[KernelLaunch]) -> Any:
     """The launches as a graph; None where CUDA makes none of them."""
     stream = device.runtime.lane(device.ordinal, device.ordinal)
     refused = device.runtime.cupy.cuda.runtime.CUDARuntimeError

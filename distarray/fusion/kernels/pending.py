@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from distarray.devices.arrays import AnyDType, Library
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.fusion.kernels import elementwise
 from distarray.fusion.kernels.element import element_of
 from distarray.fusion.kernels.later import LaterChunk, settled
@@ -86,13 +86,13 @@ class PendingProgram:
         return out
 
 
-def in_order(lib: Library, item: Any) -> Any:
+def in_order(lib: Library, item: DeviceArray) -> Any:
     """An array in C order, or an expression of such: equal values then lie alike, and reduce to the same bits."""
     if isinstance(item, PendingProgram):
         return item if item.plain else item.array()
     return item if item.flags.c_contiguous else lib.ascontiguousarray(item)
 
 
-def as_array(item: Any) -> Any:
+def as_array(item: object) -> Any:
     """An array, or the values of a pending expression."""
     return item.array() if isinstance(item, PendingProgram) else item

@@ -20,41 +20,46 @@ from distarray.devices.arrays import AnyDType
 __all__ = ["ENOUGH", "FUNCTIONS", "quick_code", "quick_lines"]
 
 FUNCTIONS = """
-__device__ __forceinline__ float lowered(float least, float x) {
+__device__ __forceinline__ float lowered(float least, float x) {  // by the size of x
 #if __CUDA_ARCH__ >= 800
     float r;
-    asm("min.NaN.ftz.f32 %0, %1, %2;" : "=f"(r) : "f"(least), "f"(x));
+    asm("{ .reg .f32 n; abs.f32 n, %2; min.NaN.ftz.f32 %0, %1, n; }" : "=f"(r) : "f"(least), "f"(x));
     return r;
 #else
-    return x != x || x < least ? x : least;
+    return x != x || fabsf(x) < least ? fabsf(x) : least;
 #endif
 }
-__device__ __forceinline__ float fused(float a, float b, float c) {  // where a * b + c may be smaller than what is taken for zero
+__device__ __forceinline__ float more(float c, float a, float b) {  // c + a * b, which may be smaller than what is taken for zero
     float r;
-    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c));
+    asm("fma.rn.f32 %0, %2, %3, %1;" : "=f"(r) : "f"(c), "f"(a), "f"(b));
+    return r;
+}
+__device__ __forceinline__ float less(float c, float a, float b) {  // c - a * b, the same
+    float r;
+    asm("{ .reg .f32 n; neg.f32 n, %2; fma.rn.f32 %0, n, %3, %1; }" : "=f"(r) : "f"(c), "f"(a), "f"(b));
     return r;
 }
 __device__ __forceinline__ float quick_inverse(float b) {
     float r;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
-    return fused(r, fused(-b, r, 1.0f), r);
+    return more(r, r, less(1.0f, b, r));
 }
 __device__ __forceinline__ float quick_reciprocal(float b, float& least) {
     const float found = quick_inverse(b);
-    least = lowered(least, fabsf(found));
+    least = lowered(least, found);
     return found;
 }
 __device__ __forceinline__ float quick_quotient(float a, float b, float& least) {
     const float r = quick_inverse(b), q = a * r;
     const bool nothing = a == 0;  // whose quotients are as frequent as they are easy, but for their sign
-    const float found = nothing ? q : fused(r, fused(-b, q, a), q);
-    least = lowered(least, nothing ? found + 1.0f : lowered(fabsf(a), fabsf(found)));
+    const float found = nothing ? q : more(q, r, less(a, b, q));
+    least = lowered(least, nothing ? found + 1.0f : lowered(fabsf(a), found));
     return found;
 }
 __device__ __forceinline__ float quick_root(float x, float& least) {
     float r;
     asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    const float g = x * r, found = fused(fused(-g, g, x), r * 0.5f, g);
+    const float g = x * r, found = more(g, less(x, g, g), r * 0.5f);
     least = lowered(lowered(least, x), found);
     return found;
 }

@@ -8,11 +8,12 @@ alone, not on addresses, so that equal arrays give equal bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from distarray.devices.arrays import DeviceArray, Library
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, steps_of
 from distarray.fusion.kernels.element import Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import FOLDS, MOMENTS, Fold, fold_of
@@ -402,7 +403,7 @@ def reduce(
     return bound is not None and _fold(lib, name, bound, operands, array.shape, out, axes, given)
 
 
-def _folded_in(name: str, dtype: Any, result: Any) -> Any:
+def _folded_in(name: str, dtype: AnyDType, result: object) -> Any:
     """The dtype in which elements of `dtype` are folded to a result."""
     if name in ("add", "multiply"):
         return result
@@ -501,7 +502,13 @@ def _fold(
 
 
 def _prepared(
-    lib: Any, name: str, element: Element, operands: Any, shape: tuple[int, ...], dtype: Any, axes: tuple[int, ...]
+    lib: Library,
+    name: str,
+    element: Element,
+    operands: Sequence[Any],
+    shape: tuple[int, ...],
+    dtype: AnyDType,
+    axes: tuple[int, ...],
 ) -> _Ready | None:
     """How to reduce operands that lie so to results of `dtype`; None where that can't be."""
     folded = fold_of(name, element.result, dtype)
@@ -544,7 +551,7 @@ def _lanes(itemsize: int) -> int:
     return max(1, min(16 // itemsize, 4))
 
 
-def _kinds(operands: Any, steps: list[tuple[int, int, int]], columns: bool) -> str:
+def _kinds(operands: Sequence[Any], steps: list[tuple[int, int, int]], columns: bool) -> str:
     """How each operand runs along the axis that neighbouring threads share, as `FoldForm` has it."""
     side = 2 if columns else 1
     lanes = _lanes(max([a.dtype.itemsize for a in operands] + [1]))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple, cast
 
-from distarray.devices.arrays import DeviceArray, Library
+from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.devices.kernels import Kernel, Kernels, steps_of
 from distarray.fusion.kernels.element import PACKS, Bound, Element, element_of, headers_of
 from distarray.fusion.kernels.folds import Fold, fold_of
@@ -221,7 +221,7 @@ class _RowWork(NamedTuple):
     sources: list[tuple[Place, ...]]
 
 
-def _gathered(lib: Any, program: Any, operands: Any, out: Any) -> _RowWork | None:
+def _gathered(lib: Library, program: Program, operands: Sequence[Any], out: DeviceArray) -> _RowWork | None:
     """What to compute over the rows of `out`; folds that don't go together with it are computed on the way."""
     work = _RowWork([], [], [], [])
     numbers: dict[Any, Place] = {}
@@ -246,7 +246,7 @@ def _gathered(lib: Any, program: Any, operands: Any, out: Any) -> _RowWork | Non
             work.leaves.append(item)
         return numbers[key]
 
-    def taken(program: Any, sources: tuple[Place, ...], dtype: Any) -> bool:
+    def taken(program: Program, sources: tuple[Place, ...], dtype: AnyDType) -> bool:
         types = [work.leaves[i].dtype if kind == "leaf" else work.folds[i].out.dtype for kind, i in sources]
         bound = element_of(lib, program, tuple(types), dtype)
         if bound is None:
@@ -288,7 +288,7 @@ def fused_rows(lib: Library, program: Program, operands: Sequence[Any], out: Dev
     return True
 
 
-def _prepared(lib: Any, work: _RowWork, out: Any) -> tuple[Kernel, int, int, list[int]] | None:
+def _prepared(lib: Library, work: _RowWork, out: DeviceArray) -> tuple[Kernel, int, int, list[int]] | None:
     """The kernel for arrays that lie so, its blocks and their threads, and what it is passed besides addresses and scalars."""
     arrays, shape = [*work.leaves, out], out.shape
     strides = [steps_of(array, shape) for array in arrays]

@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
 """
 
 
-def _kernel(lib: Any, name: str, itemsize: int) -> Kernel:
+def _kernel(lib: Library, name: str, itemsize: int) -> Kernel:
     found: Kernel = _KERNELS.get((name, itemsize), lambda: Kernel(lib, *sources(itemsize)[name]))
     return found
 

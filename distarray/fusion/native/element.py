@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType
 from distarray.fusion import gpu_ufuncs
 from distarray.fusion.expr import Conversion
 from distarray.fusion.native.operations import BOOL, PARTS, Pair, Value, Writer, is_known, operation_of
@@ -110,7 +111,7 @@ class NativeElement(NamedTuple):
         return all(Writer(2, "").cast(_dummy(own), own, dtype) is not None for _, own, dtype in self.results)
 
 
-def _dummy(dtype: Any) -> Value:
+def _dummy(dtype: AnyDType) -> Value:
     return Pair("%0", "%0") if dtype in PARTS else "%0"
 
 

@@ -25,7 +25,14 @@ class NativeFold:
 
     __slots__ = ("_call", "_pack", "_scalars", "plan", "reads", "steps")
 
-    def __init__(self, plan: NativePlan, call: Any, pack: Any, scalars: Sequence[Any], steps: Sequence[int]) -> None:
+    def __init__(
+        self,
+        plan: NativePlan,
+        call: Callable[..., Any],
+        pack: Callable[..., Any],
+        scalars: Sequence[Any],
+        steps: Sequence[int],
+    ) -> None:
         self.plan = plan
         self.reads = plan.parts[0].reads
         self.steps = steps
@@ -67,7 +74,7 @@ class NativeFold:
 
 
 def fold_of(
-    program: Program, operands: Sequence[Any], size: int, held: Any, ufunc: np.ufunc, result: AnyDType
+    program: Program, operands: Sequence[Any], size: int, held: AnyDType, ufunc: np.ufunc, result: AnyDType
 ) -> NativeFold | None:
     """The kernel for one chunk, whose operands lie in C order or have one element; None where NumPy folds it."""
     if size < LEAST or ufunc.__name__ not in FOLDS or not is_offered():

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from distarray.devices import Chunk
+from distarray.devices.arrays import DeviceArray
 from distarray.fusion import blocks
 from distarray.fusion.native import run
 from distarray.fusion.native.planning import NativePlan, plan_of, scalars_of
@@ -116,7 +117,7 @@ def line_places(row: Sequence[Chunk], itemsizes: Sequence[int]) -> tuple[list[in
     return places, steps
 
 
-def _step(array: Any, itemsize: int) -> int:
+def _step(array: DeviceArray, itemsize: int) -> int:
     """The bytes between the elements of an array in C order, if they are the same between all; else 0."""
     flags = array.flags
     if not flags.aligned:

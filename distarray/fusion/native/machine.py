@@ -23,6 +23,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from distarray.devices.arrays import Library
+
 __all__ = ["CONDITIONS", "Machine", "is_loaded", "is_offered", "machine"]
 
 CONDITIONS = {"invalid": 1, "divide": 4, "over": 8, "under": 16}
@@ -37,7 +39,7 @@ class Function:
 
     __slots__ = ("_engine", "call")
 
-    def __init__(self, engine: Any, address: int) -> None:
+    def __init__(self, engine: object, address: int) -> None:
         self._engine = engine
         self.call: Any = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(address)
 
@@ -45,7 +47,7 @@ class Function:
 class Machine:
     """A compiler for the processor of this process."""
 
-    def __init__(self, llvm: Any) -> None:
+    def __init__(self, llvm: Library) -> None:
         self._llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

@@ -131,11 +131,17 @@ class Writer:
         self.declared.add(f"declare {own} {full}({kind})")
         return self.put(f"call {own} {full}({', '.join([*[f'{given} {v}' for v in values], *notes])}) strictfp")
 
-    def _suffix(self, dtype: Any) -> str:
+    def _suffix(self, dtype: AnyDType) -> str:
         suffix = {"float": "f32", "double": "f64"}.get(TYPES[dtype], TYPES[dtype])
         return suffix if self.lanes == 1 else f"v{self.lanes}{suffix}"
 
-    def select(self, flag: str, dtype: AnyDType, yes: Any, no: Any) -> Any:
+    def select(
+        self,
+        flag: str,
+        dtype: AnyDType,
+        yes: Any,  # names of values, or pairs of them
+        no: Any,  # as `yes`
+    ) -> Any:
         if dtype in PARTS:
             part = PARTS[dtype]
             return Pair(self.select(flag, part, yes.real, no.real), self.select(flag, part, yes.imag, no.imag))
@@ -200,7 +206,7 @@ _SIZES = {"float": 0x7FFFFFFF, "double": 0x7FFFFFFFFFFFFFFF}
 
 
 def _arithmetic(floating: str, integer: str, truth: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
         if t.kind == "f":
             return w.exactly(floating, t, *values)
         how = truth if t == BOOL else integer
@@ -210,14 +216,14 @@ def _arithmetic(floating: str, integer: str, truth: str) -> Operation:
 
 
 def _bitwise(how: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
         return None if t.kind == "f" else w.put(f"{how} {w.of(t)} {values[0]}, {values[1]}")
 
     return write
 
 
 def _logical(how: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
         a, b = [w.truth(v, t) for v in values]
         return w.put(f"{how} {w.wide('i1')} {a}, {b}")
 
@@ -225,7 +231,7 @@ def _logical(how: str) -> Operation:
 
 
 def _comparison(floating: str, integer: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
         test = floating if t.kind == "f" else integer
         if t.kind in "ub" and test[0] == "s":
             test = f"u{test[1:]}"
@@ -237,7 +243,7 @@ def _comparison(floating: str, integer: str) -> Operation:
 def _extremum(floating: str, integer: str) -> Operation:
     """NumPy's choice: of two equal numbers (zeros of either sign) the second, of NaN the first."""
 
-    def write(w: Writer, t: Any, values: Sequence[str]) -> Any:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> Any:
         a, b = values
         if t.kind != "f":
             test = integer if t.kind == "i" else f"u{integer[1:]}"
@@ -248,13 +254,13 @@ def _extremum(floating: str, integer: str) -> Operation:
     return write
 
 
-def _negative(w: Writer, t: Any, values: Sequence[str]) -> str:
+def _negative(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
     if t.kind == "f":
         return w.put(f"fneg {w.of(t)} {values[0]}")
     return w.put(f"sub {w.of(t)} {w.zero(t)}, {values[0]}")
 
 
-def _absolute(w: Writer, t: Any, values: Sequence[str]) -> Any:
+def _absolute(w: Writer, t: AnyDType, values: Sequence[str]) -> Any:
     if t.kind == "f":
         return w.call("fabs", t, values[0])
     if t.kind != "i":
@@ -262,47 +268,47 @@ def _absolute(w: Writer, t: Any, values: Sequence[str]) -> Any:
     return w.select(w.compare("slt", t, values[0], w.zero(t)), t, _negative(w, t, values), values[0])
 
 
-def _square(w: Writer, t: Any, values: Sequence[str]) -> Any:
+def _square(w: Writer, t: AnyDType, values: Sequence[str]) -> Any:
     return OPERATIONS["multiply"](w, t, [values[0], values[0]])
 
 
-def _reciprocal(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _reciprocal(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     return w.exactly("fdiv", t, w.number(TYPES[t], "1.0"), values[0]) if t.kind == "f" else None
 
 
 def _rounding(function: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
         return w.call(function, t, values[0]) if t.kind == "f" else None
 
     return write
 
 
-def _sqrt(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _sqrt(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     return w.exactly("sqrt", t, values[0]) if t.kind == "f" else None
 
 
-def _same(w: Writer, t: Any, values: Sequence[str]) -> str:
+def _same(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
     return values[0]
 
 
-def _invert(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _invert(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     if t.kind == "f":
         return None
     return w.put(f"xor {w.of(t)} {values[0]}, {w.number(TYPES[t], 'true' if t == BOOL else -1)}")
 
 
-def _logical_not(w: Writer, t: Any, values: Sequence[str]) -> str:
+def _logical_not(w: Writer, t: AnyDType, values: Sequence[str]) -> str:
     return _invert(w, BOOL, [w.truth(values[0], t)])  # type: ignore[return-value]
 
 
-def _isnan(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _isnan(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     return w.compare("uno", t, values[0], values[0]) if t.kind == "f" else None
 
 
 def _by_exponent(test: str, part: dict[str, int]) -> Operation:
     """A test of bits: comparing NaN would raise a condition."""
 
-    def write(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+    def write(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
         if t.kind != "f":
             return None
         bits, word = w.bits(values[0], t)
@@ -312,14 +318,14 @@ def _by_exponent(test: str, part: dict[str, int]) -> Operation:
     return write
 
 
-def _signbit(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _signbit(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     if t.kind != "f":
         return None
     bits, word = w.bits(values[0], t)
     return w.put(f"icmp slt {w.wide(word)} {bits}, {w.number(word, 0)}")
 
 
-def _copysign(w: Writer, t: Any, values: Sequence[str]) -> str | None:
+def _copysign(w: Writer, t: AnyDType, values: Sequence[str]) -> str | None:
     return w.call("copysign", t, *values) if t.kind == "f" else None
 
 
@@ -366,18 +372,18 @@ OPERATIONS["true_divide"] = OPERATIONS["divide"]
 
 
 def _by_part(name: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[Any]) -> Pair:
+    def write(w: Writer, t: AnyDType, values: Sequence[Any]) -> Pair:
         return Pair(*[OPERATIONS[name](w, t, parts) for parts in zip(*values, strict=True)])
 
     return write
 
 
-def _conjugate(w: Writer, t: Any, values: Sequence[Any]) -> Pair:
+def _conjugate(w: Writer, t: AnyDType, values: Sequence[Any]) -> Pair:
     return Pair(values[0].real, _negative(w, t, [values[0].imag]))
 
 
 def _alike(how: str, test: str) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[Any]) -> str:
+    def write(w: Writer, t: AnyDType, values: Sequence[Any]) -> str:
         a, b = values
         parts = [w.compare(test, t, x, y) for x, y in zip(a, b, strict=True)]
         return w.put(f"{how} {w.wide('i1')} {parts[0]}, {parts[1]}")
@@ -386,7 +392,7 @@ def _alike(how: str, test: str) -> Operation:
 
 
 def _product(ufunc: np.ufunc) -> Operation:
-    def write(w: Writer, t: Any, values: Sequence[Any]) -> Pair | None:
+    def write(w: Writer, t: AnyDType, values: Sequence[Any]) -> Pair | None:
         a, b = values[0], values[-1]
         fused = _is_fused(ufunc, t)
         if fused is None:
@@ -402,7 +408,7 @@ def _product(ufunc: np.ufunc) -> Operation:
 
 
 @cache
-def _is_fused(ufunc: np.ufunc, part: Any) -> bool | None:
+def _is_fused(ufunc: np.ufunc, part: AnyDType) -> bool | None:
     """Whether NumPy's complex products fuse the first product into the sum, as its loops do where the processor can; None where
     they are neither that nor plain. Found from a product whose roundings tell them apart, wherever it stands in an array."""
     real, imag = part.type(1 + 3 * np.finfo(part).eps), part.type(1 - 5 * np.finfo(part).eps)

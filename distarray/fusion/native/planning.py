@@ -205,7 +205,7 @@ def _raising(steps: Sequence[Instruction], found: Exact, dtype: AnyDType) -> lis
 def _kernel(
     program: Program,
     leaves: tuple[Any, ...],
-    dtype: Any,
+    dtype: AnyDType,
     stored: tuple[int, ...],
     found: Exact,
     stages: Sequence[int],

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distarray.devices.arrays import DeviceArray
 from distarray.devices.kernels import Kernels, collapse, steps_of, tell_compiled
 from distarray.fusion import blocks
 from distarray.fusion.native.element import NativeElement
@@ -194,7 +195,9 @@ class NativeCell:
 class _CellRun:
     """The run of one cell in one thread."""
 
-    def __init__(self, cell: NativeCell, notes: Notes, again: Any, strict: bool, registers: Sequence[Any]) -> None:
+    def __init__(
+        self, cell: NativeCell, notes: Notes, again: Callable[..., Any], strict: bool, registers: Sequence[Any]
+    ) -> None:
         self.cell = cell
         self.notes = notes
         self.again = again
@@ -210,7 +213,7 @@ class _CellRun:
         self.shaped: dict[int, Any] = {}
         self.shape = (0, 0)
 
-    def compute(self, block: Any) -> bool:
+    def compute(self, block: tuple[Any, ...]) -> bool:
         """Compute one block; whether NumPy had to compute it again."""
         cell = self.cell
         plan, program = cell.plan, cell.program
@@ -244,7 +247,7 @@ class _CellRun:
                 return True
         return False
 
-    def _numpy(self, part: Part, block: Any) -> None:
+    def _numpy(self, part: Part, block: Sequence[Any]) -> None:
         step = self.notes.step = self.cell.program.steps[part.step]
         reads = iter([self.value(v, block) for v in part.reads])
         args = [value if kind == "const" else next(reads) for kind, value in step.args]
@@ -266,7 +269,7 @@ class _CellRun:
         index, row, rows, low, n = block
         return whole[(*index, slice(row, row + rows), slice(low, low + n))]
 
-    def repeat(self, block: Any, *, copied: bool = True) -> None:
+    def repeat(self, block: tuple[Any, ...], *, copied: bool = True) -> None:
         """Compute a block by NumPy's calls, from operands as they were."""
         cell = self.cell
         given = []
@@ -373,7 +376,7 @@ def _cell(
     program: Program,
     plan: NativePlan,
     operands: Sequence[Any],
-    out: Any,
+    out: DeviceArray,
     stored: tuple[int, ...],
     stores: Sequence[Any],
     scalars: Sequence[Sequence[Any]],

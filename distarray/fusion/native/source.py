@@ -69,7 +69,7 @@ def _scalars(element: NativeElement) -> list[Value]:
     return [Pair(f"%c{k}r", f"%c{k}i") if t in PARTS else f"%c{k}" for k, t in enumerate(element.scalars)]
 
 
-def _spread(w: Writer, value: Any, dtype: Any) -> Any:
+def _spread(w: Writer, value: str | Pair, dtype: AnyDType) -> Any:
     """A scalar in all lanes."""
     if w.lanes == 1:
         return value
@@ -87,7 +87,7 @@ def _offset(w: Writer, step: str, place: str, lane: int) -> str:
     return w.put(f"mul i64 {index}, {step}")
 
 
-def _loaded(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str) -> Any:
+def _loaded(w: Writer, dtype: AnyDType, kind: str, base: str, step: str, place: str) -> Any:
     """The elements from `place` on of a row that starts at `base`."""
     held, align = memory_type(dtype), f"align {dtype.alignment}"
     if dtype in PARTS:
@@ -108,7 +108,7 @@ def _loaded(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str) 
     return value
 
 
-def _loaded_pair(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str) -> Pair:
+def _loaded_pair(w: Writer, dtype: AnyDType, kind: str, base: str, step: str, place: str) -> Pair:
     """The same of complex elements."""
     part = PARTS[dtype]
     own, lanes = TYPES[part], w.lanes
@@ -137,7 +137,7 @@ def _every_other(first: int, lanes: int) -> str:
     return f"<{lanes} x i32> <{', '.join([f'i32 {first + 2 * lane}' for lane in range(lanes)])}>"
 
 
-def _stored(w: Writer, dtype: Any, kind: str, base: str, step: str, place: str, value: Any) -> None:
+def _stored(w: Writer, dtype: AnyDType, kind: str, base: str, step: str, place: str, value: Any) -> None:
     held, align = memory_type(dtype), f"align {PARTS.get(dtype, dtype).itemsize}"
     lanes = w.lanes
     if dtype == BOOL:
@@ -300,7 +300,7 @@ def fold_text(element: NativeElement, kinds: str, ufunc: str, dtype: AnyDType) -
     return _text(declared, "define void @body(ptr %a) noinline nounwind strictfp", lines)
 
 
-def _identity(how: str, dtype: Any) -> int | str:
+def _identity(how: str, dtype: AnyDType) -> int | str:
     if dtype == BOOL:
         return "true" if how == "and" else "false"
     if how in ("add", "or"):
@@ -311,7 +311,7 @@ def _identity(how: str, dtype: Any) -> int | str:
     return -(1 << (bits - 1)) if how == "max" else (1 << (bits - 1)) - 1
 
 
-def _pairwise(element: NativeElement, kinds: str, dtype: Any) -> str:
+def _pairwise(element: NativeElement, kinds: str, dtype: AnyDType) -> str:
     """NumPy's pairwise sum, as a function that calls itself on halves."""
     count = len(element.arrays) + 1
     bases = [f"%b{k}" for k in range(count)]

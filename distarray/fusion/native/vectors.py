@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.fusion.native import run
 from distarray.fusion.native.machine import CONDITIONS
 from distarray.fusion.native.operations import TYPES, Writer
@@ -36,7 +37,7 @@ _TABLES = 4
 _spent: dict[tuple[Any, ...], int] = {}
 
 
-def _function(key: tuple[Any, ...], text: Any, elements: int) -> Any:
+def _function(key: tuple[Any, ...], text: Callable[[], str], elements: int) -> Any:
     """The function of a kernel; None as long as it is not worth one."""
     if elements < run.LEAST or not run.is_offered():
         return None
@@ -124,7 +125,7 @@ def rows_taken(
     places = [_address(a) - start * row for a, start in zip(arrays, starts, strict=True)]
     table = np.array([*places, *starts[1:]], np.int64)
 
-    def taken(out: Any) -> None:
+    def taken(out: DeviceArray) -> None:
         call(pack("@4q", index.size, _address(index), _address(out), _address(table)))
 
     return taken
@@ -155,7 +156,7 @@ def integers_counted(array: np.ndarray[Any, Any], bins: int) -> np.ndarray[Any, 
 # --- texts --------------------------------------------------------------------------------------------------------------
 
 
-def _running_text(name: str, dtype: Any) -> str:
+def _running_text(name: str, dtype: AnyDType) -> str:
     own = TYPES[dtype]
     w = Writer(1, "r")
     after = w.exactly(_RUNNING[name], dtype, "%sum", "%x")
