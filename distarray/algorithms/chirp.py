@@ -20,6 +20,7 @@ import numpy as np
 from distarray.algorithms.four_step import SplitCall, rolled, strided_sums, unrolled, unrolled_sums
 from distarray.algorithms.held import Held, run_by_device
 from distarray.devices import Device
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.geometry import Range
 
 __all__ = ["convolved"]
@@ -118,18 +119,18 @@ def convolved(
 # --- tables -------------------------------------------------------------------------------------------------------------
 
 
-def _turns(lib: Any, count: int, step: float) -> Any:
+def _turns(lib: Library, count: int, step: float) -> Any:
     """exp(2 pi i step j) for j = 0, …, count - 1."""
     return lib.exp(2j * math.pi * step * lib.arange(count))
 
 
-def _squares(lib: Any, count: int, n: int, sign: int) -> Any:
+def _squares(lib: Library, count: int, n: int, sign: int) -> Any:
     """exp(sign pi i j j / n) for j = 0, …, count - 1; the squares are reduced before they lose bits."""
     place = lib.arange(count, dtype=np.int64)
     return lib.exp(sign * 1j * math.pi / n * (place * place % (2 * n)))
 
 
-def _chirp(lib: Any, first: int, squares: Any, n: int, sign: int) -> Any:
+def _chirp(lib: Library, first: int, squares: DeviceArray, n: int, sign: int) -> Any:
     """exp(sign pi i j j / n) from j = `first` on, made of the values from 0 on by products of short tables."""
     count = len(squares)
     side = math.isqrt(max(count - 1, 0)) + 1
@@ -158,7 +159,7 @@ def _reduced(todo: _Convolution, source: Held, part: int, half: bool, dtype: np.
     times = shape[call.axis] // todo.rows
     whole = todo.parts * todo.width
 
-    def fill(device: Device, array: Any, out: Any, run: Range) -> None:
+    def fill(device: Device, array: DeviceArray, out: DeviceArray, run: Range) -> None:
         lib = device.lib
         with device.active():
             length = min(BLOCK, run.size) if device.kind == "host" else run.size
@@ -200,7 +201,7 @@ def _kernel(todo: _Convolution, part: int, dtype: np.dtype[Any]) -> Held:
     layout = call.cut((todo.rows, todo.columns), 1)
     whole = todo.parts * todo.width
 
-    def fill(device: Device, out: Any, run: Range) -> None:
+    def fill(device: Device, out: DeviceArray, run: Range) -> None:
         lib = device.lib
         with device.active():
             length = min(BLOCK, run.size) if device.kind == "host" else run.size
@@ -238,7 +239,7 @@ def _multiply(call: SplitCall, spectrum: Held, kernel: Held) -> None:
     found = spectrum.operand
     after = len(found.shape) - call.axis - 1
 
-    def multiply(device: Device, left: Any, right: Any) -> None:
+    def multiply(device: Device, left: DeviceArray, right: DeviceArray) -> None:
         with device.active():
             left *= right.reshape(-1, *(1,) * after)
 
@@ -258,7 +259,7 @@ def _add(todo: _Convolution, result: Held, found: Held, part: int, scale: float)
     real = result.operand.dtype.kind != "c"
     times = result.operand.shape[call.axis] // todo.rows
 
-    def add(device: Device, array: Any, out: Any, run: Range) -> None:
+    def add(device: Device, array: DeviceArray, out: DeviceArray, run: Range) -> None:
         lib = device.lib
         with device.active():
             length = min(BLOCK, run.size) if device.kind == "host" else run.size
