@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +18,8 @@ class Work(NamedTuple):
     """A program `run(np, *arrays)` of the arrays that `make` gives, and the ratio to NumPy's time that it must reach.
 
     `numexpr`: the same as an expression of a, b, c, … . `traced`: whether JAX and Dask run it, as one jitted or lazy function;
-    `jax`: what JAX runs alone, which writes to no array.
+    `jax`: what JAX runs alone, which writes to no array. `share`: what a thread for each core calls of its share of the rows, with
+    nothing around it: the least that memory and NumPy's loops allow.
     """
 
     name: str
@@ -26,6 +29,7 @@ class Work(NamedTuple):
     numexpr: str | None = None
     traced: bool = False
     jax: Callable[..., Any] | None = None
+    share: Callable[[Any], Any] | None = None
 
 
 def randoms(*shapes: Any, dtype: str = "float64", seed: int = 0) -> Callable[[], tuple[Any, ...]]:
@@ -157,10 +161,12 @@ ROWS = [
          lambda xp, a, b, c: (a * b + c) * 0.5 - a / (b + 1), 0.25, "(a * b + c) * 0.5 - a / (b + 1)", True),
     Work("Black–Scholes, 2²² float64", randoms(*[1 << 22] * 3), black_scholes, 0.30, None, True),
     Work("a + b, 2²⁵ float32", randoms(1 << 25, 1 << 25, dtype="float32"), lambda xp, a, b: a + b, 0.5, "a + b", True),
-    Work("sum, 2²⁴", randoms(BIG), lambda xp, a: a.sum(), 0.6, "sum(a)", True),
+    Work("sum, 2²⁴", randoms(BIG), lambda xp, a: a.sum(), 0.6, "sum(a)", True, share=np.sum),
     Work("std, 2²⁴", randoms(BIG), lambda xp, a: a.std(), 0.4, None, True),
-    Work("sum over axis 0, 4096²", randoms((4096, 4096)), lambda xp, a: a.sum(axis=0), 0.6, None, True),
-    Work("sum over axis 1, 4096²", randoms((4096, 4096)), lambda xp, a: a.sum(axis=1), 0.6, None, True),
+    Work("sum over axis 0, 4096²", randoms((4096, 4096)), lambda xp, a: a.sum(axis=0), 0.6, None, True,
+         share=lambda a: a.sum(axis=0)),
+    Work("sum over axis 1, 4096²", randoms((4096, 4096)), lambda xp, a: a.sum(axis=1), 0.6, None, True,
+         share=lambda a: a.sum(axis=1)),
     Work("where, compare, sum, 2²² float32", randoms(1 << 22, 1 << 22, dtype="float32"),
          lambda xp, a, b: xp.where(a > b, a, b).sum(), 0.4, "sum(where(a > b, a, b))", True),
     Work("(a * b).sum(), 2²²", randoms(1 << 22, 1 << 22), lambda xp, a, b: (a * b).sum(), 0.4, "sum(a * b)", True),
@@ -171,7 +177,8 @@ ROWS = [
     Work("x[m] = values, half", masks(0.5, True), masked, 1.0),
     Work("x[m] = values, 99 %", masks(0.99, True), masked, 1.0),
     Work("rows x[i], 2¹⁶ × 64", rows_taken, lambda xp, x, i: x[i], 0.8),
-    Work("argmax, 2²⁴ float32", randoms(BIG, dtype="float32"), lambda xp, a: a.argmax(), 0.6, None, True),
+    Work("argmax, 2²⁴ float32", randoms(BIG, dtype="float32"), lambda xp, a: a.argmax(), 0.6, None, True,
+         share=np.argmax),
     Work("transpose copy, 4096²", randoms((4096, 4096)), lambda xp, a: a.T.copy(), 0.6),
     Work("5-point stencil in place, 4096²", randoms((4096, 4096)), stencil, 0.30, jax=stencil_of),
     Work("RK4, 400,000", randoms(400_000), runge_kutta, 0.8, jax=runge_kutta),
@@ -210,6 +217,10 @@ def peers(row: Work, hosts: tuple[Any, ...], skip: frozenset[str]) -> dict[str, 
         arrays = [jax.numpy.asarray(h) for h in hosts]
         jitted = jax.jit(lambda *a: (row.jax or row.run)(jax.numpy, *a))
         found["jax"] = lambda: jitted(*arrays).block_until_ready()
+    if row.share is not None and "threads" not in skip:
+        share, cores = row.share, len(os.sched_getaffinity(0))
+        pool, shares = ThreadPoolExecutor(cores), np.array_split(hosts[0], cores)
+        found["threads"] = lambda: list(pool.map(share, shares))
     return found
 
 
@@ -242,7 +253,9 @@ def plot(rows: list[dict[str, Any]], path: str) -> None:
 
     figure = Figure(figsize=(8, 0.38 * len(rows) + 1), layout="constrained")
     axes = figure.subplots()
-    names = [name for name in ("ours", "numexpr", "dask", "jax") if any(name in row["seconds"] for row in rows)]
+    names = [
+        name for name in ("ours", "numexpr", "dask", "jax", "threads") if any(name in row["seconds"] for row in rows)
+    ]
     height = 0.8 / len(names)
     for turn, name in enumerate(names):
         places = [i for i, row in enumerate(rows) if name in row["seconds"]]

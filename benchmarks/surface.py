@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import threading
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -28,10 +29,10 @@ Call = Callable[[], Any]
 
 
 class Row(NamedTuple):
-    """A function and the times of NumPy's that it may take; `make` gives our call and NumPy's."""
+    """A function and the times of NumPy's that it may take, None for what only shows a bound; `make` gives our call and NumPy's."""
 
     name: str
-    bar: float
+    bar: float | None
     make: Callable[[Any], tuple[Call, Call]]
 
 
@@ -81,6 +82,21 @@ def normal(rng: Any) -> tuple[Call, Call]:
     return lambda: mine.normal(size=N, layout=da.blocks(0)).evaluate(), lambda: rng.normal(size=N)
 
 
+def bare_normal(rng: Any) -> tuple[Call, Call]:
+    """What two cores can do: a thread for each half, and a Philox of NumPy's own in each. PCG64, NumPy's default, is faster."""
+    out = np.empty(N)
+    halves = [(np.random.Generator(np.random.Philox(i)), part) for i, part in enumerate((out[: N // 2], out[N // 2 :]))]
+
+    def filled() -> None:
+        threads = [threading.Thread(target=own.standard_normal, kwargs={"out": part}) for own, part in halves]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    return filled, lambda: rng.normal(size=N)
+
+
 FOLDER = tempfile.TemporaryDirectory()
 
 
@@ -112,6 +128,7 @@ ROWS = [
     Row("diff, 2²²", 0.6, same(np.diff, uniform)),
     Row("cov, 10⁵ × 100", 1.1, same(lambda x: np.cov(x, rowvar=False), tall)),
     Row("random normal, 2²²", 0.6, normal),
+    Row("random normal: two bare threads of NumPy's Philox", None, bare_normal),
     Row("save aside and rename, 256 MB", 1.2, saving),
 ]
 
@@ -138,8 +155,8 @@ def main() -> None:
             (ours, numpys), (cores, theirs) = measured(*row.make(np.random.default_rng(0)), turns=5)
             ratio = ours / numpys
             print(
-                f"{row.name} | {ours * 1e3:.1f} ms | {numpys * 1e3:.1f} ms | {ratio:.2f} | ≤ {row.bar} | "
-                f"{'yes' if ratio <= row.bar else 'NO'} | {cores / theirs:.2f}",
+                f"{row.name} | {ours * 1e3:.1f} ms | {numpys * 1e3:.1f} ms | {ratio:.2f} | "
+                f"{'|' if row.bar is None else f'≤ {row.bar} | ' + ('yes' if ratio <= row.bar else 'NO')} | {cores / theirs:.2f}",
                 flush=True,
             )
         if not sys.argv[1:] or "save" in sys.argv[1:]:

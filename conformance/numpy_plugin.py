@@ -243,11 +243,26 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: as NumPy's tests mark them")
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> Any:
+    """Where a failing test counted warnings, which there were."""
+    outcome = yield
+    report = outcome.get_result()
+    if call.excinfo is None or not report.failed:
+        return
+    for entry in call.excinfo.traceback:
+        for value in entry.frame.f_locals.values():
+            if isinstance(value, pytest.WarningsRecorder):
+                report.warned = [f"{w.filename}:{w.lineno} {w.category.__name__}: {w.message}" for w in value.list]
+
+
 def pytest_runtest_logreport(report: Any) -> None:
     """What became of each test, and what it said."""
     if report.when == "call" or report.outcome != "passed":
         crash = getattr(report.longrepr, "reprcrash", None)
         said = "" if not report.failed else crash.message if crash else str(report.longrepr)[-300:]
+        if warned := getattr(report, "warned", None):
+            said = f"{said} after the warnings {warned}"
         name = report.nodeid.partition("/numpy/")[2] or report.nodeid
         OUTCOMES[name] = ["xfailed" if hasattr(report, "wasxfail") else report.outcome, said]
 

@@ -22,7 +22,8 @@ import distarray as da
 from conformance.contexts import context, examples
 from conformance.ranks import SHARES, on_ranks
 from conformance.strategies import arrays, basic_indices, device_counts, dtypes, layouts, scalars
-from distarray.algorithms import product, reduction
+from distarray.algorithms import again, product, reduction, small_folds
+from distarray.array import elements
 from distarray.fusion import demand, write
 from distarray.transfer import execute, to_host
 
@@ -34,7 +35,8 @@ STATES = st.sampled_from(["warn", "warn", "ignore", "raise"])
 SHORT: list[tuple[Any, str, Any]] = [
     (demand, "evaluate_alike", None), (demand, "evaluate_assembled", None), (write, "write_assembled", (False, None)),
     (execute, "_together", None), (to_host, "folded_number", None), (product, "_is_light", False),
-    (reduction, "_folded_at_once", False),
+    (reduction, "_folded_at_once", False), (again, "folded_number", None), (small_folds, "folded_number", None),
+    (small_folds, "fold_again", None), (elements, "_dealt", False),
 ]  # fmt: skip
 """Where short ways begin, and what they say where they do not serve."""
 

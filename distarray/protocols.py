@@ -24,7 +24,8 @@ from distarray.array.state import DistributedArray, copy_array, detach
 from distarray.array.writing import assign, element_of
 from distarray.context import current_context
 from distarray.errors import UnsupportedError, absent
-from distarray.fusion.expr import warn_complex
+from distarray.fusion.expr import real_for, warn_complex
+from distarray.fusion.kept import ASSIGNED, is_named
 from distarray.ops import (
     convert,
     data_types,
@@ -159,7 +160,8 @@ class Protocols(DistributedArray):
         view = elements.named(self, key)
         if not view.shape and not _has_ellipsis(key):
             value = element_of(self, value)
-        assign(self, view, value)
+        pending = type(value) is DistributedArray and value._node is not None
+        assign(self, view, value, named=pending and is_named(value, ASSIGNED))
 
     def __len__(self) -> int:
         if not self._shape:
@@ -200,10 +202,10 @@ class Protocols(DistributedArray):
         return bool(scalar if type(scalar) is np.bool and watching.get() is None else self._only("bool"))
 
     def __int__(self) -> int:
-        return int(self._only("int"))
+        return int(_real(self._only("int")))
 
     def __float__(self) -> float:
-        return float(self._only("float"))
+        return float(_real(self._only("float")))
 
     def __complex__(self) -> complex:
         return complex(self._only("complex"))
@@ -237,6 +239,14 @@ class Protocols(DistributedArray):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return convert.pickled(self)
+
+
+def _real(number: Any) -> Any:
+    """A number on its way to a Python number without an imaginary part."""
+    return real_for(number, _FLOAT) if isinstance(number, np.complexfloating) else number
+
+
+_FLOAT = np.dtype(float)
 
 
 def as_numpy(x: DistributedArray, dtype: DTypeLike) -> Any:

@@ -55,6 +55,8 @@ class Version:
     def pinned(self, *, by_writer: int = 0) -> bool:
         """Whether anyone reads this version later: holds its token, besides the version itself, the storage that it is the
         current value of, and the leaves that a write itself made (`by_writer`). Never decides communication."""
+        if self.readers is None and self.parts is None:
+            return sys.getrefcount(self.token) - _ALONE - 1 > by_writer
         for version in (self, *(self.parts or ())):
             if version.readers is not None:
                 version.readers.run()

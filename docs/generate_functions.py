@@ -97,6 +97,60 @@ CHAPTERS = {
     "Process groups, beside the arrays": [join],
 }
 
+DISTRIBUTION = {
+    "Conversion and layout": (
+        "Each device receives its chunks of the layout asked for; by default blocks of rows, small arrays whole."
+    ),
+    "Creation": (
+        "Each device makes its own chunks, by default blocks of rows, small arrays whole; `layout=` says otherwise."
+    ),
+    "Element-wise": "Each device computes what lies on it; the result lies as the operands do.",
+    "Reductions and scans": (
+        "Each device folds what it holds. Where a reduced axis is cut, the results stay partial values (in SUM, "
+        "PROD, MIN or MAX mode) until they are needed. Scans and differences lie as the array does; along a cut "
+        "axis one running slice passes from each device to the next."
+    ),
+    "Without NaN": "As the functions of the names without `nan`.",
+    "Statistics": (
+        "Each device counts, selects or sorts what it holds. Counts and sums stay in SUM mode until they are "
+        "needed; of few long lines elements are selected where they lie."
+    ),
+    "Neighbours along an axis": "Each device computes its part from what it holds and the edges of its neighbours.",
+    "Polynomials": (
+        "Values at points are computed where the points lie. Coefficients are few: where a computation goes "
+        "through them one by one, each process does it alone."
+    ),
+    "Power series (`distarray.polynomial.polynomial`)": "As polynomials.",
+    "Complex where needed (`distarray.emath`)": "Element-wise.",
+    "Sorting, searching and sets": (
+        "Whole lines are sorted where they lie; cut ones by samples and one exchange, after which each device "
+        "holds an interval of the order. Positions and counts are found in each device's own chunks."
+    ),
+    "Products and norms": (
+        "Each device multiplies what it holds or receives. Where the summed axis is cut, results stay in SUM mode "
+        "until they are needed."
+    ),
+    "Linear algebra": (
+        "Stacks of matrices are shared out, whole matrices to a device; a large matrix is worked on by all devices."
+    ),
+    "Fourier transforms (`distarray.fft`)": (
+        "Each device transforms whole lines; axes that are cut are exchanged for others first."
+    ),
+    "Shape and joining": (
+        "Views where NumPy has views and the layout allows it. Otherwise each piece is written straight into its "
+        "place in the result."
+    ),
+    "Editing and choosing": "Each device makes its part of the result.",
+    "Diagonals and triangles": "Each device makes its part of the result.",
+    "Lines and windows": "Lines are whole on a device when the function is called; windows are views.",
+    "Indexing": "Each device reads and writes what it holds, and sends what others asked for by index.",
+    "Files and other libraries' arrays": "Every device reads and writes its own part.",
+    "Chunks": "The chunks themselves.",
+    "Data types and NumPy's names": "No function of this chapter is distributed otherwise than those that it calls.",
+    "Process groups, beside the arrays": "One process for each device, or one for all.",
+}
+"""How the functions of a chapter are distributed, and their results."""
+
 
 def communication(function: object) -> str:
     """The docstring's communication note, on one line."""
@@ -116,12 +170,21 @@ def page() -> str:
     lines = [
         "# Functions",
         "",
-        "What there is, and what it moves between devices. Where NumPy has a function of the name, it dispatches to this one; a",
-        "NumPy function that is not here raises `TypeError` and gathers nothing. Memory is what a device needs besides its parts",
-        "of operands and result, where that is more than buffers. Written by `docs/generate_functions.py`.",
+        "What there is, how it is distributed, and what it moves between devices. Where NumPy has a function of the name, it",
+        "dispatches to this one; a NumPy function that is not here raises `TypeError` and gathers nothing. Memory is what a device",
+        "needs besides its parts of operands and result, where that is more than buffers. Written by",
+        "`docs/generate_functions.py`.",
     ]
     for title, modules in CHAPTERS.items():
-        lines += ["", f"## {title}", "", "| function | communication | memory on each device |", "|---|---|---|"]
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            DISTRIBUTION[title],
+            "",
+            "| function | communication | memory on each device |",
+            "|---|---|---|",
+        ]
         if elementwise in modules:
             names = ", ".join(f"`{name}`" for name in elementwise.__all__)
             lines.append(

@@ -227,8 +227,8 @@ def _product(
 
 
 def number_of(x: DistributedArray) -> Any:
-    """The one number of an array without axes, as a NumPy scalar: of GPUs of this process alone, or partial values of hosts; None
-    where those do not fold to it at once, and of others."""
+    """The one number of an array without axes, as a NumPy scalar: of this process alone, or partial values of hosts; None where
+    those do not fold to it at once, and of others."""
     context, storage = x._context, x._storage
     if context.kind == "host":
         return None if storage is None or x._map is not None else _number_here(context, storage.version)
@@ -253,10 +253,16 @@ def number_of(x: DistributedArray) -> Any:
 
 
 def _number_here(context: Context, version: Version) -> Any:
-    """Partial values of host devices, folded."""
+    """Partial values of host devices, folded; or the value, where this process is the only one."""
     layout, dtype = version.layout, version.dtype
-    if layout.shape or not layout.is_partial:
+    if layout.shape:
         return None
+    if not layout.is_partial:
+        chunk = version.chunks[0] if context.communicator is None else None
+        if chunk is None:
+            return None
+        note_to_host(dtype.itemsize)
+        return chunk.array[()]
     with context.lock:
         context.check()
         arrays = arrays_of(version.chunks)

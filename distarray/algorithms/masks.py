@@ -137,9 +137,10 @@ def _choose(context: Context, held: Layout, shape: tuple[int, ...], mask: Layout
         index_map = _cut(mask, shape)
     if index_map is None:
         size = math.prod(shape)
-        count = len(held.devices)
+        devices = held.devices or context.group.ids[:1]  # of an array that no device holds, all of it the identity
+        count = len(devices)
         boxes = flat_blocks(shape, [size * i // count for i in range(count + 1)])
-        index_map = IndexMap(shape, dict(zip(held.devices, boxes, strict=True)))
+        index_map = IndexMap(shape, dict(zip(devices, boxes, strict=True)))
     layout = context.layout(index_map)
     order = sorted(range(len(layout.chunks)), key=lambda i: layout.chunks[i][1].first)
     return _WorkLayout(layout, tuple(order), False)

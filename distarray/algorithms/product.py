@@ -190,12 +190,13 @@ def _run_all(
     weight = 2 if dtype.kind in "fc" and dtype.itemsize >= 4 else 20
     coming: list[list[Chunk | None]] | None = None
     for number, step in enumerate(todo.steps):
-        if _is_light(context, step, weight):
-            arguments: Any = (problem, sources, ([], []), chunks, dtype, conjugate)
-            _, met = context.quiet(_multiply_all, context, step, arguments)
+        brought = _brought(context, sources, step, name) if coming is None else coming
+        if len(todo.steps) == 1 and _is_light(context, step, weight):
+            arguments: Any = (problem, sources, brought, chunks, dtype, conjugate)
+            with context.reporting():
+                _, met = context.quiet(_multiply_all, context, step, arguments)
             if not met:
                 continue
-        brought = _brought(context, sources, step, name) if coming is None else coming
         arrived: Callable[[], None] | None = None
         if todo.ahead and number + 1 < len(todo.steps):
             with context.local_devices[0].ahead() as arrived:
@@ -215,15 +216,17 @@ def _run_all(
 
 
 def _is_light(context: Context, step: Stage, weight: int) -> bool:
-    """Whether a step is so little work, all of this process and on what lies there, that the calling thread does it at once."""
-    if step.work > ALONE or context.kind != "host" or context.communicator is not None or step.bring != (None, None):
+    """Whether a step is so little work that the calling thread does it at once, where processes need not agree on what failed."""
+    if step.work > ALONE or context.kind != "host" or step.work * weight >= context.workers.inline_bytes:
         return False
-    return step.work * weight < context.workers.inline_bytes
+    return context.communicator is None or not (context.warnings_raise or "raise" in np.geterr().values())
 
 
 def _multiply_all(context: Context, step: Stage, arguments: Sequence[Any]) -> None:
-    for device, jobs in step.jobs:
-        _multiply(context.by_id[device], jobs, *arguments)
+    for device_id, jobs in step.jobs:
+        device = context.by_id[device_id]
+        if device.process == context.process:
+            _multiply(device, jobs, *arguments)
 
 
 def _placed(

@@ -60,6 +60,7 @@ __all__ = [
     "moments",
     "normalized",
     "place_operand",
+    "real_out",
     "reduced",
     "small",
 ]
@@ -79,6 +80,14 @@ def small(shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
 def computed_in(ufunc: np.ufunc, dtype: np.dtype[Any], out: np.dtype[Any]) -> Any:
     """The dtype of a reduction of `dtype` into an ``out=`` of dtype `out`."""
     return ufunc.resolve_dtypes((out, dtype, None), casting="unsafe", reduction=True)[2]
+
+
+def real_out(computed: np.dtype[Any], out: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of an ``out=`` to ask NumPy about: where imaginary parts are dropped, which it allows, that is warned of here."""
+    if computed.kind != "c" or out.kind not in "iuf":
+        return out
+    warn_complex()
+    return computed
 
 
 def normalized(axis: Axis, ndim: int) -> tuple[int, ...]:

@@ -12,10 +12,13 @@ import numpy as np
 from distarray.algorithms.fold_plans import Reduction
 from distarray.algorithms.folds import UNFOLDED, local_reduce
 from distarray.array.state import DistributedArray, from_chunks
-from distarray.devices import Chunk, Device
+from distarray.devices import Chunk, Device, arrays_of
 from distarray.layout import Layout
+from distarray.storage import Operand
+from distarray.transfer.execute import allocate, is_uncounted
+from distarray.transfer.partial_numbers import folded_number
 
-__all__ = ["AT_ONCE", "fold_all", "fold_again", "learn_small_fold"]
+__all__ = ["AT_ONCE", "fold_all", "fold_again", "learn_small_fold", "root_of"]
 
 AT_ONCE = 1 << 16
 """Folds of fewer bytes in all are the calling thread's, one call of NumPy a chunk."""
@@ -96,3 +99,25 @@ def learn_small_fold(
         axis: Any = call.axes[0] if len(call.axes) == 1 else call.axes
         fold = partial(call.ufunc.reduce, axis=axis, dtype=call.given, keepdims=call.keepdims)
     context.layouts.remember((key, version.layout, version.dtype), _SmallFold(call, layout, places, fold))
+
+
+def root_of(number: DistributedArray) -> Any:
+    """The square root of a number. Where host devices of this process hold it in parts, and nobody counts what moves, it is folded
+    and its root taken at once; else recorded."""
+    storage, context = number._storage, number._context
+    if storage is not None and number._map is None and is_uncounted(context):
+        version = storage.version
+        layout = version.layout
+        with context.lock:
+            context.check()
+            if layout.is_partial and not layout.shape:
+                value = folded_number(context, Operand(layout, arrays_of(version.chunks), version.dtype))
+                if value is not None:
+                    root, met = context.quiet(np.sqrt, value)
+                    if not met:
+                        target = context.layout(layout.index_map.completed())
+                        chunks = allocate(context, target, root.dtype, label="sqrt")
+                        for chunk in chunks:
+                            chunk.array[...] = root  # type: ignore[union-attr]
+                        return from_chunks(context, target, chunks, root.dtype, detached=True)
+    return np.sqrt(number)

@@ -32,6 +32,7 @@ from distarray.fusion.expr import (
     result_dtype,
     warn_complex,
 )  # fmt: skip
+from distarray.fusion.kept import UPDATED, is_named
 from distarray.fusion.write import write
 from distarray.modes import ModeOperand, preserved
 from distarray.storage import Version, operand
@@ -155,6 +156,11 @@ def _checked_shape(
             if target is not None and not isinstance(target, (DistributedArray, np.ndarray)):
                 raise TypeError(f"return arrays must be of ArrayType, and out= got {type(target).__name__}")
         dummies = tuple(None if o is None else np.empty(0, o.dtype) for o in out)
+        if kwargs.get("casting") == "unsafe" and ufunc.nout == 1 and out[0].dtype.kind in "iuf":
+            made = probe(ufunc, operands, kwargs).dtype
+            if made.kind == "c":  # any conversion is allowed, and this one is warned of here, once
+                warn_complex()
+                dummies = (np.empty(0, made),)
         checks["out"] = dummies if ufunc.nout > 1 else dummies[0]
     if mask is not None:
         checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)
@@ -361,6 +367,7 @@ def in_place(
     if not known(other):
         return ufunc(array, other, out=array) if takes(other) else NotImplemented
     check_writable(array, cure="write to x.copy()")
+    named = type(other) is DistributedArray and other._node is not None and is_named(other, UPDATED)
     context = array._context
     if isinstance(other, (*PYTHON_SCALARS, np.generic)):
         second: Any = other
@@ -395,7 +402,7 @@ def in_place(
         assign(array, array._view_map(), DistributedArray._of_node(node))
         return array
     private = 1 + (type(argument) is Leaf and argument.version is first.version and argument.view == first.view)
-    write(array._own(), array._view, node, private=private)
+    write(array._own(), array._view, node, private=private, held=argument if named else None)
     return array
 
 

@@ -4,6 +4,7 @@ key names. They pass the same gate as calls (``whole.py``), and leave to the gen
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from operator import itemgetter, methodcaller, setitem
 from typing import TYPE_CHECKING, Any
 
@@ -11,20 +12,22 @@ import numpy as np
 
 from distarray.array.aliases import ArrayLike, Key
 from distarray.array.shown import seen
-from distarray.array.state import TURNED, DistributedArray, Reshaped
+from distarray.array.state import TURNED, DistributedArray, Permuted, Reshaped
 from distarray.array.whole import COMPLEX, KINDS, NUMBERS, meet, report, unshared, wrapped
 from distarray.fusion.forms import view_of
-from distarray.storage import Storage
+from distarray.storage import Storage, writable_chunks
 from distarray.transfer.ledger import watching
 
 if TYPE_CHECKING:
     from distarray.geometry import ViewMap
     from distarray.layout import Layout
 
-__all__ = ["assign", "is_plain", "item", "named", "reshaped", "transposed", "viewed"]
+__all__ = ["assign", "is_plain", "item", "named", "permuted", "reshaped", "transposed", "viewed"]
 
 _array = np.ndarray
+_share = np.may_share_memory
 _new = object.__new__
+_BOUNDS = frozenset((int, type(None)))
 REAL = frozenset("biuf")
 TAKEN: dict[Any, frozenset[type]] = {
     np.dtype(np.float64): NUMBERS - COMPLEX,
@@ -46,13 +49,10 @@ def is_plain(
         return True
     for part in key if kind is tuple else (key,):
         kind = type(part)
-        if kind is int:
-            continue
         if kind is slice:
-            for bound in (part.start, part.stop, part.step):
-                if bound is not None and type(bound) is not int:
-                    return False
-        elif part is not None and part is not Ellipsis:
+            if type(part.start) not in _BOUNDS or type(part.stop) not in _BOUNDS or type(part.step) not in _BOUNDS:
+                return False
+        elif kind is not int and part is not None and part is not Ellipsis:
             return False
     return True
 
@@ -284,9 +284,11 @@ def assign(
     inner = key
     if array is None:
         bounds = _bounds(x._shape, key)
-        found = None if bounds is None else _within(x, bounds)
-        if found is None:
+        if bounds is None:
             return False
+        found = _within(x, bounds)
+        if found is None:
+            return _dealt(x, bounds, value)
         layout, home, inner = found
     given = value
     kind = type(value)
@@ -298,15 +300,17 @@ def assign(
     if storage is not None:
         if storage.exposed:
             return False
-        if unshared(storage, home) and kind is _array and value is not given:
+        changed = unshared(storage, home)
+        if changed and kind is _array and value is not given:
             given = seen(value)
-        array = storage.version.chunks[home].array if array is None else seen(x)  # type: ignore[union-attr]
+        if array is None:
+            array = storage.version.chunks[home].array  # type: ignore[union-attr]
+        elif changed:
+            array = seen(x)
     try:
         if kind in TAKEN.get(x._dtype, ()):  # whatever the number, or with an exception
             array[inner] = given
-            if storage is not None and storage.copies:
-                storage.outdate()
-            return True
+            return _told(storage)
         if kind in NUMBERS:
             if kind in COMPLEX and x._dtype.kind != "c":
                 return False
@@ -318,12 +322,71 @@ def assign(
                 return False
             if given.dtype == shown.dtype:  # a copy, which meets no condition
                 shown[...] = given
-                if storage is not None and storage.copies:
-                    storage.outdate()
-                return True
+                return _told(storage)
     except Exception:  # of positions and shapes that do not fit, before the first element
         return False
     return _stored(x, storage, array, inner, given)
+
+
+def _dealt(x: DistributedArray, bounds: Spans, value: Any) -> bool:
+    """Write a number, or what bounds show of an array that is cut as this one, where it lies in the same chunks, all in this
+    process: chunk by chunk. False where nothing was done."""
+    storage, context = x._storage, x._context
+    if storage is None or storage.exposed or x._map is not None or context.kind != "host" or context.process_count > 1:
+        return False
+    layout = storage.version.layout
+    boxes = None if layout.is_partial or watching.get() is not None else context.layouts.boxes(layout)
+    if boxes is None:
+        return False
+    kind, origin, theirs = type(value), storage, bounds
+    if kind is DistributedArray:
+        shown = value._map
+        if type(shown) is not tuple or shown[0] is not None or type(shown[2]) is not list or value._dtype != x._dtype:
+            return False
+        origin, theirs = value._storage, shown[2]
+        if origin.exposed or origin.version.layout is not layout or value._shape != _shape_of(x._shape, None, bounds):
+            return False
+    elif kind not in TAKEN.get(x._dtype, ()):
+        return False
+    pieces = []
+    for number, box in boxes:
+        part = _inside(bounds, box)
+        other = part if theirs is bounds else _inside(theirs, box)
+        if part is None is other:
+            continue
+        if part is None or other is None or part[1] != other[1]:  # it lies in other chunks
+            return False
+        pieces.append((number, part[0], other[0]))
+    version = storage.version
+    if version.pinned() or any(version.chunks[number].shared for number, _, _ in pieces):  # type: ignore[union-attr]
+        with context.lock:
+            writable_chunks(storage, [number for number, _, _ in pieces])
+    into: Any = storage.version.chunks
+    read: Any = origin.version.chunks
+    for number, target, source in pieces:
+        into[number].array[target] = read[number].array[source] if kind is DistributedArray else value
+    if storage.copies:
+        storage.outdate()
+    return True
+
+
+def _inside(bounds: Spans, box: Sequence[tuple[int, int]]) -> tuple[tuple[Any, ...], list[tuple[int, int]]] | None:
+    """What bounds show of a box: its key there, and which part of what is shown it is; None of nothing."""
+    key: list[Any] = []
+    part = []
+    for (low, high, step), (start, stop) in zip(bounds, box, strict=True):
+        if not step:
+            if not start <= low < stop:
+                return None
+            key.append(low - start)
+            continue
+        first = -((low - start) // step) if low < start else 0
+        end = -((low - min(high, stop)) // step)
+        if first >= end:
+            return None
+        key.append(slice(low + first * step - start, low + (end - 1) * step - start + 1, step))
+        part.append((first, end))
+    return tuple(key), part
 
 
 def _stored(x: DistributedArray, storage: Any, array: np.ndarray[Any, Any], key: object, given: object) -> bool:
@@ -338,10 +401,16 @@ def _stored(x: DistributedArray, storage: Any, array: np.ndarray[Any, Any], key:
         _, met = x._context.quiet(setitem, array, key, given)
     except Exception:  # of positions, shapes and numbers that do not fit
         return False
-    if storage is not None and storage.copies:
-        storage.outdate()
+    _told(storage)
     if met:
         report(met, "cast")
+    return True
+
+
+def _told(storage: Storage | None) -> bool:
+    """True, after the copies that stand for views of a storage have been told that it was written to."""
+    if storage is not None and storage.copies:
+        storage.outdate()
     return True
 
 
@@ -441,13 +510,28 @@ def transposed(x: DistributedArray) -> DistributedArray:
     return _seen_so(x, x._shape[::-1], TURNED, np.transpose)
 
 
+def permuted(x: DistributedArray, order: tuple[int, ...]) -> DistributedArray:
+    """``x.transpose(order)`` for an order of all axes: a view."""
+    if x._context.kind != "host" or x._detached or seen(x) is None or len(x._reach) >= DEEP:  # type: ignore[arg-type]
+        return x._viewed(x._view_map().transpose(order))
+    shape = x._shape
+    return _seen_so(x, tuple([shape[axis] for axis in order]), Permuted(order), methodcaller("transpose", order))
+
+
 def reshaped(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray | None:
-    """``x.reshape(shape)``, a view of an array that lies side by side in one chunk here, without a map; None of others."""
+    """``x.reshape(shape)``, a view of an array that lies side by side in one chunk here, without a map; a copy of a small one
+    that lies otherwise, where NumPy copies; None of others."""
     if x._detached or not (x._storage is None or type(x._storage) is Storage):
         return None
     array = seen(x)
-    if type(array) is not _array or not array.size or not array.flags.c_contiguous or len(x._reach) >= DEEP:  # type: ignore[arg-type]
+    if type(array) is not _array or not array.size or len(x._reach) >= DEEP:  # type: ignore[arg-type]
         return None
+    if not array.flags.c_contiguous:
+        if array.size > x._context.small:
+            return None
+        copied = array.reshape(shape)
+        ready = NotImplemented if _share(copied, array) else wrapped(x, x._kin, copied)  # type: ignore[arg-type]
+        return None if ready is NotImplemented else ready
     return _seen_so(x, shape, Reshaped(shape), methodcaller("reshape", shape))
 
 

@@ -15,6 +15,7 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, from_dlpack
 from distarray.devices.arrays import DeviceArray
+from distarray.fusion.expr import warn_complex
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.transfer.execute import allocate
@@ -39,7 +40,7 @@ def host_or_device_array(
                 f"object with __dlpack__"
             )
     if isinstance(obj, (list, tuple)):
-        obj = _nested(obj)
+        obj = _nested(obj) if dtype is None else _reals(_nested(obj), check_dtype(dtype))
     array = np.asarray(obj, dtype=None if dtype is None else check_dtype(dtype))
     check_dtype(array.dtype)
     return array
@@ -51,6 +52,27 @@ def _nested(obj: object) -> Any:
         found = [_nested(item) for item in obj]
         return found if isinstance(obj, list) else tuple(found)
     return obj.get() if isinstance(obj, DistributedArray) else obj
+
+
+def _reals(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Nested lists, with complex numbers of NumPy's as their real parts where `dtype` has no room for more: warned of once."""
+    if dtype.kind not in "iuf":
+        return values
+    dropped = False
+
+    def real(item: Any) -> Any:
+        nonlocal dropped
+        if isinstance(item, (list, tuple)):
+            return type(item)(map(real, item)) if type(item) in (list, tuple) else item
+        if isinstance(item, (np.generic, np.ndarray)) and item.dtype.kind == "c":
+            dropped = True
+            return item.real
+        return item
+
+    values = real(values)
+    if dropped:
+        warn_complex()
+    return values
 
 
 def is_cupy(obj: object) -> bool:
@@ -174,4 +196,4 @@ def nested(value: object, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Nested lists that are assigned to elements of `dtype`: each number is converted as NumPy does, or refused."""
     if dtype.names is not None:  # a tuple is one element
         return np.asarray(value, dtype)
-    return np.asarray(host_nested(value), dtype)
+    return np.asarray(_reals(host_nested(value), dtype), dtype)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 else:
     Declarations = object
 
-__all__ = ["TURNED", "DistributedArray", "Reshaped"]
+__all__ = ["TURNED", "DistributedArray", "Permuted", "Reshaped"]
 
 
 class DistributedArray(Declarations):
@@ -284,7 +284,8 @@ class DistributedArray(Declarations):
         -----
         Communication: what the expression needs; see :func:`distarray.explain`.
         """
-        self._own()
+        if self._fresh is None:  # else the value is there, if in no storage yet
+            self._own()
         return self
 
     # --- placement ----------------------------------------------------------------------------------------------------
@@ -483,10 +484,18 @@ def _mapped(lazy: tuple[Any, ...]) -> ViewMap | None:
     return None if view.is_identity and view.base == whole_shape else view
 
 
+class Permuted(tuple[int, ...]):
+    """In the place of a key: the view with its axes in this order."""
+
+    __slots__ = ()
+
+
 def _other(base: ViewMap, key: Any) -> ViewMap:
     """What a key shows of a view, or what stands in the place of one."""
     if key is TURNED:
         return base.transpose()
+    if type(key) is Permuted:
+        return base.transpose(key)
     if type(key) is Reshaped:
         view = base.reshape(key)
         assert view is not None

@@ -18,10 +18,11 @@ from distarray.devices.arrays import AnyDType
 from distarray.errors import read_only
 from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
-from distarray.fusion.expr import Leaf, Node, is_loud, small, warn_complex
+from distarray.fusion.expr import Leaf, Node, is_loud, real_for, small, warn_complex
 from distarray.fusion.write import write
 from distarray.geometry import ViewMap
 from distarray.storage import Apart
+from distarray.transfer.asking import refuse_host_target
 from distarray.transfer.execute import is_uncounted
 
 NO_ARRAY = "output must be an array, not {}: pass a DistributedArray or a NumPy array"
@@ -39,7 +40,9 @@ ASSIGNED = ("assignment destination", "write to x.copy() instead")
 
 
 def check_writable(target: AnyArray, what: str = "output array", cure: str = "pass x.copy()") -> None:
-    """Refuse an array that what is written would be lost in."""
+    """Refuse an array that what is written would be lost in, and a NumPy array where nothing may go to the host unasked."""
+    if isinstance(target, np.ndarray):
+        refuse_host_target(target.nbytes)
     if isinstance(target, DistributedArray) and not target._writable and not _alone(target):
         if isinstance(target._writable, Apart):
             raise read_only(
@@ -167,12 +170,13 @@ def element_of(x: DistributedArray, value: ArrayLike) -> Any:
     if is_cupy(value):
         return element_of(x, as_array(x._context, value))
     element = np.empty(1, x._dtype)
-    element[0] = host_nested(value) if isinstance(value, list) else value
+    element[0] = host_nested(value) if isinstance(value, list) else real_for(value, x._dtype)
     return element[0]
 
 
-def assign(x: DistributedArray, view: ViewMap, value: object) -> None:
-    """Write `value`, broadcast to the view's shape, into a view of the array's storage."""
+def assign(x: DistributedArray, view: ViewMap, value: object, *, named: bool = False) -> None:
+    """Write `value`, broadcast to the view's shape, into a view of the array's storage. `named`: the program has a name for the
+    value, so that what is computed for it may be kept."""
     check_writable(x, *ASSIGNED)
     storage = x._own()
     if type(value) is DistributedArray and value._storage is storage and value._view_map() == view:
@@ -188,6 +192,7 @@ def assign(x: DistributedArray, view: ViewMap, value: object) -> None:
             )
     if value is None or isinstance(value, (*PYTHON_SCALARS, np.generic)):
         filled = np.empty((), x._dtype)
+        value = real_for(value, x._dtype)
         with nullcontext() if small(value) else WarningOnce(x._context, "cast"):
             filled[...] = value
         source: Any = filled[()]
@@ -206,4 +211,5 @@ def assign(x: DistributedArray, view: ViewMap, value: object) -> None:
             array = _converted(array, x._dtype)
         source = array._arg()
     plain = None if view.is_identity and view.base == storage.version.layout.shape else view
-    write(storage, plain, source, private=int(type(source) is Leaf and source.version is storage.version))
+    own = int(type(source) is Leaf and source.version is storage.version)
+    write(storage, plain, source, private=own, held=source if named else None)

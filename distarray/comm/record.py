@@ -21,7 +21,7 @@ from distarray.comm.deadlines import COLLECTIVE, collective_timeout
 from distarray.devices.arrays import DeviceArray
 from distarray.errors import LayoutError, UnsupportedError, read_only
 
-__all__ = ["Call", "Recorder", "byte_views", "collective_deadline", "debug_mode", "fingerprint", "summary"]
+__all__ = ["Call", "Recorder", "byte_views", "collective_deadline", "debug_mode", "fingerprint", "in_words", "summary"]
 
 RING = 64
 """Calls that a rank remembers."""
@@ -72,6 +72,12 @@ def summary(kind: str, signature: Signature) -> str:
     detail = f" ({signature.detail})" if signature.detail else ""
     site = f" at {signature.site}" if signature.site else ""
     return f"{kind} for '{signature.operation}'{detail}{site}"
+
+
+def in_words(error: BaseException) -> str:
+    """An exception in words: its type, and its text where it has one."""
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def fingerprint(sequence: int, kind: str, signature: Signature) -> bytes:

@@ -172,8 +172,10 @@ def evaluate_into(
     jobs: list[tuple[Any, list[CellArrays]]] = []
     chunks = al.layout.chunks
     nbytes = 0
+    given = program  # the caller's, whose steps refer to the recorded calls as those of a shortened one do
     program, picks, kept = shortened(program, len(leaves), al.layout)
-    values = stored(context, program, al.layout, lent or (), root=lent is not None)
+    programs = 1 if program is given else 2
+    values = stored(context, program, al.layout, lent or (), root=lent is not None, programs=programs)
     more = [*kept, *[each.chunks for each in values]]
     strict = not al.layout.index_map.is_disjoint
     places = tuple([each.step for each in values])

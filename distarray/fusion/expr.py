@@ -32,6 +32,7 @@ __all__ = [
     "filled",
     "forced",
     "probe",
+    "real_for",
     "record",
     "warn_complex",
 ]
@@ -61,6 +62,14 @@ def warn_complex() -> None:
     """NumPy's warning where an imaginary part is dropped, at the caller's line."""
     text = "Casting complex values to real discards the imaginary part"
     warn_at(call_site(), text, np.exceptions.ComplexWarning)
+
+
+def real_for(value: Any, dtype: AnyDType) -> Any:
+    """A value, without the imaginary part that `dtype` has no room for: warned of at the caller's line."""
+    if dtype.kind not in "iuf" or getattr(getattr(value, "dtype", None), "kind", "") != "c":
+        return value
+    warn_complex()
+    return value.real
 
 
 def real_part(array: DeviceArray, dtype: AnyDType) -> Any:
@@ -213,6 +222,21 @@ def probe(ufunc: np.ufunc | Conversion, args: tuple[Any, ...], kwargs: dict[str,
             with np.errstate(all="ignore"):
                 return ufunc(*stand, **kwargs)
     return ufunc(*stand, **kwargs)
+
+
+def overflows_in_cast(node: Node) -> bool:
+    """Whether a recorded call has a number that is too large for the dtype it is converted to, as NumPy finds before it calls the
+    operation: without elements the operation itself overflows nowhere."""
+    args = node.args[:-2] if node.masked else node.args
+    if all(type(a) is Leaf or type(a) is Node or small(a) for a in args):
+        return False
+    stand = [empty_of(a.dtype) if type(a) is Leaf or type(a) is Node else a for a in args]
+    try:
+        with np.errstate(all="ignore", over="raise"):
+            node.ufunc(*stand, **node.kwargs)
+    except FloatingPointError:
+        return True
+    return False
 
 
 _KINDS: dict[tuple[Any, ...], Any] = {}

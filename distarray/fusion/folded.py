@@ -26,7 +26,7 @@ from distarray.fusion.compiled import alignment_of, compile_expression, resolve_
 from distarray.fusion.demand import operands_of
 from distarray.fusion.expr import Node
 from distarray.fusion.kept import INEXACT, WORTH, is_held
-from distarray.fusion.meeting import meeting_place
+from distarray.fusion.meeting import is_crowd, meeting_place
 from distarray.fusion.native import folding
 from distarray.fusion.notes import Notes
 from distarray.fusion.program import Program
@@ -183,6 +183,8 @@ def unfolded(context: Context, node: Node, ufunc: np.ufunc, dtype: AnyDType) -> 
     if place is not None or any(stores):
         return None
     al = alignment_of(context, program, settled, None)
+    if is_crowd(al.layout):  # the chunks of a device are evaluated in one call, and folded by one each
+        return None
     if (
         al.fetches
         or not al.layout.index_map.is_disjoint

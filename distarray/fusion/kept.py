@@ -29,7 +29,20 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Kept", "Shortened", "Stored", "is_held", "is_idle", "keep", "shortened", "stored", "value_of"]
+__all__ = [
+    "ASSIGNED",
+    "UPDATED",
+    "Kept",
+    "Shortened",
+    "Stored",
+    "is_held",
+    "is_idle",
+    "is_named",
+    "keep",
+    "shortened",
+    "stored",
+    "value_of",
+]
 
 WORTH = {"host": 8, "cuda": 512}
 """A value is kept once so many exact element-wise calls have been spent on it, on a host elements of its own size: about what
@@ -129,6 +142,50 @@ class _Unreferenced:
 _ALONE = _references(Instruction(None, (), {}, None, {}, ("", 0, {}), False, False, _Unreferenced()))
 
 
+class _Statement:
+    """What counts the references to the value of a statement where arrays' methods do: in ``x[...] = v``, and in ``x += v`` two
+    calls below."""
+
+    counted = 0
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self.counted = _count(value)
+
+    def __iadd__(self, other: object) -> _Statement:
+        return _called(self, other)
+
+
+def _called(statement: _Statement, other: object) -> _Statement:
+    return _called_below(statement, other)
+
+
+def _called_below(statement: _Statement, other: object) -> _Statement:
+    statement.counted = _count(other)
+    return statement
+
+
+def _count(value: object) -> int:
+    return sys.getrefcount(value)
+
+
+def _nameless() -> tuple[int, int]:
+    statement = _Statement()
+    statement[0] = _Unreferenced()
+    assigned = statement.counted
+    statement += _Unreferenced()
+    return assigned, statement.counted
+
+
+ASSIGNED, UPDATED = _nameless()
+"""References to a value that nothing but the statement refers to, which assigns it or updates an array by it."""
+
+
+def is_named(value: object, nameless: int) -> bool:
+    """Whether the program refers to a statement's value beyond it. A Python that borrows the references of local variables
+    (3.14) does not tell: then False, and such a value is kept when it comes again."""
+    return sys.getrefcount(value) > nameless
+
+
 def is_held(program: Program) -> list[bool]:
     """For each step of a program but its last, whether more refers to it than the program."""
     steps = program.steps
@@ -150,7 +207,9 @@ def _uses(steps: Sequence[Instruction]) -> list[int]:
     return uses
 
 
-def stored(context: Context, program: Program, layout: Layout, lent: Container[int], *, root: bool) -> list[Stored]:
+def stored(
+    context: Context, program: Program, layout: Layout, lent: Container[int], *, root: bool, programs: int = 1
+) -> list[Stored]:
     """The steps whose values are to be kept, with memory for them.
 
     Parameters
@@ -159,6 +218,8 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
         Ids of recorded calls that a statement may hold for its own time alone: they are kept when they come again.
     root : bool
         Whether the last step may be kept. Where it makes an array, that one holds the value.
+    programs : int
+        How many programs have these steps.
     """
     steps = program.steps
     if not layout.shape or (len(steps) < 2 and not root) or math.prod(layout.shape) < LEAST[context.kind]:
@@ -183,7 +244,7 @@ def stored(context: Context, program: Program, layout: Layout, lent: Container[i
         read.append(mine)
         if weighed:
             cost += READ * itemsize * max(0, len(mine) - 1)
-        if _references(step) - _ALONE <= uses[i] or step.loud or (i == len(steps) - 1 and not root):
+        if _references(step) - _ALONE <= uses[i] + programs - 1 or step.loud or (i == len(steps) - 1 and not root):
             continue
         node = step.node
         before = node.spent

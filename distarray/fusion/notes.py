@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from distarray.devices.arrays import DeviceArray
-from distarray.fusion.expr import Conversion, converted_into, is_loud
+from distarray.fusion.expr import Conversion, converted_into, is_loud, overflows_in_cast
 from distarray.fusion.program import Instruction, Program
 from distarray.sites import call_site, warn_at
 
@@ -167,10 +167,18 @@ class Notes:
             node: Any = getattr(step, "node", step)
             if node is not None and condition in node.warned:
                 continue
-            name = "cast" if step is _CAST or isinstance(step.ufunc, Conversion) else step.ufunc.__name__
+            name = "cast" if _is_cast(condition, step) else step.ufunc.__name__
             warn_at(call_site() if step is _CAST else step.site, f"{condition} encountered in {name}")
             if node is not None:
                 node.warned += (condition,)
+
+
+def _is_cast(condition: str, step: Any) -> bool:
+    """Whether NumPy says that a conversion met the condition, and not the operation that asked for it."""
+    if step is _CAST or isinstance(step.ufunc, Conversion):
+        return True
+    node: Any = getattr(step, "node", step)
+    return condition == "overflow" and node is not None and overflows_in_cast(node)
 
 
 _CAST = Instruction(np.positive, (), {}, None, {}, ("", 0, {}), False, False)

@@ -6,6 +6,7 @@ keeps the old chunks. A value that reads the storage through another view is com
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -14,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 from distarray.devices import Chunk
 from distarray.devices.arrays import AnyDType
 from distarray.fusion.assembled import write_assembled
-from distarray.fusion.compiled import alignment_of, compile_expression, resolve_leaves
-from distarray.fusion.demand import evaluate_into, moved
+from distarray.fusion.compiled import alignment_of, compile_expression, groups_of, message_itemsizes, resolve_leaves
+from distarray.fusion.demand import demand, evaluate_into, moved
 from distarray.fusion.expr import Leaf, Node, fallible
 from distarray.fusion.kernels.direct import around, written
-from distarray.fusion.meeting import brought
+from distarray.fusion.meeting import brought, meeting_place
 from distarray.fusion.program import Program
 from distarray.geometry import ViewMap
 from distarray.layout import Layout, Visible, follow
 from distarray.storage import Storage, Version, duplicate
 from distarray.transfer.execute import allocate, is_uncounted, resolve
 from distarray.transfer.ledger import watching
+from distarray.transfer.plan import plan
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -38,6 +40,7 @@ def write(
     value: Any,  # a Node, a Leaf or a number
     *,
     private: int = 0,
+    held: object = None,
 ) -> None:
     """Write an expression, leaf or scalar into a view of a storage, in every copy of every element.
 
@@ -46,6 +49,8 @@ def write(
     private : int
         How many leaves of `value` that read this storage through this very view belong to the write alone (the left
         operand of ``x += y``), so that it may be overwritten as it is read.
+    held : Node, optional
+        The value, or the operand of an update, that the program refers to beyond the statement: it may be kept at once.
     """
     context = storage.context
     with context.lock:
@@ -62,11 +67,17 @@ def write(
                 raise failed
             if done:
                 return
-        _write_aligned(storage, view, value, private, program, leaves)
+        _write_aligned(storage, view, value, private, program, leaves, held)
 
 
 def _write_aligned(
-    storage: Storage, view: ViewMap | None, value: Any, private: int, program: Program, leaves: Sequence[Leaf]
+    storage: Storage,
+    view: ViewMap | None,
+    value: Any,
+    private: int,
+    program: Program,
+    leaves: Sequence[Leaf],
+    held: object,
 ) -> None:
     """A write of a compiled value whose leaves are resolved, aligned with the layout that the view shows."""
     context, version = storage.context, storage.version
@@ -74,11 +85,16 @@ def _write_aligned(
     identity = ViewMap.identity(layout.shape) if view is None else view
     seen = context.layouts.visible(layout, identity)
     assert seen is not None
+    if _comes_first(context, program, leaves, seen.layout, version):
+        demand(value)  # for all that read it
+        program, leaves = compile_expression(value)
+        value = leaves[0]
     settled, place = brought(context, program.name, identity.shape, leaves, seen.layout)
     guard = context.guarding("assignment", fallible=(type(value) is Node and fallible(value)) or None)
     lent = {id(value)} if type(value) is Node else set()
     if private and type(value) is Node:
         lent.update(map(id, value.args))
+    lent.discard(id(held))
     early = None
     if place is None:  # cut for the target's many chunks the value would be computed in far more pieces than it has
         fresh, early = _computed(context, program, settled, value.dtype, guard, lent)
@@ -102,6 +118,38 @@ def _write_aligned(
     failed = failed or early
     if failed is not None:
         raise failed
+
+
+def _comes_first(context: Context, program: Program, leaves: Sequence[Leaf], target: Layout, written: Version) -> bool:
+    """Whether a value is evaluated by itself, where its operands lie and all devices at once, and then moved: where they, or a
+    good part of them and no less than the result, would be moved otherwise. Not where it reads what is written to, or an error
+    is to be raised when all is written. Decided from metadata alone."""
+    steps = program.steps
+    if not steps or program.shape != target.shape or any(step.loud for step in steps):
+        return False
+    if any(leaf.version is written for leaf in leaves):
+        return False
+    described = [(leaf.version.layout, leaf.view, leaf.dtype.itemsize) for leaf in leaves]
+    key = ("first", tuple(described), tuple(groups_of(leaves)), program.dtype.itemsize, target)
+    found = context.layouts.remembered(key)
+    if found is None:
+        found = context.layouts.remember(key, _is_apart(context, program, leaves, target))
+    return bool(found)
+
+
+def _is_apart(context: Context, program: Program, leaves: Sequence[Leaf], target: Layout) -> bool:
+    meeting = meeting_place(context, target.shape, [(leaf.version.layout, leaf.view) for leaf in leaves], target)
+    if meeting.place is None or any(meeting.away):
+        return True
+    there = alignment_of(context, program, leaves, target)
+    if 4 * sum(there.messages.values()) < math.prod(target.shape):
+        return False
+    here = alignment_of(context, program, leaves, None)
+    sizes = message_itemsizes(leaves)
+    fetched, before = (
+        sum([count * sizes[group] for (_, _, group), count in al.messages.items()]) for al in (there, here)
+    )
+    return before + plan(here.layout, target).bytes_moved(program.dtype.itemsize) <= fetched
 
 
 def _write_chunks(

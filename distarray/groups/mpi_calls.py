@@ -28,7 +28,7 @@ from distarray.comm.mpi.control import TEXT, Status, Tags
 from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi, register
 from distarray.comm.mpi.forming import Forming, duplicated
 from distarray.comm.mpi.telling import all_gather, barrier, compare, introduce
-from distarray.comm.record import Call, summary
+from distarray.comm.record import Call, in_words, summary
 from distarray.devices.arrays import DeviceArray
 from distarray.errors import (
     CollectiveMismatchError,
@@ -330,7 +330,7 @@ class MpiWire(Channel):
         error = getattr(sys, "last_value", None)
         if self._entered and error is not None and self._failure is None:
             # the others made the call that was refused here, and its exception ends this program
-            self.tell("error", text=f"{type(error).__name__}: {error}"[:TEXT])
+            self.tell("error", text=in_words(error)[:TEXT])
         super().farewell(text, clean)
 
     def unsaid(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from distarray.algorithms.product import operands
 from distarray.algorithms.reduction import small
+from distarray.algorithms.small_folds import root_of
 from distarray.array.aliases import ArrayLike, Axis
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
@@ -127,7 +128,7 @@ def norm(x: ArrayLike, ord: float | str | None = None, axis: Axis = None, keepdi
         if ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1):
             # part by part: the product of a complex infinity and its conjugate has a NaN part
             whole = x.dtype.kind != "c"
-            value = np.sqrt(vdot(x, x) if whole else vdot(x.real, x.real) + vdot(x.imag, x.imag))
+            value = root_of(vdot(x, x) if whole else vdot(x.real, x.real) + vdot(x.imag, x.imag))
             return np.reshape(value, (1,) * x.ndim) if keepdims else deliver(value, None)
         axes = tuple(range(x.ndim))
     else:

@@ -54,12 +54,12 @@ class ItemMethods(DistributedArray):
         choosing.fill(self, value)
 
     @described_as(taking.take)
-    def take(self, indices: ArrayLike, /, axis: int | None = None, out: Out = None, mode: str = "raise") -> Any:
+    def take(self, indices: ArrayLike, axis: int | None = None, out: Out = None, mode: str = "raise") -> Any:
         """Elements along an axis, or of the flattened array; see :func:`distarray.take`."""
         return taking.take(self, indices, axis, out, mode)
 
     @described_as(placing.put)
-    def put(self, indices: ArrayLike, values: ArrayLike, /, mode: str = "raise") -> None:
+    def put(self, indices: ArrayLike, values: ArrayLike, mode: str = "raise") -> None:
         """Write values to positions in C order; see :func:`distarray.put`.
 
         Parameters
@@ -72,17 +72,17 @@ class ItemMethods(DistributedArray):
         placing.put(self, indices, values, mode)
 
     @described_as(taking.compress)
-    def compress(self, condition: ArrayLike, /, axis: int | None = None, out: Out = None) -> Any:
+    def compress(self, condition: ArrayLike, axis: int | None = None, out: Out = None) -> Any:
         """The slices along an axis where a condition holds; see :func:`distarray.compress`."""
         return taking.compress(condition, self, axis, out)
 
     @described_as(selecting.choose)
-    def choose(self, choices: Arrays, /, out: Out = None, mode: str = "raise") -> Any:
+    def choose(self, choices: Arrays, out: Out = None, mode: str = "raise") -> Any:
         """Elements of the arrays whose numbers this array holds; see :func:`distarray.choose`."""
         return selecting.choose(self, choices, out, mode)
 
     @described_as(repeating.repeat)
-    def repeat(self, repeats: ArrayLike, /, axis: int | None = None) -> DistributedArray:
+    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> DistributedArray:
         """Each element repeated along an axis, or of the flattened array; see :func:`distarray.repeat`."""
         return repeating.repeat(self, repeats, axis)
 
@@ -118,7 +118,7 @@ class ItemMethods(DistributedArray):
         return sorting.argsort(self, axis, kind, order, stable=stable, descending=descending)
 
     @described_as(partitioning.partition_in_place)
-    def partition(self, kth: ArrayLike, /, axis: int = -1, kind: str = "introselect", order: Fields = None) -> None:
+    def partition(self, kth: ArrayLike, axis: int = -1, kind: str = "introselect", order: Fields = None) -> None:
         """Put the elements at `kth` in their places, in place; see :func:`distarray.partition`."""
         partitioning.partition_in_place(self, kth, axis, kind, order)
 
@@ -135,6 +135,6 @@ class ItemMethods(DistributedArray):
         return partitioning.argpartition(self, kth, axis, kind, order)
 
     @described_as(sorting.searchsorted)
-    def searchsorted(self, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None) -> DistributedArray:
+    def searchsorted(self, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> DistributedArray:
         """Where values belong in the array, which is sorted; see :func:`distarray.searchsorted`."""
         return sorting.searchsorted(self, v, side, sorter)

@@ -20,7 +20,7 @@ from distarray.array.writing import ASSIGNED, check_out, check_writable, element
 from distarray.context import Context
 from distarray.devices.arrays import AnyDType
 from distarray.fusion.conditions import WarningOnce
-from distarray.fusion.expr import ASTYPE, Node, record
+from distarray.fusion.expr import ASTYPE, Node, real_for, record
 from distarray.ops.convert import asarray
 from distarray.ops.recording import arguments_of, context_of, into, recorded, shape_of
 from distarray.ops.searching import nonzero
@@ -148,11 +148,15 @@ def copyto(dst: AnyArray, src: ArrayLike, casting: str = "same_kind", where: Arr
     if not isinstance(dst, DistributedArray):
         if not isinstance(dst, np.ndarray):
             raise TypeError(f"copyto() argument 1 must be numpy.ndarray, not {type(dst).__name__}")
+        check_writable(dst)
         host = [v.get() if isinstance(v, DistributedArray) else v for v in (src, where)]
+        if casting == "unsafe":
+            host[0] = real_for(host[0], dst.dtype)
         np.copyto(dst, host[0], casting=cast("Any", casting), where=host[1])
         return
     if not isinstance(src, DistributedArray) and not np.ndim(src):
         element = np.empty((), dst.dtype)
+        src = real_for(src, dst.dtype) if casting == "unsafe" else src
         np.copyto(element, src, casting=cast("Any", casting))  # converted, or refused, as NumPy does it
         src = element[()]
     source, mask = arguments_of(dst._context, (src, where if where is True else as_mask(where)))

@@ -25,7 +25,7 @@ from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.ops.processes import scattered
 
-__all__ = ["asarray", "copy", "distributed_array", "from_dlpack"]
+__all__ = ["asarray", "astype", "copy", "distributed_array", "from_dlpack"]
 
 
 def asarray(

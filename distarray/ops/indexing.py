@@ -43,7 +43,7 @@ from distarray.devices import Chunk, arrays_of
 from distarray.devices.arrays import DeviceArray
 from distarray.devices.base import Device
 from distarray.fusion.conditions import WarningOnce
-from distarray.fusion.expr import warn_complex
+from distarray.fusion.expr import real_for
 from distarray.geometry import Region
 from distarray.layout import follow
 from distarray.storage import writable_chunks
@@ -149,25 +149,17 @@ def value_of(
     """A value to write: a NumPy scalar of the dtype of `x`, a host array, or a distributed one."""
     if isinstance(value, DistributedArray):
         _same(x, value)
-        return _real_for(x, value)
+        return real_for(value, x.dtype)
     if is_cupy(value):
         return place(x._context, value, resolve_layout(x._context, None, value.shape, itemsize=value.dtype.itemsize))
     if isinstance(value, (list, tuple)):
         value = nested(value, x.dtype)
     array = np.asarray(value)
     if array.ndim:
-        return _real_for(x, array)
+        return real_for(array, x.dtype)
     filled = np.empty(1, x.dtype)
-    filled[[0]] = _real_for(x, value)  # converted, or refused, as NumPy does it behind such a key
+    filled[[0]] = real_for(value, x.dtype)  # converted, or refused, as NumPy does it behind such a key
     return filled[0]
-
-
-def _real_for(x: DistributedArray, value: Any) -> Any:
-    """A value, without imaginary parts that `x` has no room for: warned of here, once, before anything is written."""
-    if x.dtype.kind in "cbmM" or getattr(getattr(value, "dtype", None), "kind", "") != "c":
-        return value
-    warn_complex()
-    return value.real
 
 
 def setitem(x: DistributedArray, key: Key, value: ArrayLike) -> None:
@@ -354,6 +346,7 @@ def ufunc_at(ufunc: np.ufunc, array: AnyArray, indices: ArrayLike, *values: Any)
     Communication: the elements of a distributed value that the chunks lack; index arrays and masks are fetched.
     """
     if not isinstance(array, DistributedArray):
+        check_writable(cast("Any", array))
         operands = [host_values(v) if isinstance(v, DistributedArray) else v for v in (indices, *values)]
         ufunc.at(cast("Any", array), *operands)
         return

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from distarray.array import elements
 from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
@@ -27,7 +28,7 @@ __all__ = [
 
 
 def _permuted(x: DistributedArray, order: Sequence[int]) -> DistributedArray:
-    return x._viewed(x._view_map().transpose(order))
+    return elements.permuted(x, tuple(order))
 
 
 @implements(np.transpose, np.permute_dims)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -35,23 +35,50 @@ WARNINGS = 100
 """The most that one call gives of lines that are all NaN. NumPy gives one for each."""
 
 
-def _delivered(value: DistributedArray, out: Out, strictly: bool = False, spread: bool = False) -> Any:
+_RULES = {"reduce": "unsafe", "take": "same_kind", "ufunc": "same_kind", "assign": "unsafe"}
+"""How NumPy's functions of this file write into ``out=``, and what they convert: as reductions and as `take`, which broadcast
+nothing; as ufuncs; by ``out[...] =``."""
+
+
+def _delivered(
+    lines: RankedLines, value: DistributedArray, lead: tuple[int, ...], keepdims: bool, out: Out, rule: str
+) -> Any:
+    """A result, whose first axis has the shape `lead`, as NumPy returns it: in ``out=`` by one of `_RULES`.
+
+    Of an ``out=`` that is longer along the axes kept with length 1 NumPy writes the first elements.
+    """
     if out is None:
-        return deliver(value, None)
+        return deliver(lines.shaped(value, lead, keepdims), None)
     check_out(out)
-    if not (spread and fits(value.shape, tuple(out.shape))):
-        check_reduced(out, value.shape, "add")
-    if strictly and not np.can_cast(value.dtype, out.dtype, "same_kind"):
+    place = target = cast("Any", out)
+    if keepdims:
+        place = target[(..., *(0 if i in lines.axes else slice(None) for i in range(lines.x.ndim)))]
+    value = lines.shaped(value, lead, False)
+    if rule in ("reduce", "take") or not fits(value.shape, tuple(place.shape)):
+        check_reduced(place, value.shape, "add")
+    if not np.can_cast(value.dtype, out.dtype, _RULES[rule]):  # type: ignore[arg-type]
         raise TypeError(
             f"Cannot cast output from {value.dtype!r} to {out.dtype!r} with casting rule 'same_kind': pass an out= of "
             f"{value.dtype!r}"
         )
+    value._detached = (
+        rule == "assign" and not value.ndim
+    )  # a number, which NumPy refuses to make an integer where it is NaN
     if isinstance(out, DistributedArray):
         check_writable(out)
-        out[...] = value
+        place[...] = value
     else:
-        out[...] = value.get()
+        place[...] = value.get()[()] if value._detached else value.get()
     return out
+
+
+def _warn_of_missing(lines: RankedLines, value: DistributedArray, most: int = 1) -> None:
+    """NumPy's warning, for each line that holds nothing but NaN, at most so many: a value is NaN between infinities too."""
+    if not bool(reductions.any(np.isnan(value))):
+        return
+    missing = int(reductions.sum(reductions.all(np.isnan(lines.x), axis=lines.axes)))
+    for _ in range(min(missing, most)):
+        warn_at(call_site(), "All-NaN slice encountered")
 
 
 # --- medians ----------------------------------------------------------------------------------------------------------
@@ -99,10 +126,13 @@ def median(
     ...     float(np.median(da.asarray([3, 1, 2, 10], layout=da.blocks(0))))
     2.5
     """
-    x = asarray(a)
+    return _median(asarray(a), axis, bool(keepdims), out, "reduce")
+
+
+def _median(x: DistributedArray, axis: Axis, keepdims: bool, out: Out, rule: str) -> Any:
     lines = RankedLines(x, axis, "median")
     if not lines.n or not x.size:
-        return _delivered(moments.mean(x, lines.axes, keepdims=bool(keepdims)), out)
+        return _delivered(lines, moments.mean(x, lines.axes)[None], (), keepdims, out, rule)
     context = x._context
     middle = [lines.n // 2] if lines.n % 2 else [lines.n // 2 - 1, lines.n // 2]
     with context.lock:
@@ -112,7 +142,7 @@ def median(
     if can_miss(x.dtype):
         last = found[-1]
         value = where(np.isnan(last), last, value)
-    return _delivered(lines.shaped(value[None], (), bool(keepdims)), out)
+    return _delivered(lines, value[None], (), keepdims, out, rule)
 
 
 @implements(np.nanmedian)
@@ -145,10 +175,10 @@ def nanmedian(
     """
     x = asarray(a)
     keepdims = bool(given(keepdims, False))
-    if not can_miss(x.dtype):
-        return median(x, axis, out, overwrite_input, keepdims)
     if not x.size:
         return nanmean(x, axis, out=out, keepdims=keepdims)
+    if not can_miss(x.dtype):
+        return _median(x, axis, keepdims, out, "assign")
     lines = RankedLines(x, axis, "nanmedian")
     context = x._context
 
@@ -159,7 +189,8 @@ def nanmedian(
             lib.take_along_axis(ordered, lib.maximum(i, 0)[None].astype(np.intp), axis=0)
             for i in ((count - 1) // 2, count // 2 * (count > 0))
         )
-        return lib.where(count % 2 == 1, low, lib.stack([low, high]).mean(axis=0))
+        one = lib.stack([low]).mean(axis=0) if part.dtype.kind == "c" else low  # a quotient is NaN beside infinities
+        return lib.where(count % 2 == 1, one, lib.stack([low, high]).mean(axis=0))
 
     with context.lock:
         layout = x._operand("nanmedian").layout
@@ -174,9 +205,8 @@ def nanmedian(
             value = asarray(np.array(row, x.dtype).reshape(1, *lines.shape), device=x.device)
         else:
             value = lines.mapped(middle, 1, x.dtype)
-    for _ in range(min(int(reductions.sum(np.isnan(value))), WARNINGS)):
-        warn_at(call_site(), "All-NaN slice encountered")
-    return _delivered(lines.shaped(value, (), keepdims), out, spread=True)  # as NumPy's nanmedian does
+    _warn_of_missing(lines, value, WARNINGS)
+    return _delivered(lines, value, (), keepdims, out, "assign")
 
 
 # --- quantiles --------------------------------------------------------------------------------------------------------
@@ -220,19 +250,22 @@ def _quantile(
     keepdims = bool(given(keepdims, False))
     if skip and not x.size:
         return nanmean(x, axis, out=out, keepdims=keepdims)
-    if weights is not None:
-        return _delivered(_weighted(x, q, axis, keepdims, weights, skip), out, strictly=True)
+    rule = "assign" if skip else "ufunc"
     lines = RankedLines(x, axis, "quantile")
+    if weights is not None:
+        weighted = _weighted(lines, q, None if axis is None else lines.axes, weights, skip)
+        return _delivered(lines, weighted, q.shape, keepdims, out, rule)
     if not lines.n:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
     flat = q.reshape(-1)
     if skip and can_miss(x.dtype):
         value = _of_the_rest(lines, flat, weak, method)
-        if bool(reductions.any(np.isnan(value))):
-            warn_at(call_site(), "All-NaN slice encountered")
+        _warn_of_missing(lines, value)
     else:
         value = _of_all(lines, flat, weak, method)
-    return _delivered(lines.shaped(value, q.shape, keepdims), out, strictly=True)
+    if not skip and places(method, 2, flat)[2] is None:
+        rule = "take"
+    return _delivered(lines, value, q.shape, keepdims, out, rule)
 
 
 def _of_all(lines: RankedLines, q: np.ndarray[Any, Any], weak: bool, method: str) -> DistributedArray:
@@ -294,11 +327,11 @@ def _of_the_rest(lines: RankedLines, q: DeviceArray, weak: bool, method: str) ->
 
 
 def _weighted(
-    x: DistributedArray, q: Any, axis: Axis, keepdims: bool, weights: ArrayLike, skip: bool
+    lines: RankedLines, q: Any, axes: tuple[int, ...] | None, weights: ArrayLike, skip: bool
 ) -> DistributedArray:
     """The inverse of the weighted distribution function: the first element at which the sum of weights reaches the part."""
-    lines = RankedLines(x, axis, "quantile")
-    w = fitting_weights(weights, x, None if axis is None else lines.axes)
+    x = lines.x
+    w = fitting_weights(weights, x, axes)
     if bool(reductions.any(w < 0)):
         raise ValueError("Weights must be non-negative.")
     w = broadcast_to(w, x.shape).astype(np.float64)
@@ -325,7 +358,7 @@ def _weighted(
     if can_miss(x.dtype) and not skip:
         last = flat[-1:]
         value = where(np.isnan(last), last, value)
-    return lines.shaped(value, q.shape, keepdims)
+    return value
 
 
 def _joined(rows: list[DistributedArray]) -> DistributedArray:

@@ -15,7 +15,16 @@ import numpy as np
 
 from distarray.algorithms.again import again
 from distarray.algorithms.fold_plans import Reduction
-from distarray.algorithms.reduction import as_taken, computed_in, learn, normalized, place_operand, reduced, small
+from distarray.algorithms.reduction import (
+    as_taken,
+    computed_in,
+    learn,
+    normalized,
+    place_operand,
+    real_out,
+    reduced,
+    small,
+)
 from distarray.algorithms.small_folds import fold_again
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
@@ -376,7 +385,7 @@ def _checked(
         computed = result.dtype
         if out is not None:
             check_out(out)
-            target = np.zeros([n and 1 for n in out.shape], out.dtype)
+            target = np.zeros([n and 1 for n in out.shape], real_out(computed, out.dtype))
             ufunc.reduce(model, out=target, **kwargs)
             if dtype is None:
                 computed = computed_in(ufunc, a.dtype, out.dtype)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from distarray.algorithms.reduction import as_taken, computed_in, normalized, place_operand, small
+from distarray.algorithms.reduction import as_taken, computed_in, normalized, place_operand, real_out, small
 from distarray.algorithms.scans import Accumulation, reduced_at, scanned
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
@@ -54,7 +54,7 @@ def _checked(
         computed = result.dtype
         if out is not None:
             check_out(out)
-            function(model, *indices, axis=axis, dtype=dtype, out=np.zeros(result.shape, out.dtype))
+            function(model, *indices, axis=axis, dtype=dtype, out=np.zeros(result.shape, real_out(computed, out.dtype)))
             if dtype is None:
                 computed = computed_in(ufunc, a.dtype, out.dtype)
     (at,) = normalized(axis, a.ndim)

@@ -7,6 +7,7 @@ import math
 import operator
 from collections.abc import Callable
 from functools import partial
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 import numpy as np
@@ -413,6 +414,21 @@ def geomspace(
     return found.astype(np.dtype(work if dtype is None else dtype))
 
 
+def _signature(function: Callable[..., Any]) -> Signature:
+    """What `help` shows of a function that hands its arguments to NumPy's, but for ``like=``, which brought the call here."""
+    try:
+        shown = signature(function)
+    except ValueError:  # compiled, and silent: fromstring
+        keywords = Parameter.POSITIONAL_OR_KEYWORD
+        given = {"dtype": float, "count": -1}
+        first = Parameter("string", Parameter.POSITIONAL_ONLY)
+        rest = [Parameter(name, keywords, default=default) for name, default in given.items()]
+        shown = Signature([first, *rest, Parameter("sep", Parameter.KEYWORD_ONLY, default="")])
+    return shown.replace(
+        parameters=[p for p in shown.parameters.values() if p.name != "like"], return_annotation=DistributedArray
+    )
+
+
 def _spread(name: str) -> Callable[..., DistributedArray]:
     function = getattr(np, name)
 
@@ -420,11 +436,13 @@ def _spread(name: str) -> Callable[..., DistributedArray]:
         return asarray(function(*args, **kwargs))
 
     read.__name__ = read.__qualname__ = name
+    shown = _signature(function)
+    read.__signature__ = shown  # type: ignore[attr-defined]
     read.__doc__ = f"""``numpy.{name}`` on each process, of which each keeps its part.
 
     Parameters
     ----------
-    *args, **kwargs : object
+    {", ".join(shown.parameters)} : object
         As for ``numpy.{name}``.
 
     Returns

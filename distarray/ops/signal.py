@@ -279,8 +279,8 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: i
         raise ValueError("'edge_order' greater than 2 not supported")
     if x.dtype.kind == "M":
         x = x.view(f"m8{x.dtype.str[3:]}")  # times differ as time spans do
-    elif x.dtype.kind not in "fcm":
-        x = x.astype(np.float64)
+    elif x.dtype.kind in "iu":
+        x = x.astype(np.float64)  # differences of bools NumPy refuses
     found = []
     for number, step in zip(axes, steps, strict=True):
         if x.shape[number] < edge_order + 1:

@@ -286,9 +286,7 @@ def sort_complex(a: ArrayLike) -> DistributedArray:
 
 
 @implements(np.searchsorted)
-def searchsorted(
-    a: ArrayLike, v: ArrayLike, /, side: str = "left", sorter: ArrayLike | None = None
-) -> DistributedArray:
+def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> DistributedArray:
     """Where values belong in a sorted array: before equal elements (``"left"``) or behind them (``"right"``).
 
     Parameters

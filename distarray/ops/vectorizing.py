@@ -38,6 +38,8 @@ def _on_host(chunk: Any) -> Any:
 
 def _numbers(values: Any, name: str) -> Any:
     """An array of objects as one of numbers."""
+    if isinstance(values, np.ndarray) and not values.size:
+        return np.empty(values.shape)
     found = np.array(values.tolist()) if isinstance(values, np.ndarray) else np.asarray(values)
     if found.dtype.kind not in "biufc" or found.shape != np.shape(values):
         raise UnsupportedError(

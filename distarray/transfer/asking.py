@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 from distarray.errors import ImplicitCommunicationError, UnsupportedError
 from distarray.transfer.ledger import watching
 
-__all__ = ["called_name", "ensure_asked", "refuse_strides"]
+__all__ = ["called_name", "ensure_asked", "refuse_host_target", "refuse_strides"]
 
 _ASKING = {"__array__", "__dlpack__", "array", "asanyarray", "asarray", "from_dlpack", "to_numpy"}
 """Functions and methods that say by their name that an array comes to the host."""
@@ -60,6 +60,29 @@ def ensure_asked(frame: FrameType, nbytes: int) -> None:
         f"{who} asks for all {nbytes} bytes of a distributed array on the host, inside no_implicit_communication(). Pass it "
         f"x.get() if that is meant, or run it outside the block."
     )
+
+
+def refuse_host_target(nbytes: int) -> None:
+    """Refuse to write to a NumPy array, as ``h += x`` and ``out=h`` do, inside ``no_implicit_communication()``:
+    what a distributed array gives goes to the host unasked.
+
+    Parameters
+    ----------
+    nbytes
+        Of the NumPy array.
+
+    Raises
+    ------
+    ImplicitCommunicationError
+        Before anything moves.
+    """
+    watch = watching.get()
+    if watch is not None and watch.forbidden:
+        raise ImplicitCommunicationError(
+            f"a value of {nbytes} bytes would be written to a NumPy array from a distributed one, inside "
+            f"no_implicit_communication(). Write to a distributed array, pass x.get() if that is meant, or run it outside the "
+            f"block."
+        )
 
 
 def refuse_strides(frame: FrameType, shape: tuple[int, ...], itemsize: int) -> None:

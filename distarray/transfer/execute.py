@@ -17,7 +17,7 @@ import numpy as np
 
 from distarray.devices import Chunk, Device, in_turn
 from distarray.devices.arrays import AnyDType, DeviceArray, Library
-from distarray.geometry import Region
+from distarray.geometry import IndexMap, Region
 from distarray.geometry._spatial import remainder
 from distarray.layout import Layout
 from distarray.modes import Mode, roomy
@@ -492,7 +492,10 @@ def resolve(context: Context, version: Version, operation: str, *, explicit: boo
     layout = version.layout
     if not layout.is_partial:
         return
-    target = context.layout(layout.index_map.completed())
+    index_map = layout.index_map
+    if not index_map.devices:  # no device holds anything of it
+        index_map = IndexMap(layout.shape, {context.group.ids[0]: [Region.full(layout.shape)]})
+    target = context.layout(index_map.completed())
     arrays = [None if c is None else c.array for c in version.chunks]
     parts = Operand(layout, arrays, version.dtype)
     value = folded_whole(context, parts) if is_uncounted(context) else None

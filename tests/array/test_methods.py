@@ -75,3 +75,26 @@ def test_methods_take_numpys_arguments(name: str) -> None:
         if p.kind is not p.VAR_KEYWORD and p.name not in ("self", "args")
     ]
     assert ours[: len(numpys)] == numpys
+
+
+@pytest.mark.parametrize("layout", [None, da.blocks(0)], ids=str)
+def test_arguments_may_be_named_as_numpys(layout, four):
+    """What NumPy's own functions and methods take by name."""
+    host = np.array([0.0, 1, 2, 4, 5, 7])
+    calls = [
+        lambda x: np.searchsorted(a=x, v=[1.0, 6], side="right"), lambda x: x.searchsorted(v=[2.0]),
+        lambda x: x.compress(condition=[1, 0, 1]),
+        lambda x: x.take(indices=[0, 3], axis=0), lambda x: x.repeat(repeats=2), lambda x: x.put(indices=[0], values=9.0) or x,
+        lambda x: x.partition(kth=2) or np.sort(x), lambda x: np.take(a=x, indices=[1]),
+    ]  # fmt: skip
+    for call in calls:
+        np.testing.assert_array_equal(call(da.asarray(host, layout=layout)).get(), call(host.copy()))
+
+
+@pytest.mark.parametrize("name", ["frombuffer", "fromiter", "fromstring", "genfromtxt", "loadtxt"])
+def test_readers_show_numpys_signature(name):
+    shown = inspect.signature(getattr(da, name)).parameters
+    assert all(p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in shown.values())
+    if name != "fromstring":
+        assert list(shown) == [p for p in inspect.signature(getattr(np, name)).parameters if p != "like"]
+    np.testing.assert_array_equal(da.fromstring("1 2 3", dtype=int, sep=" ").get(), [1, 2, 3])

@@ -129,3 +129,71 @@ def test_shared_values_count_once(four):
         y = y + y
     assert y._node.version is None
     np.testing.assert_array_equal(y.get(), np.linspace(0, 1, N) * 2.0**40)
+
+
+def test_what_a_statement_writes_is_kept_where_the_program_has_a_name_for_it(four):
+    h = np.linspace(0, 1, N)
+    x, z = da.asarray(h), da.zeros(N)
+    before = in_use(four)
+    z[...] = np.exp(x)
+    z += np.exp(x)
+    assert in_use(four) == before
+    k, total = np.exp(x), da.zeros(N)
+    z[...] = k
+    assert in_use(four) == before + 2 * 8 * N
+    chunks = [id(chunk) for chunk in k._node.kept.chunks]
+    total += k
+    assert [id(chunk) for chunk in k.evaluate()._storage.version.chunks] == chunks
+    slopes = [np.sin(x), np.cos(x)]
+    before = in_use(four)
+    total += slopes[0]
+    z[...] = slopes[1]
+    assert in_use(four) == before + 2 * 8 * N
+    np.testing.assert_array_equal(total.get(), np.exp(h) + np.sin(h))
+    np.testing.assert_array_equal((z + slopes[0] - slopes[1]).get(), np.cos(h) + np.sin(h) - np.cos(h))
+
+
+@pytest.mark.parametrize("layout", [None, da.blocks(1), da.cyclic(1, 64), da.replicated()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [da.blocks(0), da.cyclic(0, 1000), {1: slice(0, N // 3), 2: slice(N // 3, N)}], ids=str
+)
+def test_a_trajectory_computes_each_state_once(layout, kind, four):
+    """Each state is written to a row of its own, mostly on another device than its parts, and goes on from there."""
+    h = np.linspace(0, 1, N)
+    y, g = da.asarray(h, layout=kind), h
+    rows, wanted = da.zeros((3, N), layout=layout), np.zeros((3, N))
+    for i in range(3):
+        k, own = np.sin(y), np.sin(g)
+        y, g = y + 0.1 * (k + np.exp(-k)), g + 0.1 * (own + np.exp(-own))
+        rows[i], wanted[i] = y, g
+        assert y._node.version is not None or y._node.kept is not None
+    np.testing.assert_array_equal(rows.get(), wanted)
+    np.testing.assert_array_equal(y.get(), g)
+
+
+def test_what_is_computed_apart_is_written_as_it_was(four):
+    h = np.linspace(-1, 1, N)
+    x = da.asarray(h, layout=da.blocks(0))
+    rows = da.zeros((2, N), dtype="f4")
+    rows[0] = x * 2  # converted
+    rows[1] = rows[0] * 3 + rows[1]  # reads what is written to
+    with pytest.warns(RuntimeWarning, match="invalid value encountered in sqrt") as caught:
+        rows[0] = np.sqrt(x)
+    assert len(caught) == 1
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(rows[0].get(), np.sqrt(h).astype("f4"))
+    np.testing.assert_array_equal(rows[1].get(), (h * 2).astype("f4") * 3)
+
+
+def test_what_nobody_holds_is_not_kept_beside_what_is(four):
+    h = np.linspace(0, 1, N)
+    x = da.asarray(h)
+    k = np.exp(x)
+    (k + 1).evaluate()
+    before = in_use(four)
+    y = (k + np.sin(k) * np.cos(x)).evaluate()
+    assert in_use(four) == before + y.nbytes
+    z = k * np.tanh(k)
+    w = (z + np.sin(z)).evaluate()
+    assert in_use(four) == before + y.nbytes + w.nbytes + z.nbytes
+    np.testing.assert_array_equal(w.get(), np.exp(h) * np.tanh(np.exp(h)) + np.sin(np.exp(h) * np.tanh(np.exp(h))))

@@ -77,9 +77,10 @@ def test_attributes(one: Any) -> None:
 
 
 def test_a_call_costs_little(one: Any) -> None:
-    cost = min(program.call_cost(one) for _ in range(3))
-    print(f"\nall_reduce of 4 KiB through {one.communicator.binding.name}: {cost:.2f} µs a call")
-    assert cost <= 9.0
+    """Beside NCCL's own function through the same binding, in turns, so that whatever else runs delays both."""
+    cost, bare = program.call_costs(one)
+    print(f"\nall_reduce of 4 KiB through {one.communicator.binding.name}: {cost:.2f} µs a call, {bare:.2f} bare")
+    assert cost <= 2 * bare
 
 
 def test_stop_twice_and_use_after() -> None:

@@ -76,40 +76,88 @@ def test_what_the_namespace_says_is_true(four: Any) -> None:
     assert da.zeros(3, device=2).device in info.devices()
 
 
+# --- DLPack out ---------------------------------------------------------------------------------------------------------
+
+
+class Live:
+    """The live chunk of an array, offered to a library of its device by DLPack alone."""
+
+    def __init__(self, x: Any, device: tuple[int, int]) -> None:
+        self.x, self.device = x, device
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.x.__dlpack__(**kwargs | {"dl_device": self.device, "copy": False})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+
+def taken(context: Any, x: Any) -> Any:
+    """The live chunk, as the library of the context's memory takes it."""
+    device = context.by_id[x.device.ids[0]]
+    return device.lib.from_dlpack(Live(x, memory(device)))
+
+
+def memory(device: Any) -> tuple[int, int]:
+    """Where a device's memory is, as DLPack numbers it."""
+    return (1, 0) if device.kind == "host" else (2, device.ordinal)
+
+
 @pytest.mark.parametrize("dtype", ["f8", "i2", "c8", "?"])
 def test_dlpack_without_a_copy(dtype: str, four: Any) -> None:
     """The one chunk that holds the whole array is handed out live."""
     host = HOST.astype(dtype)
     x = da.asarray(host, device=[2])
     y = x + x  # recorded before, and reads the values of before
-    live = np.from_dlpack(x, copy=False)
+    live = taken(four, x)
     live[0, 0] = 0
     live[1, 1] = 1
     assert x.get()[1, 1] == 1
     x[2, 2] = 0
     assert live[2, 2] == 0
     np.testing.assert_array_equal(y.get(), host + host)
-    column = np.from_dlpack(x[:, 1], copy=False)
-    assert np.shares_memory(column, live)
+    column = taken(four, x[:, 1])
+    live[2, 1] = 0
+    assert column.shape == (3,)
+    assert column[2] == 0
+    copied = np.from_dlpack(x)  # in the host's memory, whatever the devices are
     assert x.__dlpack_device__() == (1, 0)
-    copied = np.from_dlpack(x)
-    assert not np.shares_memory(copied, live)
+    live[0, 1] = 0
+    assert copied[0, 1] == 1
 
 
 def test_dlpack_of_copies_and_parts(four: Any) -> None:
-    replicated = np.from_dlpack(da.asarray(HOST, layout=da.replicated()), copy=False)
-    np.testing.assert_array_equal(replicated, HOST)
-    assert not replicated.flags.writeable  # the other copies would not follow
     parts = da.asarray(HOST, layout=da.blocks(0))
     with pytest.raises(BufferError, match="copy=None"):
-        np.from_dlpack(parts, copy=False)
+        taken(four, parts)
     with pytest.raises(BufferError, match="copy=None"):
-        parts.__dlpack__(dl_device=(2, 0))
+        np.from_dlpack(parts, copy=False)
     np.testing.assert_array_equal(np.from_dlpack(parts, copy=True), HOST)
-    np.testing.assert_array_equal(np.from_dlpack(parts[:1], copy=False), HOST[:1])
+    assert taken(four, parts[:1]).tolist() == HOST[:1].tolist()
     partial = da.asarray(HOST, layout=da.replicated()).change_mode("sum")
     with pytest.raises(BufferError):
-        np.from_dlpack(partial, copy=False)
+        taken(four, partial)
+
+
+def test_dlpack_knows_the_memory(four: Any) -> None:
+    """Nothing is handed out live to who asks for memory of another kind."""
+    x = da.asarray(HOST, device=[2])
+    for other in ((1, 0), (2, 0)):
+        if other != memory(four.by_id[2]):
+            with pytest.raises(BufferError, match="copy=None"):
+                x.__dlpack__(dl_device=other, copy=False)
+    if four.kind == "cuda":
+        with pytest.raises(BufferError, match="copy=None"):
+            np.from_dlpack(x, copy=False)
+
+
+def test_dlpack_of_host_devices_tells_what_is_read_only() -> None:
+    with da.init(devices=4, kind="host"):
+        x = da.asarray(HOST, device=[2])
+        assert np.shares_memory(np.from_dlpack(x, copy=False), np.from_dlpack(x[:, 1], copy=False))
+        replicated = np.from_dlpack(da.asarray(HOST, layout=da.replicated()), copy=False)
+        np.testing.assert_array_equal(replicated, HOST)
+        assert not replicated.flags.writeable  # the other copies would not follow
 
 
 # --- from_dlpack --------------------------------------------------------------------------------------------------------
@@ -143,17 +191,24 @@ def test_from_dlpack_copies(dtype: str, four: Any) -> None:
 
 def test_from_dlpack_without_a_copy(four: Any) -> None:
     """One device takes the memory as it is; recorded work that read it before keeps what it read."""
-    host = np.arange(6.0)
-    x = da.from_dlpack(Foreign(host), device=2, copy=False)
+    device = four.by_id[2]
+    with device.active():
+        theirs = device.lib.arange(6.0)
+    x = da.from_dlpack(Foreign(theirs), device=2, copy=False)
     y = x + 1
-    host[0] = 7
+    theirs[0] = 7
     assert x.tolist() == [7, 1, 2, 3, 4, 5]
     assert y.tolist() == [1, 2, 3, 4, 5, 6]
     x[5] = 0
-    assert host[5] == 0
-    host.flags.writeable = False
-    with pytest.raises(ValueError, match="read-only"):
-        da.from_dlpack(host, device=2, copy=False)[0] = 1
+    assert theirs[5] == 0
+
+
+def test_from_dlpack_keeps_what_is_read_only() -> None:
+    with da.init(devices=4, kind="host"):
+        host = np.arange(6.0)
+        host.flags.writeable = False
+        with pytest.raises(ValueError, match="read-only"):
+            da.from_dlpack(host, device=2, copy=False)[0] = 1
 
 
 def test_from_dlpack_refuses(four: Any) -> None:

@@ -30,6 +30,14 @@ DROPS: dict[str, Callable[[Any, Any], Any]] = {
     "mask": lambda x, z: z.__setitem__(z == 0, x.reshape(-1)),
     "astype": lambda x, z: x.astype("i4"),
     "multiply": lambda x, z: np.multiply(x, 1, dtype=float, **UNSAFE),
+    "out=": lambda x, z: np.multiply(x, 1, out=z, **UNSAFE),
+    "reduced into": lambda x, z: np.add.reduce(x, out=z[0]),
+    "accumulated into": lambda x, z: np.multiply.accumulate(x, out=z),
+    "a host number": lambda x, z: z.__setitem__((0, 1), np.complex64(1 + 2j)),
+    "host numbers": lambda x, z: z.__setitem__(0, [np.complex64(1 + 2j), 3]),
+    "numbers in a list": lambda x, z: z.__setitem__(0, [x[0, 0], x[0, 1]]),
+    "a number into a host array": lambda x, z: np.asarray(np.full(2, x[0, 0], dtype=float)),
+    "float": lambda x, z: np.float64(float(x[0, 0]) + int(x[0, 1])),
 }
 
 

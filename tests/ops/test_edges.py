@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -195,6 +196,88 @@ def test_lines_without_elements_that_no_chunk_covers():
             x = da.asarray(np.zeros((0, 2), "i1"), layout=layout)
             found = np.apply_along_axis(lambda line: line.sum() + 3, 0, x)
             np.testing.assert_array_equal(found.get(), [3, 3])
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_differences_of_bools_are_refused_by_gradient_too(n: int) -> None:
+    host = np.arange(n) % 2 == 0
+    raises_like(np.gradient, host)
+    raises_like(lambda x: np.gradient(x, np.arange(float(n))), host)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "c8"])
+def test_a_number_without_room_overflows_in_the_cast(dtype: str) -> None:
+    """Evaluated at the call or later, alone or in a chain: NumPy converts it before the operation, and says so."""
+    host = np.ones(40, dtype)
+    calls: list[Callable[[Any], Any]] = [
+        lambda x: x + 1e300, lambda x: (x * 2 + 1e300) * 3, lambda x: np.isclose(x, 1e300), lambda x: x * 3e38 * 3e38,
+        lambda x: np.add(x, 1e300, where=np.ones(40, bool), out=np.zeros_like(x)),
+    ]  # fmt: skip
+    for call in calls:
+        said = []
+        for x in (host, da.asarray(host, layout=da.blocks(0)), da.asarray(host)):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                np.asarray(call(x))
+            said.append({str(w.message) for w in caught})
+        assert said[0] == said[1] == said[2]
+
+
+def test_medians_into_out_as_numpy_writes_them() -> None:
+    """With keepdims NumPy writes the first elements of a longer ``out=``; nanmedian and nanquantile broadcast into it."""
+    host = np.array([[4.0, np.nan, 1, 3], [2, 6, 5, np.nan], [7, 8, 9, 1]])
+    calls: list[Callable[..., Any]] = [
+        np.median, np.nanmedian, lambda a, **kw: np.quantile(a, 0.3, **kw), lambda a, **kw: np.nanquantile(a, [0.2, 0.6], **kw),
+    ]  # fmt: skip
+    for call in calls:
+        for axis in (None, 0, 1):
+            for keepdims in (False, True):
+                for shape in ((), (4,), (1, 4), (3, 4), (5, 1), (2, 5, 4), (2, 1, 1)):
+                    written = []
+                    for a in (
+                        host,
+                        da.asarray(host, layout=da.blocks(1)),
+                        da.asarray(np.nan_to_num(host, nan=2).astype(int)),
+                    ):
+                        source = np.nan_to_num(host, nan=2).astype(int) if a.dtype.kind == "i" else host
+                        for out, given in ((np.full(shape, -7.0), source), (da.full(shape, -7.0), a)):
+                            with suppress(ValueError, IndexError):
+                                call(given, axis=axis, keepdims=keepdims, out=out)
+                            written.append(np.asarray(out))
+                    np.testing.assert_array_equal(written[0], written[1])
+                    np.testing.assert_array_equal(written[2], written[3])
+                    np.testing.assert_array_equal(written[4], written[5])
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN slice")
+@pytest.mark.parametrize("value", [complex(np.inf, 1), complex(1, np.inf), complex(-np.inf, np.inf), 1 + 2j])
+def test_nanmedian_of_one_complex_number_is_numpys_quotient(value: complex) -> None:
+    for host in (np.array([value]), np.array([[value, np.nan]]), np.array([[value, 1, 2]])):
+        for axis in (None, 0, -1):
+            with np.errstate(all="ignore"):
+                np.testing.assert_array_equal(
+                    np.nanmedian(da.asarray(host), axis=axis).get(), np.nanmedian(host, axis=axis)
+                )
+
+
+@pytest.mark.parametrize("mode", ["sum", "prod", "min", "max"])
+def test_elements_of_an_array_that_no_device_holds(mode: str) -> None:
+    x = da.distributed_array(np.arange(6.0), {}, mode)
+    identity = {"sum": 0.0, "prod": 1.0, "min": np.inf, "max": -np.inf}[mode]
+    mask = np.array([1, 0, 1, 1, 0, 1], bool)
+    for found in (x, x[mask], x[[0, 5, 2]], x[1:5], np.sort(x), x.copy(), x.reshape(2, 3), np.concatenate([x, x])):
+        np.testing.assert_array_equal(found.get(), np.full(found.shape, identity))
+
+
+def test_medians_between_infinities_are_no_lines_of_nan() -> None:
+    host = np.array([[np.inf, -np.inf], [np.inf, -np.inf], [1, np.inf]])
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for axis in (None, 1):
+            for call in (np.nanmedian, lambda a, axis: np.nanquantile(a, 0.4, axis=axis)):
+                np.testing.assert_array_equal(call(da.asarray(host), axis=axis).get(), call(host, axis=axis))
+    with np.errstate(all="ignore"), pytest.warns(RuntimeWarning, match="All-NaN slice"):
+        np.nanmedian(da.asarray([[np.nan, np.nan], [np.inf, -np.inf]]), axis=1)
 
 
 def test_round_without_out_takes_none(four: Any) -> None:

@@ -232,3 +232,37 @@ def test_windows_are_read_only(four):
         windows[0, 0] = 1
     with pytest.raises(TypeError, match="writeable=False"):
         np.lib.stride_tricks.sliding_window_view(spread(np.arange(9.0)), 3, writeable=True)
+
+
+@pytest.mark.parametrize("layout", [None, da.blocks(0), da.blocks(1)], ids=str)
+def test_nanmedian_warns_once_for_each_line(layout: Any) -> None:
+    a = np.full((4, 3), np.nan)
+    a[1] = 2
+    with da.init(devices=3, kind="host"):
+        x = da.asarray(a, layout=layout)
+        for axis, count in ((None, 0), (0, 0), (1, 3)):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = np.nanmedian(x, axis=axis)
+            assert [str(w.message) for w in caught] == ["All-NaN slice encountered"] * count
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                assert np.array_equal(found.get(), np.nanmedian(a, axis=axis), equal_nan=True)
+
+
+@pytest.mark.parametrize("function", [np.quantile, np.nanquantile])
+@pytest.mark.parametrize("method", ["linear", "lower", "inverted_cdf"])
+@pytest.mark.parametrize("shape", [(1,), (2, 3), (4,), ()])
+def test_quantiles_into_out(function: Any, method: str, shape: tuple[int, ...]) -> None:
+    a = np.arange(12.0).reshape(4, 3)
+    with da.init(devices=3, kind="host"):
+        for axis in (None, 0):
+            mine, theirs = da.zeros(shape), np.zeros(shape)
+            try:
+                function(a, 0.5, axis=axis, out=theirs, method=method)
+            except ValueError:
+                with pytest.raises(ValueError, match=r"shape|match|broadcast"):
+                    function(da.asarray(a, layout=da.blocks(0)), 0.5, axis=axis, out=mine, method=method)
+            else:
+                function(da.asarray(a, layout=da.blocks(0)), 0.5, axis=axis, out=mine, method=method)
+            assert np.array_equal(mine.get(), theirs)

@@ -170,3 +170,14 @@ def test_chunks_of_times_go_through_functions_on_processes():
         return [da.map_chunks(lambda v: v - times[0], x).get().tolist(), str(da.map_chunks(lambda v: v, x).dtype)]
 
     assert on_ranks((1, 2), program) == [[(times - times[0]).tolist(), "datetime64[D]"]] * 2
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 1), (3, 0), (2, 2)])
+def test_python_functions_of_nothing(shape: tuple[int, ...]) -> None:
+    function = np.frompyfunc(lambda a, b: 2 * a + b, 2, 1)
+    with da.init(devices=3, kind="host"):
+        for layout in (None, da.blocks(0), da.cyclic(0)):
+            x = da.asarray(np.ones(shape, int), layout=layout)
+            found = function(x, x)
+            assert found.shape == shape
+            assert found.get().tolist() == np.full(shape, 3).tolist()

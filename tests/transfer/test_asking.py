@@ -75,7 +75,24 @@ def store(x: Any) -> None:
     host[:] = x
 
 
-UNASKED["an assignment"] = store
+def update(x: Any) -> None:
+    host = np.zeros((3, 4))
+    host += x
+
+
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "an assignment": store,
+    "an update": update,
+    "copyto": lambda x: np.copyto(np.zeros((3, 4)), x),
+    "out= of a ufunc": lambda x: np.multiply(x, 2, out=np.zeros((3, 4))),
+    "where=": lambda x: np.multiply(x, 2, out=np.zeros((3, 4)), where=HOST > 2),
+    "out= of a sum": lambda x: np.sum(x * np.ones((1, 3, 4)), axis=0, out=np.zeros((3, 4))),
+    "out= of a median": lambda x: np.median(x[None], axis=0, out=np.zeros((3, 4))),
+    "out= of a scan": lambda x: x.cumsum(axis=1, out=np.zeros((3, 4))),
+    "out= of a product": lambda x: np.matmul(np.eye(3), x, out=np.zeros((3, 4))),
+    "at": lambda x: np.add.at(np.zeros((3, 4)), np.arange(3), x),
+}
+UNASKED |= WRITES
 
 
 @pytest.mark.parametrize("layout", [da.blocks(0), da.replicated()])
@@ -102,6 +119,23 @@ def test_what_other_code_asks_for_counts_and_can_be_refused(name: str, layout: A
     ):
         UNASKED[name](x)
     assert log.bytes_to_host == 0
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_values_that_are_refused_are_not_written(name: str, four: Any) -> None:
+    x = da.asarray(HOST, layout=da.blocks(0))
+    written: list[Any] = []
+
+    def zeros(*args: Any) -> Any:
+        written.append(np.zeros(*args))
+        return written[-1]
+
+    source = WRITES[name]
+    traced = type(source)(source.__code__, {**source.__globals__, "np": type("np", (), {**vars(np), "zeros": zeros})})
+    with da.ledger() as log, da.no_implicit_communication(), pytest.raises(da.ImplicitCommunicationError):
+        traced(x)
+    assert not log.bytes_moved
+    assert not any(array.any() for array in written)
 
 
 def test_a_line_that_ran_often_is_seen_as_before(four: Any) -> None:

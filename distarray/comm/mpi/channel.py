@@ -17,7 +17,7 @@ from distarray.comm.base import Signature
 from distarray.comm.mpi import verdict
 from distarray.comm.mpi.control import TEXT, ControlMessages, Status, Tags, alive
 from distarray.comm.mpi.exit import GRAVEYARD
-from distarray.comm.record import Bytes, Call, Recorder, debug_mode
+from distarray.comm.record import Bytes, Call, Recorder, debug_mode, in_words
 from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLostError, RemoteError
 
 if TYPE_CHECKING:
@@ -297,8 +297,8 @@ class Channel:
                 self.fail(CollectiveMismatchError, text)
         gone = [peer for peer in waiting if peer in self._left and now - self._left[peer][1] > SETTLE]
         if gone:
-            said = "; ".join(f"{self.who(peer)} {self._left[peer][0]}" for peer in gone)
-            self.fail(PeerLostError, verdict.left(self.rank, call, said), lost=gone)
+            told = "; ".join(f"{self.who(peer)} {self._left[peer][0]}" for peer in gone)
+            self.fail(PeerLostError, verdict.left(self.rank, call, told), lost=gone)
 
     def _late(self, call: Call, waiting: list[int]) -> NoReturn:
         """Fail because the deadline has passed: the error says who is missing, or who is at another call."""
@@ -321,9 +321,9 @@ class Channel:
                 PeerLostError, verdict.late(self.rank, call, self.deadline, names, self.REMEDY, ring), lost=silent
             )
         peer = waiting[0]
-        said = known[peer].text if peer in known else str(call)
+        place = known[peer].text if peer in known else str(call)
         what = f"each waits for the other, and after {self.deadline:g} s nothing has come"
-        text = verdict.mismatch(self.who(self.rank), str(call), self.who(peer), said, what)
+        text = verdict.mismatch(self.who(self.rank), str(call), self.who(peer), place, what)
         self.fail(CollectiveMismatchError, f"{text}\n{ring}")
 
     # What another kind of calls says differently, besides `who`, `admit` and `judge`
@@ -404,7 +404,7 @@ class Channel:
 
     def failed_here(self, error: BaseException) -> None:
         """Take down that this process itself failed, and tell the others."""
-        text = f"{type(error).__name__}: {error}"[:TEXT]
+        text = in_words(error)[:TEXT]
         if self._failure is None:
             self._failure = RemoteError, f"this communicator is given up since this rank itself failed with {text}"
             self.tell("error", text=text)

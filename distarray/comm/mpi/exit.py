@@ -27,6 +27,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from distarray.comm.deadlines import bootstrap_timeout
+from distarray.comm.record import in_words
 from distarray.errors import UnsupportedError
 
 __all__ = ["GRAVEYARD", "Leaver", "forget", "forget_all", "load_mpi", "register"]
@@ -84,7 +85,7 @@ class _Exit:
         if os.getpid() != self.pid or self.mpi.Is_finalized():  # a forked child has no part in its parent's MPI
             return
         error = getattr(sys, "last_value", None)
-        text = "ended its program" + (f" with {type(error).__name__}: {error}" if error is not None else "")
+        text = "ended its program" + (f" with {in_words(error)}" if error is not None else "")
         try:
             clean = _settled()
             for leaver in self.open:

@@ -34,6 +34,9 @@ _AHEAD = 8
 _TABLES = 4
 """Tables of counts: an element waits for the one that went to the same table before it."""
 
+_COUNTED = 4
+"""Steps of expressions that take NumPy as long as counting an element."""
+
 _spent: dict[tuple[Any, ...], int] = {}
 
 
@@ -136,7 +139,7 @@ def integers_counted(array: np.ndarray[Any, Any], bins: int) -> np.ndarray[Any, 
     is another number."""
     if array.dtype != np.int64 or array.ndim != 1 or not (array.flags.c_contiguous and array.flags.aligned):
         return None
-    call = _function(("counts",), _counts_text, array.size)
+    call = _function(("counts",), _counts_text, _COUNTED * array.size)
     if call is None:
         return None
     tables = np.zeros((_TABLES, bins), np.int64)
