@@ -3,6 +3,7 @@ and padded; what they move, and in what memory."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from conformance.checking import assert_same, both, check_invariants
 from conformance.contexts import context, examples, kind
 from conformance.ranks import SHARES, on_ranks
 from conformance.strategies import NUMPY, arrays, device_counts, dtypes, layouts, pairs, shapes
-from distarray.algorithms import four_step
+from distarray.algorithms import chirp, four_step
 
 SINGLE = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
 SEVERAL = ["fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2"]
@@ -24,8 +25,10 @@ LENGTHS = st.sampled_from([1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 31, 36, 49, 64, 97, 
 
 @pytest.fixture(autouse=True, params=[2**16, 1], ids=["small", "split"])
 def split_from(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Arrays as small as these go to one device where a single axis is cut; or through the distributed transform."""
+    """Arrays as small as these go to one device where a single axis is cut; or through the distributed transform, and where
+    no factor fits through a convolution in parts."""
     monkeypatch.setattr(four_step, "SPLIT_FROM", request.param)
+    monkeypatch.setattr(chirp, "LEAST", chirp.LEAST if request.param > 1 else 1)
 
 
 def how(*sizes: int) -> dict[str, Any]:
@@ -175,6 +178,49 @@ def test_one_axis_stays_within_two_and_a_half_shares(name: str, n: int) -> None:
             found = f(x)
         assert log.bytes_moved <= {"rfft": 3, "irfft": 4}.get(name, 3 if n in (3, 7) else 2) * a.nbytes
         assert_same(found, ref, **how(ref.size))
+
+
+ONE_AXIS = {"fft": "complex128", "ifft": "complex64", "rfft": "float64", "irfft": "complex128"}
+
+
+@pytest.mark.skipif(kind() != "host", reason="cuFFT takes work space of its own, which a limit does not count")
+@pytest.mark.parametrize("n", [65537, 2 * 32771, 3**4 * 811, 4 * 16411])
+@pytest.mark.parametrize("name", ONE_AXIS)
+def test_lengths_of_any_factors_stay_within_two_and_a_half_shares(
+    name: str, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Primes, twice and four times a prime, and odd ones; a convolution in parts moves the padded data three times."""
+    monkeypatch.setattr(chirp, "LEAST", 1)
+    monkeypatch.setattr(four_step, "SPLIT_FROM", 1)
+    rng = np.random.default_rng(0)
+    size = n // 2 + 1 if name == "irfft" else n
+    a = (rng.standard_normal(size) + (0 if name == "rfft" else 1j * rng.standard_normal(size))).astype(ONE_AXIS[name])
+    f = partial(np.fft.irfft, n=n) if name == "irfft" else getattr(np.fft, name)
+    ref = f(a)
+    with da.init(devices=4, kind="host", memory_limit=int(2.5 * (a.nbytes + ref.nbytes) / 4), minimum_chunk=1):
+        x = da.asarray(a, layout=da.blocks(0))
+        with da.ledger() as log:
+            found = f(x)
+        assert log.bytes_moved <= (12 if name in ("rfft", "irfft") else 9) * a.nbytes
+        assert_same(found, ref, **how(n))
+
+
+@pytest.mark.parametrize("least", [1, 1 << 30])
+@pytest.mark.parametrize(("shape", "axis"), [((2, 32771), 1), ((32771, 2), 0), ((1, 66049, 1), 1), ((65536, 2), 0)])
+def test_split_axes_among_others(shape: Any, axis: int, least: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transforms of an axis that is cut, of cropped and of padded data, in parts and at once."""
+    monkeypatch.setattr(chirp, "LEAST", least)
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+    n = shape[axis]
+    with context(5):
+        x = da.asarray(a, layout=da.blocks(axis))
+        for f in (np.fft.fft, np.fft.ifft, np.fft.irfft, np.fft.hfft):
+            for length in (n, n + 12, n // 2 + 5):
+                assert_same(f(x, length, axis), f(a, length, axis), **how(n))
+        y, b = da.asarray(a.real, layout=da.blocks(axis)), a.real
+        for length in (n, n + 12, n // 2 + 5):
+            assert_same(np.fft.rfft(y, length, axis), np.fft.rfft(b, length, axis), **how(n))
 
 
 @pytest.mark.parametrize("dtype", ["complex128", "complex64", "float64"])

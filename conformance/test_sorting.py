@@ -488,6 +488,24 @@ def test_many_lines_move_once() -> None:
         assert_same(result, np.sort(a, axis=0))
 
 
+SKEWED = {
+    "searchsorted": lambda a, v: np.searchsorted(a, v, "right"),
+    "isin": lambda a, v: np.isin(v, a),
+}
+
+
+@pytest.mark.parametrize("name", SKEWED)
+@pytest.mark.parametrize("values", ["equal", "near"])
+def test_values_that_belong_on_one_device_go_there_in_turns(name: str, values: str) -> None:
+    n = 1 << 17
+    a = np.sort(np.random.default_rng(0).random(n))
+    v = np.full(n, a[3]) if values == "equal" else np.random.default_rng(1).permutation(a)[:n] * 1e-3
+    ref = SKEWED[name](a, v)
+    with da.init(devices=4, kind=kind(), memory_limit=int(2.5 * (a.nbytes + v.nbytes + ref.nbytes) / 4)):
+        x, y = da.asarray(a, layout=da.blocks(0)), da.asarray(v, layout=da.blocks(0))
+        assert_same(SKEWED[name](x, y), ref)
+
+
 @pytest.mark.parametrize(
     "call",
     [

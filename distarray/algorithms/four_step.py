@@ -24,7 +24,10 @@ from distarray.layout import Layout
 from distarray.storage import Operand
 from distarray.transfer.execute import copy_into, redistribute
 
-__all__ = ["SPLIT_FROM", "SplitCall", "complex_sums", "factor", "is_long", "local_library", "real_sums", "rearranged"]
+__all__ = [
+    "SPLIT_FROM", "SplitCall", "complex_sums", "factor", "is_long", "local_library", "real_inverse_sums", "real_sums",
+    "rearranged", "rolled", "strided_sums", "unrolled", "unrolled_sums",
+]  # fmt: skip
 
 SPLIT_FROM = 2**16
 """Arrays of fewer elements go to one device rather than through a distributed transform of a split axis."""
@@ -92,18 +95,23 @@ def complex_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, d
     dealt = call.context.layout(cyclic(call.axis).resolve(full, call.devices))
     devices = len(call.devices)
     if held.operand.layout is dealt and n % devices == 0:
-        return _from_cyclic(call, held, n, sign, scale, dtype)
+        return rolled(call, unrolled_sums(call, held, n, sign, scale, dtype), n)
     rows = devices if n % devices == 0 else factor(n, devices, at_least=8) or factor(n, devices)  # shares much alike
     assert rows is not None
-    columns = n // rows
-    wide = _unrolled(call, held, rows, columns)
+    return strided_sums(call, unrolled(call, held, rows, n // rows), sign, scale, dtype)
+
+
+def strided_sums(call: SplitCall, wide: Held, sign: int, scale: float, dtype: np.dtype[Any]) -> Held:
+    """The same sums of what is unrolled: cyclic where the rows are as many as the devices, else in blocks."""
+    axis, shape = call.axis, wide.operand.shape
+    rows, columns = shape[axis : axis + 2]
     wide = _across(call, wide, "fft" if sign < 0 else "ifft", rows, columns, sign, scale, dtype)
-    wide = wide.moved(call.context, call.cut(wide.operand.shape, call.axis), call.name)
-    wide = _along(call, wide, call.axis + 1, sign, dtype)
-    return _strided(call, wide, full, rows)
+    wide = wide.moved(call.context, call.cut(wide.operand.shape, axis), call.name)
+    wide = _along(call, wide, axis + 1, sign, dtype)
+    return _strided(call, wide, (*shape[:axis], rows * columns, *shape[axis + 2 :]), rows)
 
 
-def _unrolled(call: SplitCall, held: Held, rows: int, columns: int) -> Held:
+def unrolled(call: SplitCall, held: Held, rows: int, columns: int) -> Held:
     """The axis as a matrix of `rows` by `columns` in C order, zeros where it ends early, cut along the columns."""
     found, axis = held.operand, call.axis
     shape = call.folded(found.shape, rows, columns)
@@ -305,8 +313,8 @@ def rearranged(call: SplitCall, held: Held, target: Layout) -> Held:
     return Held.of(target, redistribute(call.context, found, target, operation=call.name), found.dtype)
 
 
-def _from_cyclic(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: np.dtype[Any]) -> Held:
-    """The same sums from a cyclic layout: along what each device has first, then across. The result is in blocks."""
+def unrolled_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: np.dtype[Any]) -> Held:
+    """The same sums from a cyclic layout: along what each device has first, then across. The result is unrolled."""
     found, axis = held.operand, call.axis
     rows = len(call.devices)
     columns = n // rows
@@ -326,15 +334,29 @@ def _from_cyclic(call: SplitCall, held: Held, n: int, sign: int, scale: float, d
             tasks.append((device_id, task))
     run_by_device(call.context, tasks, math.prod(shape) * dtype.itemsize)
     wide = wide.moved(call.context, call.cut(shape, axis + 1), call.name)
-    wide = _along(call, wide, axis, sign, dtype)
-    wide = wide.moved(call.context, call.cut(shape, axis), call.name)
-    full = (*shape[:axis], n, *shape[axis + 2 :])
-    natural = call.natural(full)
-    chunks: list[Chunk | None] = []
-    for (device_id, region), array in zip(natural.chunks, wide.operand.arrays, strict=True):
-        device = call.context.by_id[device_id]
-        chunks.append(None if array is None else device.adopt(array.reshape(region.shape), call.name))
-    return Held.of(natural, chunks, dtype)
+    return _along(call, wide, axis, sign, dtype)
+
+
+def rolled(call: SplitCall, wide: Held, length: int) -> Held:
+    """The first elements of what is unrolled, along the axis again, in blocks."""
+    found, axis = wide.operand, call.axis
+    columns = found.shape[axis + 1]
+    full = (*found.shape[:axis], length, *found.shape[axis + 2 :])
+    head, tail = Region.full(full[:axis]), Region.full(full[axis + 1 :])
+    homes: dict[int, list[Region]] = {device: [] for device in call.devices}
+    places: dict[tuple[int, Region], Any] = {}
+    for (device_id, region), array in zip(found.layout.chunks, found.arrays, strict=True):
+        run = region[axis + 1]
+        for row in range(found.shape[axis]) if run.size else ():
+            start = row * columns + run.start
+            size = min(run.size, length - start)
+            if size > 0:
+                piece = Region((*head, Range.of(start, 1, size), *tail))
+                homes[device_id].append(piece)
+                places[device_id, piece] = None if array is None else array[call.at(row, slice(0, size))]
+    layout = call.context.layout(IndexMap(full, homes))
+    pieces = Held(Operand(layout, [places[place] for place in layout.chunks], found.dtype), wide.chunks)
+    return rearranged(call, pieces, call.natural(full))
 
 
 def _turned(
@@ -347,7 +369,7 @@ def _turned(
 def real_sums(call: SplitCall, held: Held, n: int, rows: int, scale: float, dtype: np.dtype[Any]) -> Held:
     """The first half of the sums for real data: half of the rows are computed, the others are their mirror images."""
     axis, columns = call.axis, n // rows
-    wide = _unrolled(call, held, rows, columns)
+    wide = unrolled(call, held, rows, columns)
     wide = _across(call, wide, "rfft", rows, columns, -1, scale, dtype)
     wide = wide.moved(call.context, call.cut(wide.operand.shape, axis), call.name)
     wide = _along(call, wide, call.axis + 1, -1, dtype)
@@ -381,3 +403,108 @@ def real_sums(call: SplitCall, held: Held, n: int, rows: int, scale: float, dtyp
     layout = call.context.layout(IndexMap(full, homes))
     strided = Held(Operand(layout, [places[place] for place in layout.chunks], dtype), wide.chunks)
     return rearranged(call, strided, call.natural(full))
+
+
+def real_inverse_sums(call: SplitCall, held: Held, n: int, rows: int, scale: float, dtype: np.dtype[Any]) -> Held:
+    """The real sums of a transform of which the first half is given: the steps of :func:`real_sums` backwards, in blocks."""
+    axis, columns = call.axis, n // rows
+    wide = _rows_of_half(call, held, n, rows, np.result_type(dtype, np.complex64))
+    complex_ = wide.operand.dtype
+    wide = _along(call, wide, axis + 1, 1, complex_)
+    shape = wide.operand.shape
+    tasks = []
+    for (device_id, region), array in zip(wide.operand.layout.chunks, wide.operand.arrays, strict=True):
+        if array is not None and region.size:
+            own = range(region[axis].start, region[axis].stop)
+            device = call.context.by_id[device_id]
+            tasks.append((device_id, partial(_turned, call, device, array, own, Range.full(columns), n, 1, scale)))
+    run_by_device(call.context, tasks, math.prod(shape) * complex_.itemsize)
+    wide = wide.moved(call.context, call.cut(shape, axis + 1), call.name)
+    layout = call.cut((*shape[:axis], rows, *shape[axis + 1 :]), axis + 1)
+    results: list[Chunk | None] = [None] * len(layout.chunks)
+
+    def down(device: Device, array: Any, region: Region, place: int) -> None:
+        if not region.size:
+            results[place] = device.empty(region.shape, dtype, call.name)
+            return
+        with device.active():
+            found = local_library(device).irfft(array, n=rows, axis=axis, norm="forward")
+            results[place] = device.adopt(device.lib.ascontiguousarray(found.astype(dtype, copy=False)), call.name)
+
+    run_by_device(
+        call.context,
+        [
+            (device_id, partial(down, call.context.by_id[device_id], array, region, place))
+            for place, ((device_id, region), array) in enumerate(zip(layout.chunks, wide.operand.arrays, strict=True))
+            if array is not None
+        ],
+        math.prod(shape) * complex_.itemsize,
+    )
+    return rolled(call, Held.of(layout, results, dtype), n)
+
+
+def _rows_of_half(call: SplitCall, held: Held, n: int, rows: int, dtype: np.dtype[Any]) -> Held:
+    """Of a transform of real data, of which the first half is given, element k1 + rows k2 at (k1, k2), for the first half of
+    k1; cut along these. Elements behind the middle are mirror images of what is before it."""
+    found, axis, columns = held.operand, call.axis, n // rows
+    known = Range.full(min(found.shape[axis], n // 2 + 1))
+    shape = call.folded(found.shape, rows // 2 + 1, columns)
+    layout = call.cut(shape, axis)
+    chunks: list[Chunk | None] = []
+    homes: tuple[dict[int, list[Region]], ...] = ({}, {})
+    places: tuple[dict[tuple[int, Region], Any], ...] = ({}, {})
+    mirrored: list[tuple[Device, Any]] = []
+    for device_id, region in layout.chunks:
+        device = call.context.by_id[device_id]
+        own = device.process == call.context.process
+        with call.context.reporting():
+            chunk = device.full(region.shape, dtype, 0, call.name) if own else None
+        chunks.append(chunk)
+        for home in homes:
+            home.setdefault(device_id, [])
+        for row in range(region[axis].start, region[axis].stop) if region.size else ():
+            ahead = (n // 2 - row) // rows + 1  # so many are given; the others' images go down to `last`
+            last = n - row - rows * (columns - 1)
+            runs = Range.of(row, rows, ahead), Range.of(last, rows, columns - ahead)
+            for side, run in enumerate(runs):
+                taken = run.intersect(known)
+                if not taken.size:
+                    continue
+                piece = Region((*Region.full(found.shape[:axis]), taken, *Region.full(found.shape[axis + 1 :])))
+                homes[side][device_id].append(piece)
+                target = None
+                if chunk is not None:
+                    local = row - region[axis].start
+                    if side == 0:
+                        target = chunk.array[call.at(local, slice(0, taken.size))]
+                    else:
+                        target = chunk.array[call.at(local, slice(columns - taken.size, columns))]
+                        mirrored.append((device, target))
+                        target = target[call.at(slice(None, None, -1))]
+                places[side][device_id, piece] = target
+    source = held.operand
+    if source.dtype != dtype:
+        cast = []
+        for (device_id, _), array in zip(source.layout.chunks, source.arrays, strict=True):
+            with call.context.by_id[device_id].active():
+                cast.append(None if array is None else array.astype(dtype))
+        source = Operand(source.layout, cast, dtype)
+    for home, place in zip(homes, places, strict=True):
+        index_map = IndexMap(found.shape, home)
+        arrays = [place[key] for key in index_map.chunks]
+        copy_into(call.context, source, call.context.layout(index_map), arrays, operation=call.name)
+    for device, target in mirrored:
+        with device.active():
+            device.lib.conjugate(target, out=target)
+    _make_real(call, layout, chunks, n, rows)
+    return Held.of(layout, chunks, dtype)
+
+
+def _make_real(call: SplitCall, layout: Layout, chunks: Sequence[Chunk | None], n: int, rows: int) -> None:
+    """Take for real what a transform of real data has real: its first element, and the middle one of an even length."""
+    for (_, region), chunk in zip(layout.chunks, chunks, strict=True):
+        for k in {0, n // 2} if n % 2 == 0 else {0}:
+            if chunk is not None and region.size and region[call.axis].holds(k % rows):
+                with chunk.device.active():
+                    place = k % rows - region[call.axis].start, slice(k // rows, k // rows + 1)
+                    chunk.array[call.at(*place)].imag = 0

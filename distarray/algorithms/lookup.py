@@ -17,6 +17,7 @@ from distarray.algorithms.sample_sort import (
     Contribution,
     Exchange,
     Splitter,
+    counted,
     held_once,
     in_intervals,
     intervals,
@@ -26,6 +27,7 @@ from distarray.algorithms.sample_sort import (
 from distarray.algorithms.sorting import INDEX, Sorted, in_blocks
 from distarray.devices import Chunk, Device, arrays_of, ordering
 from distarray.devices.arrays import AnyDType, DeviceArray, Library
+from distarray.devices.base import Alias
 from distarray.geometry import IndexMap, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["look_up"]
 
 FEW_BYTES = 1 << 16
-"""A sorted array of at most so many bytes is copied to everyone who asks."""
+"""A sorted array of at most so many bytes is copied to everyone who asks, and so many are asked of one device at once."""
 
 _BOOL = np.dtype(bool)
 
@@ -53,7 +55,7 @@ def look_up(context: Context, within: Operand, values: Operand, question: str, n
     -----
     Communication: none where the devices that ask hold all of the sorted array. Where that is short, or there are more
     values than elements and devices, it goes to all of them. Otherwise each value that another device has to answer goes
-    there, and its answer back.
+    there, and its answer back: in turns where many go to one device, so that it receives about its share at a time.
     """
     dtype = _BOOL if question == "member" else INDEX
     mine, pieces, _ = held_once(context, values)
@@ -132,29 +134,55 @@ def _routed(
     parts = [part for part, _, _ in asked]
     side = len(parts) if question == "left" else -1  # elements equal to a run's first go before the run, or into it
     splitters = _first_elements(context, within.dtype, runs, blocks, side)
-    exchange = spread(
-        context, parts, [(within.dtype, ())], _keys_of, [device for device, _ in runs], splitters,
-        is_sorted=True, operation=name,
-    )  # fmt: skip
-    replies = _replies(context, runs, blocks, exchange, question, name)
+    moved, targets = [(within.dtype, ())], [device for device, _ in runs]
+    counts = counted(context, parts, moved, _keys_of, targets, splitters, is_sorted=True, operation=name)
+    received = counts.rows.sum(axis=0)
+    most, total = int(received.max()), int(received.sum())
+    is_skewed = most * within.dtype.itemsize > FEW_BYTES  # or short enough to go at once
+    turns = max(round(most * len(runs) / total), 1) if is_skewed else 1
     dtype = _BOOL if question == "member" else INDEX
     results: list[Any] = [
         None if array is None or array.size else array.astype(dtype) for array in arrays
     ]  # those of arrays with elements are filled in below
-    for (part, own, permutation), found in zip(asked, exchange.back(replies, dtype, name), strict=True):
+    straight: list[Any] = [None] * len(asked)
+    for turn in range(turns):
+        asking = parts if turns == 1 else [_every(part, turn, turns) for part in parts]
+        exchange = spread(
+            context, asking, moved, _keys_of, targets, splitters, is_sorted=True, operation=name,
+            counts=counts if turns == 1 else None,
+        )  # fmt: skip
+        replies = _replies(context, runs, blocks, exchange, question, name)
+        answers = exchange.back(replies, dtype, name)
+        del exchange, replies
+        for number, ((part, _, permutation), found) in enumerate(zip(asked, answers, strict=True)):
+            if permutation is not None:
+                device = context.by_id[part.device]
+                with context.reporting(), device.active():
+                    if straight[number] is None:
+                        straight[number] = device.lib.empty(permutation.shape, dtype)
+                    straight[number][permutation[turn::turns]] = found
+    for (part, own, permutation), found in zip(asked, straight, strict=True):
         if permutation is None:
             continue
         device = context.by_id[part.device]
         with context.reporting(), device.active():
-            straight = device.lib.empty(found.shape, dtype)
-            straight[permutation] = found
             start = 0
             for i in own:
                 shape = layout.chunks[i][1].shape
                 size = layout.chunks[i][1].size
-                results[i] = straight[start : start + size].reshape(shape)
+                results[i] = found[start : start + size].reshape(shape)
                 start += size
     return results
+
+
+def _every(part: Contribution, first: int, step: int) -> Contribution:
+    """Some of what a device asks, from all over it."""
+    size = len(range(first, part.size, step))
+    if part.chunks is None:
+        return part._replace(size=size)
+    (chunk,) = part.chunks
+    assert chunk is not None
+    return part._replace(size=size, chunks=[Alias(chunk, chunk.array[first::step])])
 
 
 class _Asked(NamedTuple):

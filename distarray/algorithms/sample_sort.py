@@ -34,6 +34,7 @@ __all__ = [
     "Exchange",
     "Contribution",
     "agreed",
+    "counted",
     "held_once",
     "in_intervals",
     "intervals",
@@ -394,7 +395,14 @@ def _spans(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return [(stop - size, stop) for size, stop in zip(sizes, stops)]
 
 
-def spread(
+class Counts(NamedTuple):
+    """How many rows go from each part to each target, and whether equal keys may be told apart."""
+
+    rows: Any
+    differ: bool
+
+
+def counted(
     context: Context,
     parts: Sequence[Contribution],
     moved: Sequence[tuple[Any, tuple[int, ...]]],
@@ -404,25 +412,10 @@ def spread(
     *,
     is_sorted: bool,
     operation: str,
-    even: Sequence[int] | None = None,
-) -> Exchange:
-    """Give each target the rows from its splitter (the first: from the start) up to the next.
+) -> Counts:
+    """Cut the parts as :func:`spread` does, and agree on how many rows go where.
 
-    Parameters
-    ----------
-    parts : sequence of Contribution
-        In an order in which equal keys of an earlier part come first. Sorted, or, where `is_sorted` is False, of one
-        `given` array of keys.
-    moved : sequence of (dtype, shape of a row)
-        Of each array of a part.
-    splitters : sequence of Splitter or None
-        One for each target but the first, ascending.
-    even : sequence of int, optional
-        As for :class:`Exchange`.
-
-    Notes
-    -----
-    Communication: the sizes of the pieces; then each row once, unless it is there already.
+    Communication: the numbers.
     """
     rows: list[Any] = [None] * len(parts)
 
@@ -443,7 +436,46 @@ def spread(
     nbytes = sum([part.array(0).nbytes for _, part in local])
     on_devices(context, [partial(cut, context.by_id[part.device], i, part) for i, part in local], nbytes)
     counts = agreed(context, [part.device for part in parts], rows, len(targets) + 1)
-    exchange = Exchange(context, parts, targets, counts[:, :-1], bool(counts[:, -1].any()), even)
+    return Counts(counts[:, :-1], bool(counts[:, -1].any()))
+
+
+def spread(
+    context: Context,
+    parts: Sequence[Contribution],
+    moved: Sequence[tuple[Any, tuple[int, ...]]],
+    keys_of: KeysOf,
+    targets: Sequence[int],
+    splitters: Sequence[Splitter | None],
+    *,
+    is_sorted: bool,
+    operation: str,
+    even: Sequence[int] | None = None,
+    counts: Counts | None = None,
+) -> Exchange:
+    """Give each target the rows from its splitter (the first: from the start) up to the next.
+
+    Parameters
+    ----------
+    parts : sequence of Contribution
+        In an order in which equal keys of an earlier part come first. Sorted, or, where `is_sorted` is False, of one
+        `given` array of keys.
+    moved : sequence of (dtype, shape of a row)
+        Of each array of a part.
+    splitters : sequence of Splitter or None
+        One for each target but the first, ascending.
+    even : sequence of int, optional
+        As for :class:`Exchange`.
+    counts : Counts, optional
+        What :func:`counted` found.
+
+    Notes
+    -----
+    Communication: the sizes of the pieces; then each row once, unless it is there already.
+    """
+    rows, differ = counts or counted(
+        context, parts, moved, keys_of, targets, splitters, is_sorted=is_sorted, operation=operation
+    )
+    exchange = Exchange(context, parts, targets, rows, differ, even)
     for number, (dtype, tail) in enumerate(moved):
         exchange.move([part.array(number) for part in parts], dtype, tail, operation)
         for part in parts:

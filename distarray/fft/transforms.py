@@ -64,11 +64,11 @@ def fft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None = 
     -----
     Communication: none where `axis` is not split. Where it is, the data once, to blocks along another axis. Where there is
     no other axis to cut, by the four-step method, the data twice (three times where the number of devices does not divide
-    `n`; lengths without suitable factors, primes for instance, by Bluestein's method, some twelve times); arrays of fewer
-    than 65536 elements are transformed on one device and spread again. Each device's lines go through SciPy's or CuPy's
-    library.
+    `n`). Lengths without suitable factors, primes for instance, take a convolution, for which the data move eight times;
+    arrays of fewer than 65536 elements are transformed on one device and spread again. Each device's lines go through SciPy's
+    or CuPy's library.
 
-    Memory on each device: at most 2.5 times its share of operand and result; some five times by Bluestein's method.
+    Memory on each device: at most 2.5 times its share of operand and result.
 
     Examples
     --------
@@ -125,8 +125,8 @@ def rfft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None =
 
     Notes
     -----
-    Communication: as for :func:`fft`; where one split axis is all there is, the (real) data three times, and the result is
-    in blocks.
+    Communication: as for :func:`fft`; where one split axis is all there is, the (real) data three times, by a convolution
+    eleven times, and the result is in blocks.
 
     Examples
     --------
@@ -150,8 +150,8 @@ def irfft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None 
 
     Notes
     -----
-    Communication: as for :func:`fft`; where one split axis is all there is, the data some four times for an even `n`, else
-    that of a complex transform of length `n`, and the data once more to mirror them; the result is in blocks.
+    Communication: as for :func:`fft`; where one split axis is all there is, the data three times, by a convolution eleven
+    times; the result is in blocks.
 
     Examples
     --------
@@ -170,7 +170,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None =
 
     Notes
     -----
-    Communication: as for :func:`irfft`.
+    Communication: as for :func:`irfft`. A device holds its share of the conjugate, too.
 
     Examples
     --------

@@ -136,6 +136,9 @@ def pinv(
     Notes
     -----
     Communication: that of :func:`svd` and of a product.
+
+    Memory: U and Vh are there until the product is. Of a spread matrix that is neither tall nor wide a device holds up to 4.6
+    times its share of `a` and the result; of others 2.1 times.
     """
     _, (x,) = arrays(a)
     matrix(x)

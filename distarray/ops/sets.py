@@ -379,6 +379,9 @@ def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, ret
     -----
     Communication: that of :func:`unique` of both, and of :func:`isin`.
 
+    Memory: both sets of distinct elements, each in order, and the answers: on each device up to three times its share of the
+    operands and the result.
+
     Examples
     --------
     >>> import numpy as np, distarray as da

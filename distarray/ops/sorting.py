@@ -317,7 +317,7 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     it goes to all of them; otherwise each value goes to the device that holds its place, and the place back. With
     `sorter` before that what :func:`take` moves.
 
-    Memory: a device receives all values that belong in its part of `a`, which may be all there are.
+    Memory: where many values belong in the part of `a` of one device, it receives them in turns, about its share at a time.
 
     Examples
     --------
