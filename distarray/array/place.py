@@ -73,7 +73,10 @@ def converts(obj: object) -> bool:
     return sequence and not isinstance(obj, (str, bytes, Mapping))
 
 
-def _reals(values: Any, dtype: np.dtype[Any]) -> Any:
+def _reals(
+    values: Any,  # nested lists of whatever becomes an array
+    dtype: np.dtype[Any],
+) -> Any:
     """Nested lists, with complex numbers of NumPy's as their real parts where `dtype` has no room for more: warned of once."""
     if dtype.kind not in "iuf":
         return values
