@@ -243,3 +243,16 @@ def test_an_output_of_greater_precision_is_computed_in_it() -> None:
         out = da.zeros((6, 4), dtype="complex128", layout=da.blocks(0))
         np.fft.fftn(da.asarray(a, layout=da.blocks(0)), out=out)
         assert_same(out, np.fft.fftn(a, out=np.zeros((6, 4), "complex128")), **how(24))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("name", ["irfft", "hfft"])
+def test_inverse_real_transforms_take_any_dtype_on_ranks(name, dtype):
+    """What is converted first is what a process has."""
+    host = np.arange(48).astype(dtype)
+
+    def program():
+        return getattr(np.fft, name)(da.asarray(host, layout=da.blocks(0))).get()
+
+    for got in on_ranks((1, 1), program):
+        np.testing.assert_allclose(got, getattr(np.fft, name)(host), rtol=1e-4, atol=1e-3)

@@ -486,8 +486,11 @@ def _rows_of_half(call: SplitCall, held: Held, n: int, rows: int, dtype: np.dtyp
     if source.dtype != dtype:
         cast = []
         for (device_id, _), array in zip(source.layout.chunks, source.arrays, strict=True):
+            if array is None:
+                cast.append(None)
+                continue
             with call.context.by_id[device_id].active():
-                cast.append(None if array is None else array.astype(dtype))
+                cast.append(array.astype(dtype))
         source = Operand(source.layout, cast, dtype)
     for home, place in zip(homes, places, strict=True):
         index_map = IndexMap(found.shape, home)

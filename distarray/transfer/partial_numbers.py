@@ -41,6 +41,8 @@ def folded_number(context: Context, source: Operand) -> Any:
     """Partial values without axes, on the host, folded at once; None where they are folded as others are."""
     layout, dtype = source.layout, source.dtype
     if context.kind != "host":
+        if context.communicator is not None:  # some parts are in other processes
+            return None
         return folded_on_gpus(context, layout, dtype, [part.data.ptr for part in source.arrays])
     fold = layout.mode.fold
     if context.debug or fold is None or not layout.chunks:

@@ -103,6 +103,7 @@ def memory(device: Any) -> tuple[int, int]:
     return (1, 0) if device.kind == "host" else (2, device.ordinal)
 
 
+@pytest.mark.filterwarnings("ignore:The device where the array resides")  # CuPy's, of several GPUs
 @pytest.mark.parametrize("dtype", ["f8", "i2", "c8", "?"])
 def test_dlpack_without_a_copy(dtype: str, four: Any) -> None:
     """The one chunk that holds the whole array is handed out live."""
@@ -189,6 +190,7 @@ def test_from_dlpack_copies(dtype: str, four: Any) -> None:
     assert not log.bytes_moved
 
 
+@pytest.mark.filterwarnings("ignore:The device where the array resides")  # CuPy's, of several GPUs
 def test_from_dlpack_without_a_copy(four: Any) -> None:
     """One device takes the memory as it is; recorded work that read it before keeps what it read."""
     device = four.by_id[2]
