@@ -484,7 +484,7 @@ def _rows_of_half(call: SplitCall, held: Held, n: int, rows: int, dtype: np.dtyp
                 places[side][device_id, piece] = target
     source = held.operand
     if source.dtype != dtype:
-        cast = []
+        cast: list[Any] = []
         for (device_id, _), array in zip(source.layout.chunks, source.arrays, strict=True):
             if array is None:
                 cast.append(None)

@@ -29,7 +29,7 @@ import numpy as np
 from distarray.algorithms.panels import run
 from distarray.context import Context
 from distarray.devices import Chunk, Device, arrays_of
-from distarray.devices.arrays import DeviceArray, Library
+from distarray.devices.arrays import Library
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -230,7 +230,7 @@ class Jacobi:
         return self._placed(self.size), self._right
 
 
-def _eigenvectors(lib: Library, matrix: DeviceArray) -> Any:
+def _eigenvectors(lib: Library, matrix: Any) -> Any:  # of either library
     """The eigenvectors of a small Hermitian matrix. cuSOLVER gives some up that LAPACK takes."""
     try:
         return lib.linalg.eigh(matrix)[1]
