@@ -157,4 +157,4 @@ def test_eigenvalues_of_nan_are_alike_on_all_processes_and_they_go_on(large):
                 said = "raised"
         return said, bool(np.isclose(float(x.sum()), S.sum()))
 
-    assert on_ranks((1, 2, 1), program) == [("NaN" if large else "raised", True)] * 3
+    assert set(on_ranks((1, 2, 1), program)) == {("NaN" if large else "raised", True)}

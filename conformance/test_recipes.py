@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import distarray as da
 from conformance.checking import on_gpu
-from conformance.strategies import layouts
+from conformance.contexts import context
+from conformance.strategies import device_counts, layouts
 from conformance.test_native import by_numpy, compiled, heard, same, trees, whole
 from distarray.fusion import demand, recipes
 from distarray.fusion.native.machine import machine
@@ -63,7 +64,7 @@ def turn(names, tree, use, held):
     st.sampled_from(["value", "held", "held before", "written", "parts"]),
     st.sampled_from([("f8", "f8"), ("f4", "f4"), ("f4", "f8"), ("i8", "i4"), ("?", "f8"), ("c16", "f8"), ("c8", "c8")]),
     st.sampled_from([(5, 40), (97,), (7, 3, 8)]),
-    st.integers(1, 5),
+    device_counts,
     st.data(),
     st.sampled_from([2.0, -3, True, np.float32(0.5)]),
     st.sampled_from(["plain", "special", "at the end"]),
@@ -75,8 +76,11 @@ def test_what_comes_again_is_as_it_was(tree, use, dtypes, shape, devices, data, 
     for ways in (False, True):
         found = []
         rng = np.random.default_rng(seed)
-        with da.init(devices=devices, kind="host", minimum_chunk=1) as context, np.errstate(all="warn", under="ignore"):
-            context.workers.inline_bytes = 0
+        with (
+            context(devices) as c,
+            mock.patch.object(c.workers, "inline_bytes", 0),
+            np.errstate(all="warn", under="ignore"),
+        ):
             held = []
             with compiled() if ways else by_numpy():
                 for round in range(4):
@@ -101,8 +105,8 @@ def test_what_comes_again_is_as_it_was(tree, use, dtypes, shape, devices, data, 
 
 
 def test_a_loop_is_planned_once():
-    with da.init(devices=2, kind="host", minimum_chunk=1) as context, compiled():
-        context.workers.inline_bytes = 0
+    with da.init(devices=2, kind="host", minimum_chunk=1) as c, compiled():
+        c.workers.inline_bytes = 0
         x = da.asarray(np.linspace(0, 1, 1000))
         count = []
         with counted(count):
@@ -118,8 +122,8 @@ def test_a_loop_is_planned_once():
 
 def test_conditions_are_told_as_of_old():
     """A recipe says nothing: where a division meets a zero, the general way computes all again, and warns at the line."""
-    with da.init(devices=2, kind="host", minimum_chunk=1) as context, compiled():
-        context.workers.inline_bytes = 0
+    with da.init(devices=2, kind="host", minimum_chunk=1) as c, compiled():
+        c.workers.inline_bytes = 0
         count = []
         with counted(count):
             for zero in (False, False, True, False, True):
@@ -140,8 +144,8 @@ def test_conditions_are_told_as_of_old():
 
 def test_a_limit_of_memory_is_kept():
     """Under one every allocation is asked for, so that expressions go the general way."""
-    with da.init(devices=2, kind="host", minimum_chunk=1, memory_limit=1 << 20) as context, compiled():
-        context.workers.inline_bytes = 0
+    with da.init(devices=2, kind="host", minimum_chunk=1, memory_limit=1 << 20) as c, compiled():
+        c.workers.inline_bytes = 0
         x = da.asarray(np.ones(1000))
         count = []
         with counted(count):

@@ -371,7 +371,8 @@ class Context:
         operation : str
             The operation's name, which processes compare.
         fallible : bool, optional
-            What is known of the work, its error state included; by default the error state alone decides.
+            What is known of the work, its error state included; by default the error state alone decides: the program's,
+            so this is called before a block that changes it.
 
         Returns
         -------

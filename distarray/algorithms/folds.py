@@ -83,7 +83,8 @@ def run_tasks(
     if context.kind != "host" and context.communicator is None:  # no conditions to report, nobody to agree with
         context.workers.run(tasks, nbytes)
         return
-    with WarningOnce(context, name), context.guarding(name, fallible=fallible or None):
+    guard = context.guarding(name, fallible=fallible or None)  # by the error state outside
+    with WarningOnce(context, name), guard:
         context.workers.run(tasks, nbytes)
         if behind is not None:
             behind()

@@ -203,7 +203,8 @@ def _run_all(
             if context.by_id[device].process == context.process
         ]
         try:
-            with WarningOnce(context, name), context.guarding(name):
+            guard = context.guarding(name)  # by the error state outside
+            with WarningOnce(context, name), guard:
                 context.workers.run(tasks, step.work * weight, blas=step.work > ALONE)
         finally:
             if arrived is not None:

@@ -115,7 +115,8 @@ def apply(
             own = [*(arrays[number] for arrays in inputs), *(arrays[device_id] for arrays in commons)]
             task = partial(_one, device, function, own, outputs, results, number, name)
             tasks.setdefault(device_id, []).append(task)
-    with WarningOnce(context, name), context.guarding(name, fallible=fallible or None):
+    guard = context.guarding(name, fallible=fallible or None)  # by the error state outside
+    with WarningOnce(context, name), guard:
         context.workers.run([partial(in_turn, own) for own in tasks.values()], work, blas=True)
     return not where.settled, list(zip(layouts, results))
 

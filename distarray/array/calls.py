@@ -431,7 +431,8 @@ def several(
         outputs = [allocate(context, layout, dtype, label=ufunc.__name__) for dtype in dtypes]
     failed: Exception | None = None
     try:
-        with WarningOnce(context, ufunc.__name__), context.guarding(ufunc.__name__):
+        guard = context.guarding(ufunc.__name__)  # by the error state outside
+        with WarningOnce(context, ufunc.__name__), guard:
             _run_several(ufunc, local, outputs, kwargs)
     except (FloatingPointError, RuntimeWarning) as error:
         failed = error

@@ -283,7 +283,8 @@ def _update(
         with context.reporting():
             version = writable_chunks(storage, touched)
         failed: FloatingPointError | None = None
-        with WarningOnce(context, operation.rpartition(".")[2]), context.guarding(operation):
+        guard = context.guarding(operation)  # by the error state outside
+        with WarningOnce(context, operation.rpartition(".")[2]), guard:
             for turn, (i, found, _) in enumerate(held):
                 chunk = version.chunks[seen.sources[i]]
                 if chunk is None:
