@@ -20,6 +20,7 @@ Z. Drmač, "Implementation of Jacobi rotations for accurate singular value compu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -182,7 +183,10 @@ class Jacobi:
             if self._shift is None:
                 turn = lib.conjugate(lib.linalg.svd(triangle)[2])
             else:
-                turn = _eigenvectors(lib, inner)[:, ::-1].T
+                scale = np.finfo(self.dtype).dtype.type(
+                    2.0 ** (-2 * math.frexp(largest)[1])
+                )  # LAPACK does it, cuSOLVER doesn't
+                turn = _eigenvectors(lib, inner * scale)[:, ::-1].T
         # one step of Newton's iteration: what LAPACK's vectors lack of being orthogonal would add up
         turn = 1.5 * turn - 0.5 * lib.matmul(lib.matmul(turn, lib.conjugate(turn).T), turn)
         cut = len(blocks[0][1])

@@ -103,28 +103,28 @@ def memory(device: Any) -> tuple[int, int]:
     return (1, 0) if device.kind == "host" else (2, device.ordinal)
 
 
-@pytest.mark.filterwarnings("ignore:The device where the array resides")  # CuPy's, of several GPUs
 @pytest.mark.parametrize("dtype", ["f8", "i2", "c8", "?"])
 def test_dlpack_without_a_copy(dtype: str, four: Any) -> None:
     """The one chunk that holds the whole array is handed out live."""
-    host = HOST.astype(dtype)
-    x = da.asarray(host, device=[2])
-    y = x + x  # recorded before, and reads the values of before
-    live = taken(four, x)
-    live[0, 0] = 0
-    live[1, 1] = 1
-    assert x.get()[1, 1] == 1
-    x[2, 2] = 0
-    assert live[2, 2] == 0
-    np.testing.assert_array_equal(y.get(), host + host)
-    column = taken(four, x[:, 1])
-    live[2, 1] = 0
-    assert column.shape == (3,)
-    assert column[2] == 0
-    copied = np.from_dlpack(x)  # in the host's memory, whatever the devices are
-    assert x.__dlpack_device__() == (1, 0)
-    live[0, 1] = 0
-    assert copied[0, 1] == 1
+    with four.by_id[2].active():  # its own stream, which orders what CuPy writes
+        host = HOST.astype(dtype)
+        x = da.asarray(host, device=[2])
+        y = x + x  # recorded before, and reads the values of before
+        live = taken(four, x)
+        live[0, 0] = 0
+        live[1, 1] = 1
+        assert x.get()[1, 1] == 1
+        x[2, 2] = 0
+        assert live[2, 2] == 0
+        np.testing.assert_array_equal(y.get(), host + host)
+        column = taken(four, x[:, 1])
+        live[2, 1] = 0
+        assert column.shape == (3,)
+        assert column[2] == 0
+        copied = np.from_dlpack(x)  # in the host's memory, whatever the devices are
+        assert x.__dlpack_device__() == (1, 0)
+        live[0, 1] = 0
+        assert copied[0, 1] == 1
 
 
 def test_dlpack_of_copies_and_parts(four: Any) -> None:
@@ -190,19 +190,18 @@ def test_from_dlpack_copies(dtype: str, four: Any) -> None:
     assert not log.bytes_moved
 
 
-@pytest.mark.filterwarnings("ignore:The device where the array resides")  # CuPy's, of several GPUs
 def test_from_dlpack_without_a_copy(four: Any) -> None:
     """One device takes the memory as it is; recorded work that read it before keeps what it read."""
     device = four.by_id[2]
-    with device.active():
+    with device.active():  # its own stream, which orders what CuPy writes
         theirs = device.lib.arange(6.0)
-    x = da.from_dlpack(Foreign(theirs), device=2, copy=False)
-    y = x + 1
-    theirs[0] = 7
-    assert x.tolist() == [7, 1, 2, 3, 4, 5]
-    assert y.tolist() == [1, 2, 3, 4, 5, 6]
-    x[5] = 0
-    assert theirs[5] == 0
+        x = da.from_dlpack(Foreign(theirs), device=2, copy=False)
+        y = x + 1
+        theirs[0] = 7
+        assert x.tolist() == [7, 1, 2, 3, 4, 5]
+        assert y.tolist() == [1, 2, 3, 4, 5, 6]
+        x[5] = 0
+        assert theirs[5] == 0
 
 
 def test_from_dlpack_keeps_what_is_read_only() -> None:
