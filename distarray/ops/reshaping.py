@@ -68,8 +68,10 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
     {0: [(slice(0, 2, 1), slice(0, 3, 1))], 1: [(slice(2, 4, 1), slice(0, 3, 1))]}
     """
     x = asarray(a)
+    found: tuple[int, ...] | None = None
     if order == "C" and copy is None and x._context.kind == "host":
-        ready = elements.reshaped(x, _resolved(x, shape))
+        found = _resolved(x, shape)
+        ready = elements.reshaped(x, found)
         if ready is not None:
             return ready
     if order not in ("C", "F", "A", "c", "f", "a"):
@@ -78,7 +80,7 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
     if order == "A":
         flags = model(x).flags
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
-    new = _resolved(x, shape)
+    new = _resolved(x, shape) if found is None else found
     if order == "F":
         return reshape(x.T, new[::-1], copy=copy).T
     view = _view(x, new)
@@ -223,9 +225,9 @@ def _resolved(x: DistributedArray, shape: Any) -> tuple[int, ...]:
 def _view(x: DistributedArray, new: tuple[int, ...]) -> ViewMap | None:
     """The reshaped view, where NumPy's reshape is one and every chunk can be reshaped where it is."""
     view = x._view_map().reshape(new)
-    if not _is_view(x, new):
-        return None
     if view is None or (view.inner is not None and not x.size):
+        return None
+    if type(x._storage) is not Storage and not _is_view(x, new):  # of a storage the view itself says so
         return None
     return view if x._context.layouts.allows(x._own().version.layout, view) else None
 
