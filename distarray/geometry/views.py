@@ -265,7 +265,8 @@ class ViewMap(NamedTuple):
         if new == self.shape:
             return self
         if [n for n in self.shape if n != 1] == [n for n in new if n != 1]:
-            return self.squeeze().expand_dims(tuple([axis for axis, n in enumerate(new) if n == 1]))
+            lean = self.squeeze() if 1 in self.shape else self
+            return lean.expand_dims(tuple([axis for axis, n in enumerate(new) if n == 1]))
         if reshape_strides(self.shape, self.strides, new) is None:
             return None
         inner = self.inner if self == ViewMap.identity(self.base, self.inner) else self
