@@ -287,10 +287,7 @@ def _any_odd(a: Panels, odd: dict[int, Any]) -> bool:
     for k in range(len(a.bounds)):
         regions[a.owner(k)].append(Region((Range.of(k, 1, 1),)))
     layout = a.context.layout(IndexMap((len(a.bounds),), regions))
-    arrays = [
-        odd[region.first[0]] if a.context.owns(device) else None
-        for device, region in layout.chunks
-    ]
+    arrays = [odd[region.first[0]] if a.context.owns(device) else None for device, region in layout.chunks]
     return int(gather_to_host(a.context, Operand(layout, arrays, np.dtype(np.int64))).sum()) % 2 == 1
 
 

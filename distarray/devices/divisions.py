@@ -7,8 +7,6 @@ order of them, NaN last: neither a denormal number nor the sign of a zero is los
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from distarray.devices.arrays import AnyDType, DeviceArray, Library

@@ -113,8 +113,6 @@ def lu_columns(lib: Library, columns: DeviceArray) -> Any:
     length = getattr(solver, f"{prefix}getrf_bufferSize")(handle, rows, width, place, apart)
     room, failed = lib.empty(length, columns.dtype), lib.empty(1, np.int32)
     swaps = lib.empty(min(rows, width), np.int32)
-    getattr(solver, f"{prefix}getrf")(
-        handle, rows, width, place, apart, room.data.ptr, swaps.data.ptr, failed.data.ptr
-    )
+    getattr(solver, f"{prefix}getrf")(handle, rows, width, place, apart, room.data.ptr, swaps.data.ptr, failed.data.ptr)
     swaps -= 1
     return swaps

@@ -68,7 +68,9 @@ def merge(lib: Library, keys: Sequence[Any]) -> Any:
 
 def _argsort(lib: Library, key: DeviceArray) -> Any:
     if lib is not np:
-        if key.dtype.kind == "f" and key.ndim == 1:  # it takes the NaN of a single line by their bits, those with a sign first
+        if (
+            key.dtype.kind == "f" and key.ndim == 1
+        ):  # it takes the NaN of a single line by their bits, those with a sign first
             key = lib.where(lib.isnan(key), key.dtype.type(np.nan), key)
         return lib.argsort(key, axis=-1).astype(np.int64, copy=False)  # CuPy's is stable
     bits = key.shape[-1].bit_length()

@@ -19,7 +19,9 @@ def values(dtype: str) -> Any:
     kind = np.dtype(dtype)
     if kind.kind == "f":
         info = np.finfo(kind)
-        return np.array([*FLOATS, info.max, info.min, info.tiny, info.smallest_subnormal, -info.smallest_subnormal], kind)
+        return np.array(
+            [*FLOATS, info.max, info.min, info.tiny, info.smallest_subnormal, -info.smallest_subnormal], kind
+        )
     if kind.kind == "b":
         return np.array([False, True])
     return np.array([np.iinfo(kind).min, np.iinfo(kind).max, 0, 1, 7], kind)
