@@ -77,7 +77,12 @@ __device__ __forceinline__ unsigned int before_me(unsigned int own, unsigned int
 def sources(kind: str, itemsize: int) -> dict[str, tuple[str, str]]:
     """The kernels for elements of a kind and a size: their sources, and the members of their arguments."""
     head = _head(kind, itemsize)
-    count = f"""{head}
+    return {"count": (_counting(head), "PPqqQ"), "write": (_writing(head), "PPPPqqqQ")}
+
+
+def _counting(head: str) -> str:
+    """How many elements of each tile come before the key, and behind these numbers, how many equal it."""
+    return f"""{head}
 struct Args {{ const T* p; long long* counts; long long n, tiles; unsigned long long key; }};
 extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
     const T key = (T)a.key;
@@ -95,7 +100,11 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     }}
 }}
 """
-    write = f"""{head}
+
+
+def _writing(head: str) -> str:
+    """Every element into its place."""
+    return f"""{head}
 struct Args {{ const T* p; const long long *less, *same; T* q; long long n, equals, rank; unsigned long long key; }};
 extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_constant__ Args a) {{
     __shared__ T held[{_TILE + _TILE // _EACH}];
@@ -138,7 +147,6 @@ extern "C" __global__ void __launch_bounds__({_THREADS}) kernel(const __grid_con
     for (int k = threadIdx.x; k < count; k += {_THREADS}) if (k < lefts) low[k] = held[k]; else high[k - lefts] = held[k];
 }}
 """
-    return {"count": (count, "PPqqQ"), "write": (write, "PPPPqqqQ")}
 
 
 def _kernel(lib: Library, name: str, dtype: AnyDType) -> Kernel:
