@@ -83,7 +83,8 @@ class Form:
     recipes : dict
         How it is computed: filled by ``fusion/kernels/direct.py``.
     once : bool
-        Whether each call stands there once, and the program holds none of them but the last: see ``fusion/kernels/shared.py``.
+        Whether each call stands there once, the program holds none of them but the last, and reciprocals are told from other
+        quotients: see ``fusion/kernels/shared.py``.
     """
 
     __slots__ = ("bases", "dtype", "grown", "inexact", "numbers", "once", "recipes", "steps")

@@ -401,7 +401,8 @@ class _Cook:
         al = self._aligned(None if seen is None else seen.layout)
         lib = context.local_devices[0].lib
         dtypes = tuple([leaf.dtype for leaf in self.leaves])
-        bound = element_of(lib, self.program, dtypes, self.dtype, fixed=False)  # other expressions have other numbers
+        # other expressions of a form have other numbers, but where it has been walked, which tells them apart
+        bound = element_of(lib, self.program, dtypes, self.dtype, fixed=self.form.once)
         if al is None or bound is None:
             return None
         targets, cells = [], []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from distarray.fusion.expr import ASTYPE, Leaf, Node
 from distarray.fusion.forms import OPERANDS, Form, FormStep, base_form, kind_of_number, remembered, whole_form
+from distarray.fusion.kernels.element import is_reciprocal
 from distarray.fusion.recipes import references
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class _Walk:
         for arg in node.args:
             kind = type(arg)
             if kind is Node and arg.version is None:
-                slot = self.slots.get(id(arg))
-                if slot is None and (slot := self.visit(arg)) < 0:
+                slot = self.slots.get(id(arg), -1)
+                if slot < 0 and (slot := self.visit(arg)) < 0:
                     return -1
                 self.uses[slot] += 1
                 codes.append(-1 - slot)
@@ -57,9 +58,10 @@ class _Walk:
                     return -1
                 args.append(("leaf", place))
             else:
-                codes.append(kind_of_number(arg))
-                if codes[-1] is None:
+                known = kind_of_number(arg)
+                if known is None:
                     return -1
+                codes.append(("one", known) if not args and is_reciprocal(node.ufunc, node.dtype, arg) else known)
                 args.append(("number", len(self.numbers)))
                 self.numbers.append(arg)
         slot = self.slots[id(node)] = len(self.nodes)
