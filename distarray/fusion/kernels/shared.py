@@ -39,8 +39,11 @@ class _Walk:
 
     def visit(self, node: Node) -> int:
         """Enter a call and what it needs; its number, or -1 where the expression has no form."""
-        if node.shape != self.shape or node.kept is not None or (node.kwargs and node.ufunc is not ASTYPE):
+        if node.kept is not None or (node.kwargs and node.ufunc is not ASTYPE):
             return -1
+        for arg in node.args:
+            if (type(arg) is Node or type(arg) is Leaf) and arg.shape != self.shape:
+                return -1
         codes: list[Any] = [node.ufunc, node.dtype, node.masked]
         args: list[tuple[str, int]] = []
         for arg in node.args:
@@ -77,7 +80,7 @@ class _Walk:
         key = id(leaf.version), id(leaf.view)
         place = self.places.get(key)
         if place is None:
-            if leaf.exposed or leaf.shape != self.shape or len(self.leaves) == OPERANDS:
+            if leaf.exposed or len(self.leaves) == OPERANDS:
                 return -1
             version = leaf.version
             view: Any = leaf.view
