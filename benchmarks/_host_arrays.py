@@ -152,8 +152,9 @@ def conjugate_gradients(xp: Any, b: Any) -> Any:
     return x
 
 
-REST = 0.03
-"""Seconds after which another program begins: threads of BLAS spin for so long, and would have a core of the next one's."""
+REST = 0.15
+"""Seconds after which another program begins: threads of BLAS spin for a tenth of a second after a product, and would have a core
+of the next one's."""
 
 BIG = 1 << 24
 ROWS = [
