@@ -223,15 +223,16 @@ class HostDevice(Device):
 def _dotted(left: Any, right: Any, into: Any) -> bool:
     """``into = left @ right`` of matrices by `numpy.dot`, which makes the same calls of BLAS and lets other threads run meanwhile.
 
-    False where it does not serve, or where there may be something to say: it is silent about floating-point conditions. Of those
-    an underflow alone leaves no trace in a sum: all others leave an infinity or NaN.
+    False where it does not serve, or where there may be something to say of floating-point conditions, which is matmul's to say. Of
+    those an underflow alone leaves no trace in a sum: all others leave an infinity or NaN.
     """
     dtype = into.dtype
     if into.ndim != 2 or dtype.char not in "fdFD" or not (left.dtype == right.dtype == dtype) or not dtype.isnative:
         return False
     if not (left.flags.forc and right.flags.forc and into.flags.c_contiguous) or np.geterr()["under"] != "ignore":
         return False
-    np.dot(left, right, out=into)
+    with np.errstate(all="ignore"):
+        np.dot(left, right, out=into)
     return bool(np.isfinite(into).all())
 
 
