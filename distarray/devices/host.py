@@ -207,8 +207,9 @@ class HostDevice(Device):
             np.copyto(dst_array, src_array)
 
     def multiply(self, left: DeviceArray, right: DeviceArray, into: DeviceArray) -> None:
-        if into.size >= HELD or max(left.size, right.size) < LONG or not _dotted(left, right, into):
-            np.matmul(left, right, out=into)
+        many = into.size >= HELD or max(left.size, right.size) < LONG
+        if many or not _dotted(left, right, into):  # type: ignore[arg-type]
+            self.lib.matmul(left, right, out=into)
 
     def active(self) -> AbstractContextManager[None]:
         return _ALWAYS_ACTIVE
@@ -220,7 +221,7 @@ class HostDevice(Device):
         return isinstance(array, np.ndarray)
 
 
-def _dotted(left: Any, right: Any, into: Any) -> bool:
+def _dotted(left: npt.NDArray[Any], right: npt.NDArray[Any], into: npt.NDArray[Any]) -> bool:
     """``into = left @ right`` of matrices by `numpy.dot`, which makes the same calls of BLAS and lets other threads run meanwhile.
 
     False where it does not serve, or where there may be something to say of floating-point conditions, which is matmul's to say. Of
