@@ -314,10 +314,12 @@ def isin(
     ------
     ValueError
         `kind` is unknown, or ``"table"`` for what are no integers.
+    RuntimeError
+        `kind` is ``"table"``, and the range of `test_elements` is larger than the largest number of their dtype.
 
     Notes
     -----
-    Communication: that of sorting `test_elements`. Short ones then go to all devices; otherwise, unless these hold them
+    Communication: that of sorting `test_elements`, and with ``kind="table"`` of their extremes. Short ones then go to all devices; otherwise, unless these hold them
     all, each element goes to the device with its part of the order, and its answer back.
 
     Examples
@@ -334,6 +336,12 @@ def isin(
         raise ValueError(
             "The 'table' method is only supported for boolean or integer arrays. Please select 'sort' or None for kind."
         )
+    if kind == "table" and tests.size and tests.dtype.kind in "iu":
+        if int(np.max(tests)) - int(np.min(tests)) > np.iinfo(tests.dtype).max:
+            raise RuntimeError(
+                "You have specified kind='table', but the range of values in `ar2` or `ar1` exceed the maximum integer of the "
+                "datatype. Please set `kind` to None or 'sort'."
+            )
     mixed = _mixed(x.dtype, tests.dtype)
     common = np.dtype(np.uint64) if mixed else np.result_type(x.dtype, tests.dtype)
     context = x._context
