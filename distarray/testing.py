@@ -50,10 +50,12 @@ def _on_the_host(check: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _values(given: Any) -> Any:
+def _values(given: object) -> Any:
     """What an array holds, also those in containers that NumPy's checks go through."""
-    if type(given) in (list, tuple):
-        return type(given)(map(_values, given))
+    if type(given) is list:
+        return [_values(value) for value in given]
+    if type(given) is tuple:
+        return tuple(_values(value) for value in given)
     if type(given) is dict:
         return {key: _values(value) for key, value in given.items()}
     is_array = hasattr(given, "__array_function__") and not isinstance(given, (np.ndarray, np.generic, type))
