@@ -10,58 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array.shapes import broadcast_shape
-from distarray.array.state import DistributedArray, astype_node
-from distarray.array.whole import apply, binary
+from distarray.array.calls import unlike
+from distarray.array.state import DistributedArray
+from distarray.array.whole import binary
 from distarray.devices.arrays import AnyDType
 
-__all__ = ["unknown", "unmatched"]
+__all__ = ["equality"]
 
 _OBJECTS = frozenset(("builtins", "collections", "datetime", "decimal", "fractions"))
 """Modules whose objects leave it to an array what it equals."""
 
 
-def unmatched(
-    ufunc: np.ufunc,
-    x: DistributedArray,
-    other: Any,  # told apart by its class
-    error: TypeError,
-) -> Any:
-    """``x == other`` or ``x != other`` after the ufunc refused the dtypes.
-
-    Parameters
-    ----------
-    ufunc : numpy.ufunc
-        ``equal`` or ``not_equal``.
-    x : DistributedArray
-    other : array_like
-        Text or, beside numbers, dates: no element equals any.
-    error : TypeError
-        What the ufunc raised.
-
-    Raises
-    ------
-    TypeError
-        That, where it is not for the dtypes that nothing compares; `other` is an array of objects.
-    ValueError
-        The shapes do not broadcast.
-
-    Notes
-    -----
-    Communication: what aligns the operands, when the value is needed.
-    """
-    given = other if isinstance(other, (DistributedArray, np.ndarray, np.generic)) else np.asarray(other)
-    if given.dtype.kind in "OV" or _has_loop(ufunc, x.dtype, given.dtype):
-        raise error
-    return _apart(ufunc, x, given)
-
-
-def unknown(
+def equality(
     ufunc: np.ufunc,
     x: DistributedArray,
     other: Any,  # told apart by its class
 ) -> Any:
-    """``x == other`` or ``x != other`` for objects that no ufunc takes: dicts, sets, fractions, decimals, Python's dates.
+    """``x == other`` or ``x != other``.
 
     Parameters
     ----------
@@ -69,20 +34,36 @@ def unknown(
         ``equal`` or ``not_equal``.
     x : DistributedArray
     other : object
+        Text and, beside numbers, dates equal no element; nor do objects of Python's, but for fractions, decimals and dates of
+        the same value.
 
     Returns
     -------
     DistributedArray, or NotImplemented
         NotImplemented where the object's class may know better.
 
+    Raises
+    ------
+    TypeError
+        `other` is an array of objects.
+    ValueError
+        The shapes do not broadcast.
+
     Notes
     -----
-    Communication: none.
+    Communication: what aligns the operands, when the value is needed.
     """
-    if type(other).__module__ not in _OBJECTS:
-        return NotImplemented
+    try:
+        found = binary(ufunc, x, other, x)
+    except TypeError:
+        given = other if isinstance(other, (DistributedArray, np.ndarray, np.generic)) else np.asarray(other)
+        if given.dtype.kind in "OV" or _has_loop(ufunc, x.dtype, given.dtype):
+            raise
+        return unlike(ufunc, x, given if isinstance(given, DistributedArray) else np.zeros(given.shape, bool))
+    if found is not NotImplemented or type(other).__module__ not in _OBJECTS:
+        return found
     value = _scalar(x.dtype, other)
-    return _apart(ufunc, x, np.False_) if value is None else binary(ufunc, x, value, x)
+    return unlike(ufunc, x) if value is None else binary(ufunc, x, value, x)
 
 
 def _has_loop(ufunc: np.ufunc, first: AnyDType, second: AnyDType) -> bool:
@@ -91,19 +72,6 @@ def _has_loop(ufunc: np.ufunc, first: AnyDType, second: AnyDType) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _apart(ufunc: np.ufunc, x: DistributedArray, other: Any) -> Any:
-    """False for each pair of elements, or True for ``!=``."""
-    broadcast_shape(x.shape, other.shape)
-    pair = [
-        DistributedArray._of_node(astype_node(a, np.dtype(bool)))
-        if isinstance(a, DistributedArray)
-        else np.zeros(a.shape, bool)[()]
-        for a in (x, other)
-    ]
-    never = apply(np.logical_and, (apply(np.logical_and, pair), False))
-    return never if ufunc is np.equal else apply(np.logical_not, (never,))
 
 
 def _scalar(dtype: AnyDType, value: object) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from distarray.array.aliases import ArrayLike
 from distarray.array.calls import takes
-from distarray.array.equality import unknown, unmatched
+from distarray.array.equality import equality
 from distarray.array.functions import FUNCTIONS
 from distarray.array.state import DistributedArray
 from distarray.array.structures import compare
@@ -181,20 +181,12 @@ class Operators(DistributedArray):
     def __eq__(self, other: object) -> Any:
         if self._dtype.type is np.void:
             return compare(np.equal, self, other)
-        try:
-            found = binary(np.equal, self, other, self)
-        except TypeError as error:
-            return unmatched(np.equal, self, other, error)
-        return unknown(np.equal, self, other) if found is NotImplemented else found
+        return equality(np.equal, self, other)
 
     def __ne__(self, other: object) -> Any:
         if self._dtype.type is np.void:
             return compare(np.not_equal, self, other)
-        try:
-            found = binary(np.not_equal, self, other, self)
-        except TypeError as error:
-            return unmatched(np.not_equal, self, other, error)
-        return unknown(np.not_equal, self, other) if found is NotImplemented else found
+        return equality(np.not_equal, self, other)
 
     def __neg__(self) -> Any:
         return apply(np.negative, (self,))

@@ -17,7 +17,7 @@ from distarray.array.aliases import ArrayLike, DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
-from distarray.array.writing import overwrite
+from distarray.array.writing import check_out, overwrite
 from distarray.context import Context
 from distarray.devices.arrays import AnyDType
 from distarray.linalg.dots import dot
@@ -112,11 +112,13 @@ def einsum(
         raise ValueError(
             f"out parameter does not have the correct number of dimensions, has {out.ndim} but should have {len(output)}"
         )
-    if out is not None and not np.can_cast(target, out.dtype, "same_kind" if optimize else casting):  # type: ignore[arg-type]
+    if out is not None and not np.can_cast(target, out.dtype, _into_out(inputs, output, casting, optimize)):  # type: ignore[arg-type]
         raise TypeError(
             f"Iterator requested dtype could not be cast from {target!r} to {out.dtype!r}, that of out=, according to the "
             f"rule {casting!r}: pass casting='unsafe', or another out="
         )
+    if out is not None:
+        check_out(out)
     terms = _terms(found, inputs, target)
     sizes = {label: n for term in terms for label, n in zip(term.labels, term.array.shape)}
     missing = sorted(set(output) - set(sizes))
@@ -167,6 +169,18 @@ def _parsed(args: Sequence[Any]) -> tuple[list[str], str, list[Any]]:
             f"{len(arrays)} operands for {inputs!r}"
         )
     return labels, output, list(arrays)
+
+
+def _into_out(inputs: Sequence[str], output: str, casting: str, optimize: bool | str | Sequence[Any]) -> str:
+    """The casts that NumPy allows into ``out=``: of several operands it first makes the product where it optimizes.
+
+    One of matrices is assigned, whatever `casting` says; one of elements follows the default of ufuncs.
+    """
+    if not optimize or len(inputs) == 1:
+        return casting
+    if set("".join(inputs)) - set(output):
+        return "unsafe"
+    return "same_kind" if casting == "safe" else casting
 
 
 def _has_no_ellipsis(args: Sequence[Any]) -> bool:
