@@ -21,7 +21,7 @@ import numpy as np
 
 from distarray.algorithms.held import run_by_device
 from distarray.array.agreement import agreed
-from distarray.array.aliases import AnyArray, ArrayLike, File
+from distarray.array.aliases import ArrayLike, File
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
@@ -332,7 +332,9 @@ def _write_bytes(file: FileIO, array: Any) -> None:
         raise KeyboardInterrupt from error
 
 
-def _write_strided(device: Device, mapped: Callable[[], AnyArray], region: Region, array: DeviceArray) -> None:
+def _write_strided(
+    device: Device, mapped: Callable[[], np.memmap[Any, Any]], region: Region, array: DeviceArray
+) -> None:
     """Write elements that lie apart in the file."""
     rows = max(1, _PIECE // max(1, array.nbytes // array.shape[0]))
     part = mapped()[region.key]
