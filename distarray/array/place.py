@@ -150,8 +150,17 @@ def as_operand(context: Context, obj: object) -> Any:
     """An operand of an operation: our arrays and NumPy's scalars as they are, 0-d host arrays as such scalars, others placed."""
     if isinstance(obj, (DistributedArray, np.generic)):
         return obj
+    if isinstance(obj, np.ndarray) and obj.dtype.kind == "O":
+        obj = _numbers(obj)
     source = host_or_device_array(obj, None)
     return source[()] if source.ndim == 0 and isinstance(source, np.ndarray) else _placed(context, source)
+
+
+def _numbers(array: np.ndarray[Any, Any]) -> object:
+    """An array of objects that are numbers all, as lists of them: matplotlib makes some of lists of arrays, for error bars."""
+    if all(isinstance(item, (*PYTHON_SCALARS, np.number, np.bool)) for item in array.flat):
+        return np.asarray(array.tolist())
+    return array
 
 
 def arrays(*items: Any) -> tuple[Context, list[Any]]:

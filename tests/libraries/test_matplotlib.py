@@ -48,6 +48,10 @@ MORE: dict[str, Any] = {
     "contourf": lambda ax, x: ax.contourf(x).levels,
     "scatter": lambda ax, x: ax.scatter(x[:, 0], x[:, 1], c=x[:, 2], s=abs(x[:, 2])).get_offsets(),
     "errorbar": lambda ax, x: ax.errorbar(x[:, 0], x[:, 1], yerr=abs(x[:, 2]))[0].get_xydata(),
+    "errorbar, two sides": lambda ax, x: [
+        line.get_xydata()
+        for line in ax.errorbar(x[:, 0], x[:, 1], yerr=[abs(x[:, 1]), abs(x[:, 2])], uplims=x[:, 0] > 0)[1]
+    ],
     "fill_between": lambda ax, x: ax.fill_between(np.arange(20), x[:, 0], x[:, 1]).get_paths()[0].vertices,
     "bar": lambda ax, x: [bar.get_height() for bar in ax.bar(np.arange(20), x[:, 0])],
     "bar, positions too": lambda ax, x: [bar.get_x() for bar in ax.bar(x[:, 1], x[:, 0])],

@@ -159,3 +159,21 @@ def test_one_number_is_converted_or_refused_wherever_it_is_written(dtype: str, d
                 assert found[0] == expected[0]
                 if not isinstance(expected[0], type):
                     np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_host_arrays_of_objects_that_are_numbers_are_operands() -> None:
+    """Matplotlib makes some of lists of arrays. Distributed numbers among them would be fetched one by one: refused."""
+    numbers = np.array([1, 2.5, np.float32(3), True], object)
+    others = np.empty((2, 4), object)
+    others[:] = 1.0
+    others[0, 3] = None
+    for layout in LAYOUTS[::2]:
+        x = da.asarray(np.arange(4.0), layout=layout)
+        for found in (x * numbers, numbers * x):
+            assert found.dtype == np.float64
+            np.testing.assert_array_equal(found.get(), [0, 2.5, 6, 3])
+        others[1, 3] = x[0]
+        for refused in others:
+            with da.ledger() as log, pytest.raises(TypeError, match="object"):
+                _ = x * refused
+            assert not log.moves
