@@ -26,7 +26,7 @@ from distarray.geometry import blocks
 from distarray.layout import Layout
 from distarray.modes import Mode
 
-__all__ = ["counted_evenly", "counted_integers", "counted_sparsely", "is_sparse"]
+__all__ = ["EVEN_BLOCK", "counted_evenly", "counted_integers", "counted_sparsely", "is_sparse"]
 
 Number = Callable[..., tuple[Any, ...]]
 """The bins of elements, with the library and the sources as arguments, and the weights of those that have one."""
@@ -45,7 +45,7 @@ QUICK = 1 << 12
 
 
 EVEN_BLOCK = 1 << 16
-"""Elements whose bins of one width are found together: with more, scratch leaves the cache; of fewer, threads wait for each other."""
+"""Elements of a host whose bins are found together: of more, scratch leaves the cache; of fewer, threads wait for each other."""
 
 
 def counted_evenly(part: np.ndarray, edges: np.ndarray) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.counting import counted_evenly, counted_sparsely, is_sparse
+from distarray.algorithms.counting import EVEN_BLOCK, counted_evenly, counted_sparsely, is_sparse
 from distarray.algorithms.local import aligned, counted
 from distarray.array.aliases import ArrayLike, Arrays
 from distarray.array.documented import described_as
@@ -396,8 +396,16 @@ def histogramdd(
         shape = tuple([len(e) - 1 for e in edges])
 
         def local(lib: Library, *parts: Any) -> Any:
-            points = lib.stack(parts[:dimensions], axis=-1).reshape(-1, dimensions)
-            return lib.histogramdd(points, [lib.asarray(e) for e in edges], weights=None if w is None else parts[-1])[0]
+            flat, total = [part.reshape(-1) for part in parts], 0.0
+            size = EVEN_BLOCK if isinstance(flat[0], np.ndarray) else max(flat[0].size, 1)
+            for start in np.arange(0, flat[0].size, size).tolist():
+                *columns, last = [part[start : start + size] for part in flat]
+                points, weight = (columns, last) if w is not None else ([*columns, last], None)
+                total = total + lib.histogramdd(lib.stack(points, axis=-1), limits(lib), weights=weight)[0]
+            return total
+
+        def limits(lib: Library) -> list[Any]:
+            return [lib.asarray(e) for e in edges]
 
         if is_sparse(math.prod(shape), source.layout):
             number, kind = partial(_numbered, edges), np.dtype(float)

@@ -433,6 +433,8 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> DistributedArray:
     -----
     Communication: that of joining the two, flattened, and of :func:`unique`.
 
+    Memory on each device: a few times its part of both arrays.
+
     Examples
     --------
     >>> import distarray as da
