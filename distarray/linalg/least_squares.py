@@ -81,6 +81,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, 
             raise Linear(_UNSOLVED) from error
         kept = s > limit * s[:1]
         inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
+        y = np.where(np.isfinite(y), y, np.nan)  # to LAPACK an infinity makes a NaN of its whole column
         u_y = adjoint(u) @ y
         solution = adjoint(vh) @ (inverse[:, None] * u_y)
         rank = int(np.count_nonzero(kept))
