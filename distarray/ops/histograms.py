@@ -395,18 +395,7 @@ def histogramdd(
             sources.append(aligned(w, source.layout))
         shape = tuple([len(e) - 1 for e in edges])
 
-        def local(lib: Library, *parts: Any) -> Any:
-            flat, total = [part.reshape(-1) for part in parts], 0.0
-            size = EVEN_BLOCK if isinstance(flat[0], np.ndarray) else max(flat[0].size, 1)
-            for start in np.arange(0, flat[0].size, size).tolist():
-                *columns, last = [part[start : start + size] for part in flat]
-                points, weight = (columns, last) if w is not None else ([*columns, last], None)
-                total = total + lib.histogramdd(lib.stack(points, axis=-1), limits(lib), weights=weight)[0]
-            return total
-
-        def limits(lib: Library) -> list[Any]:
-            return [lib.asarray(e) for e in edges]
-
+        local = partial(_grid_counts, edges)
         if is_sparse(math.prod(shape), source.layout):
             number, kind = partial(_numbered, edges), np.dtype(float)
             counts = counted_sparsely(context, source.layout, sources, shape, kind, number, "histogramdd")
@@ -418,6 +407,18 @@ def histogramdd(
             counts = counts / np.diff(e).reshape([-1 if i == axis else 1 for axis in np.arange(dimensions).tolist()])
         counts = counts / total
     return counts, tuple([asarray(e) for e in edges])
+
+
+def _grid_counts(edges: Sequence[np.ndarray], lib: Library, *parts: DeviceArray) -> Any:
+    """The counts of a chunk's points: its coordinates, and their weights where it has some; on the host by blocks."""
+    flat, dimensions, total = [part.reshape(-1) for part in parts], len(edges), 0.0
+    size = EVEN_BLOCK if isinstance(flat[0], np.ndarray) else max(flat[0].size, 1)
+    limits = [lib.asarray(e) for e in edges]
+    for start in np.arange(0, flat[0].size, size).tolist():
+        block = [part[start : start + size] for part in flat]
+        weights = block[dimensions] if len(block) > dimensions else None
+        total = total + lib.histogramdd(lib.stack(block[:dimensions], axis=-1), limits, weights=weights)[0]
+    return total
 
 
 def _grid_edges(i: int, column: DistributedArray, bins: Any, range: Sequence[float] | None) -> Any:
