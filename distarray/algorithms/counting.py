@@ -55,7 +55,8 @@ def counted_evenly(part: np.ndarray, edges: np.ndarray) -> Any:
     say; in a third of its passes, since nothing is left out. None where rounding could bring one farther from its bin than to
     the next, or the dtype is none of those whose elements are compared as they are.
     """
-    bins, width = len(edges) - 1, edges[-1] - edges[0]
+    with np.errstate(over="ignore"):
+        bins, width = len(edges) - 1, edges[-1] - edges[0]
     is_exact = part.dtype == edges.dtype or (part.dtype.kind in "biu" and part.dtype.itemsize <= 4)
     if not is_exact or edges.dtype.kind != "f" or edges.dtype.itemsize < 4 or bins > QUICK or not 0 < width < np.inf:
         return None
