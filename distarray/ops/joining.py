@@ -228,9 +228,17 @@ def concatenate(
 
 
 @described_as(concatenate)
-def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Any:
+def concat(
+    arrays: Arrays,
+    /,
+    axis: int | None = 0,
+    out: Out = None,
+    *,
+    dtype: DTypeLike = None,
+    casting: str | None = None,
+) -> Any:
     """The standard's name of :func:`concatenate`."""
-    return concatenate(arrays, axis)
+    return concatenate(arrays, axis, out, dtype, casting)
 
 
 @implements(np.stack)

@@ -363,3 +363,60 @@ def test_covariances_of_too_few_observations_warn_at_the_callers_line() -> None:
         "Degrees of freedom <= 0 for slice",
         "divide by zero encountered in divide",
     }
+
+
+def test_what_has_no_axes_takes_axis_0_where_numpy_says_so() -> None:
+    for axis in (0, -1):
+        for name in ("nanmean", "nanvar", "nanstd"):
+            assert getattr(np, name)(da.asarray(3.0), axis=axis) == getattr(np, name)(np.float64(3), axis=axis)
+        assert np.var(da.asarray(3.0), axis=axis, where=np.True_) == 0
+        assert np.packbits(da.asarray(True), axis=axis).tolist() == [128]
+        assert np.unpackbits(da.asarray(np.uint8(5)), axis=axis, count=-2).tolist() == [0, 0, 0, 0, 0, 1]
+    with pytest.raises(np.exceptions.AxisError):
+        np.mean(da.asarray(3.0), axis=0)
+    with pytest.raises(np.exceptions.AxisError):
+        np.nanmean(da.asarray(3.0), axis=1)
+
+
+def test_no_quantiles_of_weighted_elements() -> None:
+    for name in ("quantile", "nanquantile"):
+        found = getattr(np, name)(da.ones((3, 2)), [], axis=0, method="inverted_cdf", weights=np.ones(3))
+        assert found.shape == (0, 2)
+
+
+def test_infinities_of_dates_are_refused() -> None:
+    for function in (np.isposinf, np.isneginf):
+        with pytest.raises(TypeError, match="ambiguous"):
+            function(da.asarray(np.array([3], "m8[s]")))
+
+
+def test_the_standards_names_take_numpys_arguments() -> None:
+    x = da.reshape(da.arange(6), (2, 3))
+    assert da.permute_dims(x).shape == (3, 2)
+    assert da.concat([x, x], 1, dtype="f4", casting="unsafe").dtype == np.float32
+    out = da.zeros((4, 3), int)
+    assert da.concat([x, x], out=out) is out
+    assert out.tolist() == x.tolist() * 2
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f2", "i4"])
+def test_two_results_where_a_mask_holds_warn_of_what_is_computed(dtype: str) -> None:
+    a, b, masks = (
+        np.arange(6).astype(dtype),
+        np.array([0, 1, 0, 1, 1, 0], dtype),
+        (np.arange(6) % 3 < 2, np.arange(6) == 0),
+    )
+    for mask in (*masks, b != 0):
+        outs = [[np.full(6, 7, dtype) for _ in range(2)] for _ in range(2)]
+        x, y, ours = (da.asarray(v, layout=da.blocks(0)) for v in (a, b, mask))
+        said = []
+        for call in (
+            lambda mask=mask, outs=outs: np.divmod(a, b, out=tuple(outs[0]), where=mask),
+            lambda x=x, y=y, ours=ours, outs=outs: np.divmod(x, y, out=tuple(map(da.asarray, outs[1])), where=ours),
+        ):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = call()
+            said.append({str(w.message) for w in caught})
+            np.testing.assert_array_equal([np.asarray(v) for v in found], outs[0])
+        assert said[0] == said[1]
