@@ -120,18 +120,21 @@ def unfilled(context: Context, layout: Layout, dtype: AnyDType) -> DistributedAr
     return from_chunks(context, layout, allocate(context, layout, dtype, label="a joined array"), dtype)
 
 
-def _common(arrays: Sequence[Any]) -> tuple[Context, list[DistributedArray], Any]:
-    """Context, distributed operands, and the dtype that NumPy promotes them to."""
+def _common(arrays: Sequence[Any], dtype: Any = None) -> tuple[Context, list[DistributedArray], Any]:
+    """Context, distributed operands, and the dtype that NumPy promotes them to, where `dtype` asks for none."""
     known = [a for a in arrays if isinstance(a, DistributedArray)]
     context = same_context(known) if known else current()
     if len(known) == len(arrays):
+        if dtype is not None:
+            return context, known, dtype
         dtypes = [a._dtype for a in known]
         dtype = dtypes[0]
         if any(other != dtype for other in dtypes) or dtype.kind not in "biufc":
             dtype = np.result_type(*dtypes)
         return context, known, dtype
     arrays = [a if type(a) in PYTHON_SCALARS else as_array(context, a) for a in arrays]
-    dtype = np.result_type(*[a if type(a) in PYTHON_SCALARS else a.dtype for a in arrays])
+    if dtype is None:
+        dtype = np.result_type(*[a if type(a) in PYTHON_SCALARS else a.dtype for a in arrays])
     none = np.empty(0, dtype)  # NumPy itself converts Python numbers, or refuses them
     arrays = [np.concatenate([none, a], axis=None).reshape(()) if type(a) in PYTHON_SCALARS else a for a in arrays]
     return context, [as_array(context, a) for a in arrays], dtype
@@ -185,7 +188,8 @@ def concatenate(
         raise ValueError("need at least one array to concatenate")
     if out is not None and dtype is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
-    context, sources, common = _common(given)
+    wanted = dtype if out is None else out.dtype
+    context, sources, common = _common(given, wanted)
     if axis is None:
         sources, axis = [reshape(x, -1) for x in sources], 0
     first = sources[0]
@@ -206,7 +210,7 @@ def concatenate(
                 )
     total = sum(x.shape[axis] for x in sources)
     shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
-    kind = check_dtype(common if dtype is None else dtype) if out is None else out.dtype
+    kind = check_dtype(common) if out is None else out.dtype
     for x in sources:
         if not np.can_cast(x.dtype, kind, casting or "same_kind"):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {x.dtype!r} to {kind!r} according to the rule {casting!r}")
@@ -266,7 +270,9 @@ def stack(
     if not given:
         raise ValueError("need at least one array to stack")
     # Python numbers are arrays here, with dtypes of their own
-    _, sources, _ = _common([np.asarray(a) if type(a) in PYTHON_SCALARS else a for a in given])
+    _, sources, _ = _common(
+        [np.asarray(a) if type(a) in PYTHON_SCALARS else a for a in given], dtype if out is None else out.dtype
+    )
     if len({x.shape for x in sources}) > 1:
         raise ValueError(f"all input arrays must have the same shape, got {[x.shape for x in sources]}")
     axis = normalize_axis_index(operator.index(axis), sources[0].ndim + 1)

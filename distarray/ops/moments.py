@@ -59,8 +59,9 @@ def total_of(a: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, keepdi
     if out is None:
         return reduce(np.add, a, axis, dtype, None, keepdims, NOTHING, where)
     check_out(out)
-    total = reduce(np.add, a, axis, computed_in(np.add, a.dtype, out.dtype) if dtype is None else dtype, None, keepdims,
-                   NOTHING, where)  # fmt: skip
+    if dtype is None and a.dtype.kind != "m":  # no dtype= of NumPy's has a unit
+        dtype = computed_in(np.add, a.dtype, out.dtype)
+    total = reduce(np.add, a, axis, dtype, None, keepdims, NOTHING, where)
     if tuple(out.shape) != total.shape:
         raise ValueError(
             f"output parameter for reduction operation add has shape {tuple(out.shape)}, and the result has shape "

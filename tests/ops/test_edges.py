@@ -420,3 +420,39 @@ def test_two_results_where_a_mask_holds_warn_of_what_is_computed(dtype: str) -> 
             said.append({str(w.message) for w in caught})
             np.testing.assert_array_equal([np.asarray(v) for v in found], outs[0])
         assert said[0] == said[1]
+
+
+def test_rounded_into_another_dtype() -> None:
+    for dtype, decimals in (("f4", 2), ("f4", -1), ("f2", 1), ("?", 1)):
+        host = (RNG.normal(size=20) * 30).astype(dtype)
+        for kind in ("f8", "c16", "f4"):
+            mine, theirs = da.zeros(20, kind), np.zeros(20, kind)
+            np.round(da.asarray(host), decimals, out=mine)
+            np.testing.assert_array_equal(mine.get(), np.round(host, decimals, out=theirs))
+
+
+def test_a_mean_of_time_spans_lands_in_out() -> None:
+    host = np.array([[19, 7], [9, 15]], "m8[s]")
+    mine, theirs = da.zeros(2, "m8[s]"), np.zeros(2, "m8[s]")
+    np.mean(da.asarray(host), axis=0, out=mine)
+    assert mine.get().tolist() == np.mean(host, axis=0, out=theirs).tolist()
+
+
+def test_joins_convert_what_has_no_common_dtype() -> None:
+    hosts = [np.array([3], "m8[s]"), np.array([2.5], "f4")]
+    for join in (np.stack, np.concatenate):
+        found = join([da.asarray(h) for h in hosts], dtype="f8", casting="unsafe")
+        assert found.tolist() == join(hosts, dtype="f8", casting="unsafe").tolist()
+        raises_like(lambda *arrays, join=join: join(arrays), *hosts)
+
+
+def test_a_product_in_place_needs_a_matrix() -> None:
+    for left, right in (((3,), (3,)), ((2, 3), (3,)), ((3, 3), ())):
+        raises_like(lambda a, b: a.__imatmul__(b), np.ones(left), np.ones(right))
+
+
+def test_imaginary_parts_dropped_under_a_mask_are_warned_of() -> None:
+    x = da.zeros(3, "f4")
+    with pytest.warns(np.exceptions.ComplexWarning):
+        np.copyto(x, da.asarray([1, 2, 3j]), casting="unsafe", where=np.array([True, False, True]))
+    assert x.tolist() == [1, 0, 0]
