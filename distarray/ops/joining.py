@@ -45,27 +45,43 @@ PlacedPiece = tuple[tuple[slice, ...], DistributedArray]
 def target_layout(
     context: Context, shape: tuple[int, ...], sources: Sequence[DistributedArray], dtype: AnyDType, axis: int
 ) -> Layout:
-    """The result's layout: that of the first source that is split, stretched along `axis`; where it is split along that
+    """The result's layout: that of the largest source that is split, stretched along `axis`; where it is split along that
     axis, even blocks; the default layout where no source is split."""
+    split = []
     for x in sources:
         if x.ndim != len(shape):
             continue
         seen = operand(x._context, x._own().version, x._view)
         if seen is None or not x.size or seen.layout.index_map.is_replicated or not seen.layout.index_map.covers:
             continue
-        key = ("joined", seen.layout, shape, axis)
+        split.append((x.size, seen.layout))
+    apart = len(split) > 1 and len({_home(context, layout) for _, layout in split}) > 1
+    for _, layout in sorted(split, key=lambda pair: -pair[0]):
+        key = ("joined", layout, shape, axis, apart)
         found: Any = context.layouts.remembered(key)
         if found is None:
-            found = context.layouts.remember(key, (_stretched(context, seen.layout.index_map, shape, axis),))
+            even = apart and _home(context, layout) is not None
+            found = context.layouts.remember(key, (_stretched(context, layout.index_map, shape, axis, even),))
         if found[0] is not None:
             return found[0]  # type: ignore[no-any-return]
     return resolve_layout(context, None, shape, itemsize=dtype.itemsize)
 
 
-def _stretched(context: Context, index_map: IndexMap, shape: tuple[int, ...], axis: int) -> Layout | None:
-    """A source's layout, stretched along `axis` to a result of `shape`; None where the other lengths differ."""
+def _home(context: Context, layout: Layout) -> int | None:
+    """The device that has all of an array; None where several have parts."""
+    key = ("home", layout)
+    found: Any = context.layouts.remembered(key)
+    if found is None:
+        homes = {device for device, region in layout.chunks if region.size}
+        found = context.layouts.remember(key, (homes.pop() if len(homes) == 1 else None,))
+    return found[0]  # type: ignore[no-any-return]
+
+
+def _stretched(context: Context, index_map: IndexMap, shape: tuple[int, ...], axis: int, even: bool) -> Layout | None:
+    """A source's layout, stretched along `axis` to a result of `shape`, or `even` blocks, so that one device does not get what
+    others have; None where the other lengths differ."""
     whole = Region.full(index_map.shape)
-    if any(region[axis] != whole[axis] for _, region in index_map.chunks):
+    if even or any(region[axis] != whole[axis] for _, region in index_map.chunks):
         return context.layout(blocks(axis).resolve(shape, index_map.devices))
     if any(n != m for i, (n, m) in enumerate(zip(index_map.shape, shape, strict=True)) if i != axis):
         return None

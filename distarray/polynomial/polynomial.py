@@ -452,7 +452,7 @@ def polyfit(
     -----
     Communication: that of :func:`distarray.linalg.lstsq`, of a matrix of N × (`deg` + 1).
 
-    Memory on each device: its rows of the matrix of powers, twice.
+    Memory on each device: its rows of the matrix of powers, three times.
 
     Examples
     --------
