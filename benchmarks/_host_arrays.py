@@ -7,9 +7,11 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 import distarray as da
 
@@ -19,7 +21,8 @@ class Work(NamedTuple):
 
     `numexpr`: the same as an expression of a, b, c, … . `traced`: whether JAX and Dask run it, as one jitted or lazy function;
     `jax`: what JAX runs alone, which writes to no array. `share`: what a thread for each core calls of its share of the rows, with
-    nothing around it: the least that memory and NumPy's loops allow.
+    nothing around it: the least that memory and NumPy's loops allow. `bare`: a program written for such threads by hand, with
+    NumPy's calls into memory that is used again; `each(f)` calls f of every core's number and gives what they return.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Work(NamedTuple):
     traced: bool = False
     jax: Callable[..., Any] | None = None
     share: Callable[[Any], Any] | None = None
+    bare: Callable[..., Any] | None = None
 
 
 def randoms(*shapes: Any, dtype: str = "float64", seed: int = 0) -> Callable[[], tuple[Any, ...]]:
@@ -152,25 +156,198 @@ def conjugate_gradients(xp: Any, b: Any) -> Any:
     return x
 
 
-REST = 0.03
-"""Seconds after which another program begins: threads of BLAS spin for so long, and would have a core of the next one's."""
+STEP = 1 << 15
+"""Elements that bare threads work on at a time, so that what is between two calls stays in a core's cache."""
 
+
+def _cut(size: int, parts: int) -> list[tuple[int, int]]:
+    return [(size * i // parts, size * (i + 1) // parts) for i in range(parts)]
+
+
+def _steps(low: int, high: int, step: int) -> list[slice]:
+    return [slice(at, min(at + step, high)) for at in range(low, high, step)]
+
+
+def bare_chain(each: Any, a: Any, b: Any, c: Any) -> Any:
+    out, halves = np.empty_like(a), _cut(a.size, CORES)
+
+    def run(i: int) -> None:
+        s, t = np.empty(STEP, a.dtype), np.empty(STEP, a.dtype)
+        for k in _steps(*halves[i], STEP):
+            x, u, v = out[k], s[: k.stop - k.start], t[: k.stop - k.start]
+            np.add(np.multiply(a[k], b[k], out=u), c[k], out=u)
+            np.multiply(u, 0.5, out=u)
+            np.subtract(u, np.divide(a[k], np.add(b[k], 1, out=v), out=v), out=x)
+
+    each(run)
+    return out
+
+
+def bare_black_scholes(each: Any, s: Any, k: Any, t: Any) -> Any:
+    out, halves, r, v = np.empty_like(s), _cut(s.size, CORES), 0.02, 0.3
+
+    def run(i: int) -> None:
+        rows = np.empty((5, STEP))
+        for at in _steps(*halves[i], STEP):
+            price, strike, time, root, d = rows[:, : at.stop - at.start]
+            np.add(s[at], 0.5, out=price)
+            np.add(k[at], 0.5, out=strike)
+            np.add(t[at], 0.1, out=time)
+            np.multiply(np.sqrt(time, out=root), v, out=root)
+            np.log(np.divide(price, strike, out=d), out=d)
+            x = np.multiply(time, r + 0.5 * v * v, out=out[at])
+            np.divide(np.add(d, x, out=d), root, out=d)
+            np.subtract(d, root, out=root)
+            np.multiply(strike, np.exp(np.multiply(time, -r, out=time), out=time), out=strike)
+            for y, scale in ((d, price), (root, strike)):
+                np.add(np.exp(np.multiply(y, -1.702, out=y), out=y), 1, out=y)
+                np.multiply(np.divide(1, y, out=y), scale, out=scale)
+            np.subtract(price, strike, out=x)
+
+    each(run)
+    return out
+
+
+def bare_std(each: Any, a: Any) -> Any:
+    halves = _cut(a.size, CORES)
+    mean = sum(each(lambda i: np.add.reduce(a[slice(*halves[i])]))) / a.size
+
+    def squares(i: int) -> Any:
+        s, total = np.empty(STEP), 0.0
+        for k in _steps(*halves[i], STEP):
+            x = np.subtract(a[k], mean, out=s[: k.stop - k.start])
+            total += np.add.reduce(np.multiply(x, x, out=x))
+        return total
+
+    return np.sqrt(sum(each(squares)) / a.size)
+
+
+def bare_where(each: Any, a: Any, b: Any) -> Any:
+    halves = _cut(a.size, CORES)
+
+    def run(i: int) -> Any:
+        m, s, total = np.empty(STEP, bool), np.empty(STEP, a.dtype), a.dtype.type(0)
+        for k in _steps(*halves[i], STEP):
+            n = k.stop - k.start
+            mask, x = np.greater(a[k], b[k], out=m[:n]), s[:n]
+            np.copyto(x, b[k])
+            np.copyto(x, a[k], where=mask)
+            total += np.add.reduce(x)
+        return total
+
+    return sum(each(run))
+
+
+def bare_any(each: Any, a: Any, b: Any) -> Any:
+    halves = _cut(a.size, CORES)
+
+    def run(i: int) -> Any:
+        m, s, found = np.empty(STEP, bool), np.empty(STEP), False
+        for k in _steps(*halves[i], STEP):
+            n = k.stop - k.start
+            found = bool(np.greater(a[k], np.add(b[k], 1, out=s[:n]), out=m[:n]).any())
+            if found:
+                break
+        return found
+
+    return any(each(run))
+
+
+def bare_k_means(each: Any, points: Any, centres: Any) -> Any:
+    halves, n, width = _cut(points.shape[0], CORES), *centres.shape
+    rows = STEP // width
+    for _ in range(4):
+
+        def run(i: int, centres: Any = centres) -> Any:
+            s, squares, flag = np.empty((rows, width)), np.empty((n, rows)), np.empty(rows, bool)
+            sums, counts = np.zeros((n, width)), np.zeros(n)
+            for at in _steps(*halves[i], rows):
+                p, m = points[at], at.stop - at.start
+                for k in range(n):
+                    x = np.subtract(p, centres[k], out=s[:m])
+                    np.add.reduce(np.multiply(x, x, out=x), axis=1, out=squares[k, :m])
+                near = squares[:, :m].argmin(axis=0)
+                for k in range(n):
+                    mine = np.equal(near, k, out=flag[:m])
+                    sums[k] += np.add.reduce(np.multiply(p, mine[:, None], out=s[:m]), axis=0)
+                    counts[k] += np.count_nonzero(mine)
+            return sums, counts
+
+        found = each(run)
+        centres = sum(sums for sums, _ in found) / sum(counts for _, counts in found)[:, None]
+    return centres
+
+
+def bare_logistic_regression(each: Any, a: Any, y: Any) -> Any:
+    halves, w, scratch = _cut(a.shape[0], CORES), np.zeros(a.shape[1]), np.empty(a.shape[0])
+
+    def run(i: int) -> Any:
+        rows = slice(*halves[i])
+        z = np.dot(a[rows], w, out=scratch[rows])
+        np.exp(np.negative(z, out=z), out=z)
+        np.divide(1, np.add(z, 1, out=z), out=z)
+        return np.dot(a[rows].T, np.subtract(z, y[rows], out=z))
+
+    for _ in range(10):
+        w = w - 0.1 * sum(each(run)) / y.shape[0]
+    return w
+
+
+def bare_conjugate_gradients(each: Any, b: Any) -> Any:
+    size, halves = b.size, _cut(b.size, CORES)
+    x, r, p, q = np.zeros_like(b), b.copy(), b.copy(), np.empty_like(b)
+
+    def times(i: int) -> Any:
+        low, high = halves[i]
+        for k in _steps(low, high, STEP):
+            np.multiply(p[k], 2.1, out=q[k])
+            first, last = max(k.start, 1), min(k.stop, size - 1)
+            np.subtract(q[first : k.stop], p[first - 1 : k.stop - 1], out=q[first : k.stop])
+            np.subtract(q[k.start : last], p[k.start + 1 : last + 1], out=q[k.start : last])
+        return np.dot(p[low:high], q[low:high])
+
+    def step(i: int, alpha: float) -> Any:
+        low, high = halves[i]
+        s = np.empty(STEP)
+        for k in _steps(low, high, STEP):
+            t = s[: k.stop - k.start]
+            np.add(x[k], np.multiply(p[k], alpha, out=t), out=x[k])
+            np.subtract(r[k], np.multiply(q[k], alpha, out=t), out=r[k])
+        return np.dot(r[low:high], r[low:high])
+
+    def turn(i: int, beta: float) -> None:
+        for k in _steps(*halves[i], STEP):
+            np.add(r[k], np.multiply(p[k], beta, out=p[k]), out=p[k])
+
+    rr = float(r @ r)
+    for _ in range(15):
+        alpha = rr / float(sum(each(times)))
+        old, rr = rr, float(sum(each(partial(step, alpha=alpha))))
+        each(partial(turn, beta=rr / old))
+    return x
+
+
+REST = 0.15
+"""Seconds after which another program begins: threads of BLAS spin for a tenth of a second after a product, and would have a core
+of the next one's."""
+
+CORES = len(os.sched_getaffinity(0))
 BIG = 1 << 24
 ROWS = [
     Work("chain of 6, 2²⁴ float32", randoms(BIG, BIG, BIG, dtype="float32"),
-         lambda xp, a, b, c: (a * b + c) * 0.5 - a / (b + 1), 0.25, "(a * b + c) * 0.5 - a / (b + 1)", True),
-    Work("Black–Scholes, 2²² float64", randoms(*[1 << 22] * 3), black_scholes, 0.30, None, True),
+         lambda xp, a, b, c: (a * b + c) * 0.5 - a / (b + 1), 0.25, "(a * b + c) * 0.5 - a / (b + 1)", True, bare=bare_chain),
+    Work("Black–Scholes, 2²² float64", randoms(*[1 << 22] * 3), black_scholes, 0.30, None, True, bare=bare_black_scholes),
     Work("a + b, 2²⁵ float32", randoms(1 << 25, 1 << 25, dtype="float32"), lambda xp, a, b: a + b, 0.5, "a + b", True),
     Work("sum, 2²⁴", randoms(BIG), lambda xp, a: a.sum(), 0.6, "sum(a)", True, share=np.sum),
-    Work("std, 2²⁴", randoms(BIG), lambda xp, a: a.std(), 0.4, None, True),
+    Work("std, 2²⁴", randoms(BIG), lambda xp, a: a.std(), 0.4, None, True, bare=bare_std),
     Work("sum over axis 0, 4096²", randoms((4096, 4096)), lambda xp, a: a.sum(axis=0), 0.6, None, True,
          share=lambda a: a.sum(axis=0)),
     Work("sum over axis 1, 4096²", randoms((4096, 4096)), lambda xp, a: a.sum(axis=1), 0.6, None, True,
          share=lambda a: a.sum(axis=1)),
     Work("where, compare, sum, 2²² float32", randoms(1 << 22, 1 << 22, dtype="float32"),
-         lambda xp, a, b: xp.where(a > b, a, b).sum(), 0.4, "sum(where(a > b, a, b))", True),
+         lambda xp, a, b: xp.where(a > b, a, b).sum(), 0.4, "sum(where(a > b, a, b))", True, bare=bare_where),
     Work("(a * b).sum(), 2²²", randoms(1 << 22, 1 << 22), lambda xp, a, b: (a * b).sum(), 0.4, "sum(a * b)", True),
-    Work("(a > b).any(), 2²²", randoms(1 << 22, 1 << 22), lambda xp, a, b: (a > b + 1).any(), 0.6, None, True),
+    Work("(a > b).any(), 2²²", randoms(1 << 22, 1 << 22), lambda xp, a, b: (a > b + 1).any(), 0.6, None, True, bare=bare_any),
     Work("cumsum, 2²⁴", randoms(BIG), lambda xp, a: a.cumsum(), 0.8, None, True),
     Work("x[m], half", masks(0.5), lambda xp, x, m: x[m], 0.8),
     Work("x[m], 99 %", masks(0.99), lambda xp, x, m: x[m], 0.8),
@@ -183,9 +360,10 @@ ROWS = [
     Work("5-point stencil in place, 4096²", randoms((4096, 4096)), stencil, 0.30, jax=stencil_of),
     Work("RK4, 400,000", randoms(400_000), runge_kutta, 0.8, jax=runge_kutta),
     Work("Mandelbrot with masks, 500²", plane, mandelbrot, 0.8, jax=mandelbrot),
-    Work("k-means, 200,000 × 8, 5 centres", randoms((200_000, 8), (5, 8)), k_means, 0.8),
-    Work("logistic regression, 200,000 × 20", randoms((200_000, 20), 200_000), logistic_regression, 0.8),
-    Work("conjugate gradients, 1,000,000", randoms(1_000_000), conjugate_gradients, 0.8),
+    Work("k-means, 200,000 × 8, 5 centres", randoms((200_000, 8), (5, 8)), k_means, 0.8, bare=bare_k_means),
+    Work("logistic regression, 200,000 × 20", randoms((200_000, 20), 200_000), logistic_regression, 0.8,
+         bare=bare_logistic_regression),
+    Work("conjugate gradients, 1,000,000", randoms(1_000_000), conjugate_gradients, 0.8, bare=bare_conjugate_gradients),
 ]  # fmt: skip
 
 
@@ -218,10 +396,19 @@ def peers(row: Work, hosts: tuple[Any, ...], skip: frozenset[str]) -> dict[str, 
         jitted = jax.jit(lambda *a: (row.jax or row.run)(jax.numpy, *a))
         found["jax"] = lambda: jitted(*arrays).block_until_ready()
     if row.share is not None and "threads" not in skip:
-        share, cores = row.share, len(os.sched_getaffinity(0))
-        pool, shares = ThreadPoolExecutor(cores), np.array_split(hosts[0], cores)
+        share = row.share
+        pool, shares = ThreadPoolExecutor(CORES), np.array_split(hosts[0], CORES)
         found["threads"] = lambda: list(pool.map(share, shares))
+    if row.bare is not None and "threads" not in skip:
+        found["threads"] = partial(_bare, row.bare, ThreadPoolExecutor(CORES), ThreadpoolController(), hosts)
     return found
+
+
+def _bare(
+    program: Callable[..., Any], pool: ThreadPoolExecutor, blas: ThreadpoolController, hosts: tuple[Any, ...]
+) -> Any:
+    with blas.limit(limits=1):
+        return program(lambda call: list(pool.map(call, range(CORES))), *hosts)
 
 
 def _module(name: str) -> Any:

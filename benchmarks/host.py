@@ -7,9 +7,10 @@
 
 The programs of a row alternate in one run, so that a busy machine slows all. Call cost is the process's own time, in medians;
 large arrays are measured by the wall clock, the best of several, beside numexpr, Dask and jitted JAX where they are
-installed and can run the row (`--skip dask,jax` leaves some out), and folds that memory bounds beside NumPy's own call in a bare
-thread for each core, `threads`: their floor. Prints the times, our ratio to NumPy's, the bar, and
-whether it is met.
+installed and can run the row (`--skip dask,jax` leaves some out), and beside `threads`, the floor of what NumPy's calls
+allow: of folds that memory bounds NumPy's own in a bare thread for each core, of chains and programs what one would write
+by hand for such threads, block by block into memory that is used again. `DISTARRAY_COMPILED=0` leaves compiled kernels out.
+Prints the times, our ratio to NumPy's, the bar, and whether it is met.
 """
 
 from __future__ import annotations

@@ -82,10 +82,20 @@ def normal(rng: Any) -> tuple[Call, Call]:
     return lambda: mine.normal(size=N, layout=da.blocks(0)).evaluate(), lambda: rng.normal(size=N)
 
 
+def random(rng: Any) -> tuple[Call, Call]:
+    mine = da.random.default_rng(0)
+    return lambda: mine.random(size=N, layout=da.blocks(0)).evaluate(), lambda: rng.random(size=N)
+
+
+def random_integers(rng: Any) -> tuple[Call, Call]:
+    mine = da.random.default_rng(0)
+    return lambda: mine.integers(0, 1000, size=N, layout=da.blocks(0)).evaluate(), lambda: rng.integers(0, 1000, size=N)
+
+
 def bare_normal(rng: Any) -> tuple[Call, Call]:
-    """What two cores can do: a thread for each half, and a Philox of NumPy's own in each. PCG64, NumPy's default, is faster."""
+    """What two cores can do: a thread for each half, and an SFC64 of NumPy's own in each, which is faster than NumPy's default."""
     out = np.empty(N)
-    halves = [(np.random.Generator(np.random.Philox(i)), part) for i, part in enumerate((out[: N // 2], out[N // 2 :]))]
+    halves = [(np.random.Generator(np.random.SFC64(i)), part) for i, part in enumerate((out[: N // 2], out[N // 2 :]))]
 
     def filled() -> None:
         threads = [threading.Thread(target=own.standard_normal, kwargs={"out": part}) for own, part in halves]
@@ -128,7 +138,9 @@ ROWS = [
     Row("diff, 2²²", 0.6, same(np.diff, uniform)),
     Row("cov, 10⁵ × 100", 1.1, same(lambda x: np.cov(x, rowvar=False), tall)),
     Row("random normal, 2²²", 0.6, normal),
-    Row("random normal: two bare threads of NumPy's Philox", None, bare_normal),
+    Row("random numbers, 2²²", 0.6, random),
+    Row("random integers, 2²²", 0.6, random_integers),
+    Row("random normal: two bare threads of NumPy's SFC64", None, bare_normal),
     Row("save aside and rename, 256 MB", 1.2, saving),
 ]
 

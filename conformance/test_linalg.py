@@ -454,3 +454,26 @@ def test_host_operands_of_einsum_are_added_up_whole():
             ("a,be,->e", (np.arange(3), x, 2.0), (np.arange(3), a, 2.0)),
         ):
             assert_same(np.einsum(text, *given), np.asarray(np.einsum(text, *known)))
+
+
+def test_einsum_assigns_products_into_out():
+    """NumPy takes any cast into ``out=`` where it optimizes and adds up products; else the rules of casting hold."""
+    a = np.arange(6.0).reshape(2, 3)
+    with context(2):
+        x = da.asarray(a, layout=da.blocks(0))
+        for text, optimize, casting in (
+            ("ij,kj->ik", True, "safe"), ("ij,ij->", "optimal", "safe"), ("ij,ij->ij", True, "safe"), ("ij,ij->ij", True, "unsafe"),
+            ("ij->i", True, "safe"), ("ij->i", True, "unsafe"), ("ij,ij->", False, "safe"),
+        ):  # fmt: skip
+            shape = np.einsum(text, *[a] * (1 + text.count(","))).shape
+            known, out = np.full(shape, -1), da.full(shape, -1)
+            given = [a] * (1 + text.count(","))
+            try:
+                np.einsum(text, *given, out=known, optimize=optimize, casting=casting)
+            except TypeError:
+                with pytest.raises(TypeError):
+                    np.einsum(text, *[x] * len(given), out=out, optimize=optimize, casting=casting)
+                assert (out.get() == -1).all()
+            else:
+                np.einsum(text, *[x] * len(given), out=out, optimize=optimize, casting=casting)
+                assert_same(out, known)

@@ -40,7 +40,7 @@ def compiled(nbytes=1 << 18, block=1 << 17):
         return call
 
     with (
-        mock.patch.multiple(run, LEAST=8, KEPT=0, COMPILED=0, BLOCK=block),
+        mock.patch.multiple(run, LEAST=8, KEPT=0, COMPILED=0, BLOCK=block, TILE=max(64, block // 16)),
         mock.patch.multiple(folding, LEAST=8, BLOCK=block),
         mock.patch.multiple(blocks, REGISTER_BYTES=nbytes, REGISTERS=blocks._Registers()),
         mock.patch.object(run.NativeCell, "run", counted(cell)),
@@ -245,7 +245,7 @@ USES["held"] = held
             ("c8", "c8"),
         ]
     ),
-    st.tuples(st.integers(3, 40), st.sampled_from([8, 13, 40, 200])),
+    st.tuples(st.integers(3, 40), st.sampled_from([3, 8, 13, 40, 200])),
     st.sampled_from([1, 3]),
     st.sampled_from([None, da.blocks(0), da.blocks(1), da.replicated()]),
     st.sampled_from([(1 << 18, 1 << 17), (256, 100), (1024, 64)]),

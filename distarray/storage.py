@@ -122,9 +122,11 @@ class Storage:
         expressions that read this storage are evaluated at once, and its chunks are never shared.
     copies : WeakKeyDictionary of Copy to steps, or None
         The copies that stand for views of it, and how each is made.
+    whole : callable or None
+        A weak reference to the array that shows all of it: the `base` of its views.
     """
 
-    __slots__ = ("__weakref__", "context", "copies", "exposed", "token", "version")
+    __slots__ = ("__weakref__", "context", "copies", "exposed", "token", "version", "whole")
 
     def __init__(self, context: Context, version: Version, exposed: bool = False) -> None:
         self.context = context
@@ -132,6 +134,7 @@ class Storage:
         self.token = version.token
         self.exposed = exposed
         self.copies: WeakKeyDictionary[Copy, Any] | None = None
+        self.whole: Callable[[], Any] | None = None
 
     @property
     def layout(self) -> Layout:

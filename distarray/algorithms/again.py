@@ -8,7 +8,7 @@ processes each reduces its own chunks so, where none is asked to raise by what d
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +25,6 @@ from distarray.fusion.forms import Form, whole_form
 from distarray.fusion.kernels import reductions
 from distarray.fusion.kernels.direct import SMALL, address_of
 from distarray.fusion.kernels.graphs import KernelLaunch, Turn, turns_of
-from distarray.fusion.kernels.later import LaterChunk
 from distarray.layout import Layout
 from distarray.storage import Operand, Version
 from distarray.transfer.ledger import note_to_host, watching
@@ -34,7 +33,7 @@ from distarray.transfer.partial_numbers import folded_number, folded_on_gpus
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["again", "learn_fold", "learn_product", "number_of"]
+__all__ = ["again", "learn_fold", "learn_product", "learn_waiting", "number_of"]
 
 _SCALARS = {np.dtype(t): np.array([1, 0], t) for t in ("float32", "float64")}
 """What a product is multiplied by, and what stands in its place before."""
@@ -95,6 +94,8 @@ class _Known(NamedTuple):
     """Of launches that are known: those on each GPU."""
     lends: bool = False
     """Whether a device reads what another one on the same GPU holds."""
+    waits: Callable[[Any, Any], DistributedArray] | None = None
+    """Of a fold that waits for the expression that uses it: what makes it, of a context and a storage."""
 
 
 def _form(x: AnyArray) -> Form | None:
@@ -126,7 +127,10 @@ def again(key: tuple[Any, ...], x: DistributedArray, y: DistributedArray | None 
         return None
     with context.lock, context.reporting():
         context.check()
-        version = x._storage.version  # type: ignore[union-attr]
+        storage: Any = x._storage
+        version = storage.version
+        if known.waits is not None:
+            return None if storage.exposed else known.waits(context, storage)
         whole = None if known.gathered is None else _gathered(context, known, y._storage.version)  # type: ignore[union-attr]
         if whole is None and known.gathered is not None:
             return None
@@ -296,8 +300,6 @@ def learn_fold(
     if made is None or result._map is not None or any(len(own) != 1 or own[0][1] is not None for own in sources):
         return
     layout = made.version.layout
-    if any(type(chunk) is LaterChunk for chunk in made.version.chunks):  # which waits for who uses it
-        return
     parts = []
     for number, ((device_id, _), ((source, _),)) in enumerate(zip(layout.chunks, sources, strict=True)):
         if context.by_id[device_id].process != context.process:
@@ -316,6 +318,13 @@ def learn_fold(
     turns = tuple(turns_of(context.by_id, launched))
     name, dtype = call.ufunc.__name__, made.version.dtype
     _remember(form, key, _Known(layout, dtype, name, parts, result._detached, turns=turns))
+
+
+def learn_waiting(key: tuple[Any, ...], x: DistributedArray, waits: Callable[[Any, Any], DistributedArray]) -> None:
+    """Take note of a fold that waits for the expression that uses it, of an array that is no partial value."""
+    form = _form(x)
+    if form is not None and not form.bases[0].layout.is_partial:
+        _remember(form, key, _Known(form.bases[0].layout, form.dtype, "", [], False, waits=waits))
 
 
 def learn_product(

@@ -16,8 +16,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from distarray.algorithms.panels import Panels, diagonal, run, send, solve_triangular, subtract
 from distarray.context import Context
 from distarray.devices.arrays import DeviceArray
@@ -51,16 +49,11 @@ def _panel(context: Context, a: Panels, k: int, panels: dict[int, Any]) -> None:
     low, high = a.bounds[k]
     device = context.by_id[a.owner(k)]
     lib, part = device.lib, a.panel(k)
-    try:
-        factor = device.lapack.cholesky(part[:, low:high].T)
-    except np.linalg.LinAlgError:
-        factor = lib.full((high - low, high - low), lib.nan, a.dtype)
-        factor[0, 0] = -1
+    corner, below = part[:, low:high], part[:, high:]
+    device.lapack.cholesky_columns(corner)
     part[:, :low] = 0
-    part[:, low:high] = factor.T
-    below = part[:, high:]
     if below.size:
-        solve_triangular(device, lib.conjugate(factor), below, lower=True)
+        solve_triangular(device, lib.conjugate(corner).T, below, lower=True)
     panels[k] = lib.ascontiguousarray(below)
 
 

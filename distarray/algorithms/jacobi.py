@@ -190,7 +190,7 @@ class Jacobi:
             for device, blocks in self._local(self._chunks).items()
         }
         width = self.size // len(self.devices)
-        run(self.context, tasks, 4 * self.length * width * width * len(self.devices))
+        run(self.context, tasks, 4 * self.length * width * width * len(self.devices), waits=True)
 
     def _meet(self, device: Device, blocks: list[tuple[Region, Any]], right: list[tuple[Region, Any]] | None) -> None:
         """Make the columns of two blocks orthogonal, the longest first."""

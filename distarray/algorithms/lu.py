@@ -147,7 +147,7 @@ class LU:
         self._strip = strip = self._taken(low, high)
         for panel in self._kept:
             self._catch_up(strip, panel)
-        odd: dict[int, int] = {}
+        odd: dict[int, Any] = {}
         self._factorize(strip, low, odd)
         self._is_odd ^= _any_odd(strip, odd)
         return diagonal(strip, low)
@@ -159,7 +159,7 @@ class LU:
             source = shown(self.context, source, ViewMap.identity(source.shape).index((slice(low, high),)))
         return Panels.of(source, self.context, how.width, self._label, how.devices)
 
-    def _factorize(self, a: Panels, first: int, odd: dict[int, int]) -> None:
+    def _factorize(self, a: Panels, first: int, odd: dict[int, Any]) -> None:
         """Factorize a strip, which begins in column `first` and is up to date with what is left of it."""
         context = self.context
         panels: dict[int, Chunk] = {}
@@ -168,7 +168,7 @@ class LU:
         for k in range(len(a.bounds)):
             self._pass_on(a, first, k, panels, odd)
 
-    def _pass_on(self, a: Panels, first: int, k: int, panels: dict[int, Chunk], odd: dict[int, int]) -> None:
+    def _pass_on(self, a: Panels, first: int, k: int, panels: dict[int, Chunk], odd: dict[int, Any]) -> None:
         """Bring what is to the right of a panel up to date with it, and factorize the next one."""
         context, sides = self.context, self.sides
         low, high = (first + column for column in a.bounds[k])
@@ -191,20 +191,19 @@ class LU:
     def _exchange(self, device: int, there: dict[int, Any]) -> RowSwaps:
         return _exchange(self.context.by_id[device].to_host(there[device][:, -1]).real)
 
-    def _panel(self, a: Panels, first: int, k: int, panels: dict[int, Chunk], odd: dict[int, int]) -> None:
+    def _panel(self, a: Panels, first: int, k: int, panels: dict[int, Chunk], odd: dict[int, Any]) -> None:
         """Factorize a panel, all of whose columns are here. What is sent has the exchanges of rows as its last column."""
         device = self.context.by_id[a.owner(k)]
         lib, part = device.lib, a.panel(k)[:, first + a.bounds[k][0] :]
-        factors, swaps = device.lapack.lu(part.T)
-        part[...] = factors.T
-        odd[k] = int(np.count_nonzero(swaps != np.arange(len(swaps)))) % 2
+        swaps = device.lapack.lu_columns(part)
+        odd[k] = (swaps != lib.arange(len(swaps))).sum(dtype=np.int64).reshape(1)
         panels[k] = device.empty((len(part), part.shape[1] + 1), part.dtype, a.label)
-        panels[k].array[:, :-1] = factors.T
-        panels[k].array[:, -1] = lib.asarray(swaps.astype(part.real.dtype))
+        panels[k].array[:, :-1] = part
+        panels[k].array[:, -1] = swaps.astype(part.real.dtype)
 
     def _update(
         self, device_id: int, a: Panels, first: int, k: int, panel: DeviceArray, exchange: RowSwaps, panels: dict[int, Chunk],
-        odd: dict[int, int],
+        odd: dict[int, Any],
     ) -> None:  # fmt: skip
         sides = self.sides
         device, low = self.context.by_id[device_id], first + a.bounds[k][0]
@@ -282,16 +281,13 @@ class LU:
             return sign * (-1 if self._is_odd else 1), np.sum(np.log(size), dtype=real)
 
 
-def _any_odd(a: Panels, odd: dict[int, int]) -> bool:
+def _any_odd(a: Panels, odd: dict[int, Any]) -> bool:
     """Whether the rows were exchanged an odd number of times, the same on all processes."""
     regions: dict[int, list[Region]] = {device: [] for device in a.devices}
     for k in range(len(a.bounds)):
         regions[a.owner(k)].append(Region((Range.of(k, 1, 1),)))
     layout = a.context.layout(IndexMap((len(a.bounds),), regions))
-    arrays = [
-        a.context.by_id[device].lib.asarray([odd[region.first[0]]], dtype=np.int64) if a.context.owns(device) else None
-        for device, region in layout.chunks
-    ]
+    arrays = [odd[region.first[0]] if a.context.owns(device) else None for device, region in layout.chunks]
     return int(gather_to_host(a.context, Operand(layout, arrays, np.dtype(np.int64))).sum()) % 2 == 1
 
 

@@ -210,14 +210,26 @@ def send(
     return found
 
 
-def run(context: Context, tasks: Mapping[int, Callable[[], None]], work: int, first: int | None = None) -> None:
-    """Run local work, a task a device, that of `first` before the others; `work`: multiplications in all."""
+def run(
+    context: Context,
+    tasks: Mapping[int, Callable[[], None]],
+    work: int,
+    first: int | None = None,
+    *,
+    waits: bool = False,
+) -> None:
+    """Run local work, a task a device, that of `first` before the others; `work`: multiplications in all.
+
+    `waits`: whether tasks wait for results of a GPU. Those that only queue work are queued sooner by one thread.
+    """
     order = sorted(tasks, key=lambda device: (device != first, device))
     for device in order:
         context.by_id[device].lapack.load()
     with context.reporting(), np.errstate(all="ignore"):
         context.workers.run(
-            [partial(_active, context.by_id[device], tasks[device]) for device in order], work, blas=True
+            [partial(_active, context.by_id[device], tasks[device]) for device in order],
+            work,
+            blas=waits or context.kind == "host",
         )
 
 
@@ -234,7 +246,8 @@ def solve_triangular(device: Device, a: DeviceArray, b: DeviceArray, *, lower: b
 
 
 def subtract(device: Device, into: DeviceArray, left: DeviceArray, right: DeviceArray) -> None:
-    """``into -= left @ right``: in place on a host, else a tile at a time, which is never more than a quarter of a wide product."""
+    """``into -= left @ right``: in place where BLAS can, else a tile at a time, which is never more than a quarter of a wide
+    product."""
     rows, columns = into.shape
     if not into.size or device.lapack.subtract(into, left, right):
         return

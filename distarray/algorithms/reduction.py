@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.again import learn_fold
+from distarray.algorithms.again import learn_fold, learn_waiting
 from distarray.algorithms.fold_plans import COUNTED, FoldPlan, Reduction, Spread, plan_of_pieces, planned, whole_lines
 from distarray.algorithms.folds import (
     ASSOCIATIVE,
@@ -48,7 +48,7 @@ from distarray.fusion.unstored import unstored
 from distarray.geometry import blocks
 from distarray.layout import Layout
 from distarray.modes import is_half, roomy
-from distarray.storage import Operand
+from distarray.storage import Operand, Storage
 from distarray.transfer.execute import allocate, combine, redistribute
 
 __all__ = [
@@ -154,7 +154,11 @@ def learn(key: tuple[Any, ...], call: Reduction, a: DistributedArray, result: Di
         if plan is None or plan.steady:
             return
         if a._context.kind != "host":
-            learn_fold(key, a, call, plan.sources, result)
+            made = result._storage
+            if made is not None and any(type(chunk) is LaterChunk for chunk in made.version.chunks):
+                learn_waiting(key, a, partial(_again_later, call, plan))
+            else:
+                learn_fold(key, a, call, plan.sources, result)
         elif not layout.is_partial and call.ufunc is not np.power:
             learn_small_fold(key, call, a, plan.layout, plan.sources)
 
@@ -360,6 +364,13 @@ def _fold_later(
                 version.readers = Readers()
             version.readers.add(later)
     return from_chunks(context, layout, chunks, call.dtype)
+
+
+def _again_later(call: Reduction, plan: FoldPlan, context: Context, storage: Storage) -> DistributedArray:
+    """The same of another array that lies so."""
+    version = storage.version
+    found = Operand(version.layout, arrays_of(version.chunks), version.dtype)
+    return _fold_later(context, call, found, plan, (version,))
 
 
 def _fold_here(

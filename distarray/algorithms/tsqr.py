@@ -101,7 +101,7 @@ class TSQR:
             for leaf, (i, device, _) in enumerate(self._leaves)
             if self.context.owns(device)
         }
-        run(context, tasks, 2 * a.shape[0] * n * n)
+        run(context, tasks, 2 * a.shape[0] * n * n, waits=True)
         for number, level in enumerate(self._levels):
             come = self._exchange([(n.comes, n.stays, n.rows[1]) for n in level], self._r)
             meetings = {
@@ -109,7 +109,7 @@ class TSQR:
                 for node in level
                 if self.context.owns(self.devices[node.stays])
             }
-            run(context, meetings, 4 * n**3 * len(level))
+            run(context, meetings, 4 * n**3 * len(level), waits=True)
 
     def _leaf(self, leaf: int, device: int, array: DeviceArray) -> None:
         self._q[leaf], self._r[leaf] = self.context.by_id[device].lib.linalg.qr(array)
@@ -153,7 +153,7 @@ class TSQR:
             for node in level:
                 if self.context.owns(self.devices[node.stays]):
                     tasks[self.devices[node.stays]] = partial(self._part, number, node, parts, going)
-            run(context, tasks, 2 * self.columns**3 * len(level))
+            run(context, tasks, 2 * self.columns**3 * len(level), waits=True)
             moves = [(node.stays, node.comes, node.rows[1]) for node in level]
             parts |= self._exchange(moves, going)
         chunks: list[Chunk | None] = [None] * len(self.layout.chunks)
@@ -162,7 +162,7 @@ class TSQR:
             for leaf, (i, device, _) in enumerate(self._leaves)
             if self.context.owns(device)
         }
-        run(context, products, self.layout.shape[0] * self.columns**2)
+        run(context, products, self.layout.shape[0] * self.columns**2, waits=True)
         for i, (device, region) in enumerate(self.layout.chunks):
             if chunks[i] is None and self.context.owns(device):
                 chunks[i] = context.by_id[device].empty(region.shape, self.dtype, self.label)

@@ -306,9 +306,10 @@ def binary(
     elif takes(other):
         return ufunc(left, right)
     elif other is None or isinstance(other, (str, bytes)) or _is_opaque(other):
-        if ufunc is np.equal:  # no element equals None, text or an opaque object
-            return apply(np.logical_and, (array, False))
-        return apply(np.logical_or, (array, True)) if ufunc is np.not_equal else NotImplemented
+        if other is None and array._dtype.kind in "mM" and ufunc in _WITHOUT_COMMON_KIND:  # to NumPy, NaT equals None
+            missing = apply(np.isnat, (array,))
+            return missing if ufunc is np.equal else apply(np.logical_not, (missing,))
+        return unlike(ufunc, array)  # no element equals None, text or an opaque object
     else:
         return NotImplemented
     context = array._context
@@ -319,6 +320,24 @@ def binary(
     first = array._arg()
     node = record(context, ufunc, (first, second) if left is array else (second, first), {}, shape)
     return DistributedArray._of_node(node)
+
+
+_WITHOUT_COMMON_KIND: dict[np.ufunc, tuple[np.ufunc, bool]] = {
+    np.equal: (np.logical_and, False),
+    np.not_equal: (np.logical_or, True),
+}
+"""How comparisons of what can't be equal are computed: an operand's elements, and this."""
+
+
+def unlike(ufunc: np.ufunc, array: DistributedArray, *others: object) -> Any:
+    """What a comparison gives where nothing can be equal, in the shape to which the operands broadcast."""
+    if ufunc not in _WITHOUT_COMMON_KIND:
+        return NotImplemented
+    combine, value = _WITHOUT_COMMON_KIND[ufunc]
+    found = apply(combine, (array, value))
+    for other in others:
+        found = apply(combine, (found, other))
+    return found
 
 
 def _broadcast(ufunc: np.ufunc, left: Any, right: Any) -> tuple[int, ...]:

@@ -6,16 +6,19 @@ gives the next call of the kind its form.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distarray.array.state import DistributedArray
 from distarray.fusion.expr import MAX_NODES, Leaf, Node
-from distarray.fusion.forms import whole_form
+from distarray.fusion.forms import Form, whole_form
 from distarray.transfer.ledger import watching
 
-__all__ = ["binary"]
+if TYPE_CHECKING:
+    from distarray.context import Context
+
+__all__ = ["binary", "unary"]
 
 _new = object.__new__
 
@@ -86,15 +89,34 @@ def binary(
         return None
     if child is None or size >= MAX_NODES or (ufunc is np.power and child.dtype.kind in "iu"):
         return None  # powers of integers are refused by their values
-    # as the constructors would: at this place every call counts
+    return _made(context, ufunc, args, shape, child, size + 1)
+
+
+def unary(ufunc: np.ufunc, array: DistributedArray) -> DistributedArray | None:
+    """A call with one operand; None where the general way has to record it."""
+    context, shape = array._context, array._shape
+    if not shape or context.eager or context.debug or watching.get() is not None:
+        return None
+    found = _recorded(array)
+    if found is None:
+        return None
+    form, arg, size = found
+    child = form.grown.get((ufunc, 0))
+    return None if child is None or size >= MAX_NODES else _made(context, ufunc, (arg,), shape, child, size + 1)
+
+
+def _made(
+    context: Context, ufunc: np.ufunc, args: tuple[Any, ...], shape: tuple[int, ...], form: Form, size: int
+) -> DistributedArray:
+    """The array that a call gives, as the constructors would make it: at this place every call counts."""
     node: Node = _new(Node)
     node.context = context
     node.ufunc = ufunc
     node.args = args
     node.shape = shape
-    node.dtype = dtype = child.dtype
-    node.size = size + 1
-    node.form = child
+    node.dtype = dtype = form.dtype
+    node.size = size
+    node.form = form
     found: DistributedArray = _new(DistributedArray)
     found._context = context
     found._shape = shape

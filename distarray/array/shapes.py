@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,15 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     if all(s == first for s in shapes[1:]):
         return first
     try:
-        return np.broadcast_shapes(*shapes)
+        return _broadcast(shapes)
     except ValueError:
         listed = " ".join(str(s).replace(" ", "") for s in shapes)
         raise ValueError(f"operands could not be broadcast together with shapes {listed}") from None
+
+
+@lru_cache(maxsize=1024)
+def _broadcast(shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    return np.broadcast_shapes(*shapes)
 
 
 def own_protocol(kind: type) -> bool:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import ref
 
 import numpy as np
 
@@ -130,7 +131,9 @@ class DistributedArray(Declarations):
     @classmethod
     def _of_version(cls, context: Context, version: Version, *, detached: bool = False) -> DistributedArray:
         storage = Storage(context, version)
-        return cls._make(context, version.layout.shape, version.dtype, None, storage, None, True, detached)
+        self = cls._make(context, version.layout.shape, version.dtype, None, storage, None, True, detached)
+        storage.whole = ref(self)
+        return self
 
     # --- state --------------------------------------------------------------------------------------------------------
 
@@ -148,6 +151,7 @@ class DistributedArray(Declarations):
                         assert self._node is not None
                         version = demand(self._node)
                     self._storage = Storage(self._context, version)
+                    self._storage.whole = ref(self)
                     self._home = version.layout.home
                     self._node = self._fresh = None
                 storage = self._storage

@@ -262,7 +262,14 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         return NotImplemented
     context = array._context
     if context.kind != "host":
-        return NotImplemented
+        made = None
+        if len(inputs) <= 2:
+            made = (
+                recorded.unary(ufunc, array)
+                if len(inputs) == 1
+                else recorded.binary(ufunc, inputs[0], inputs[1], array)
+            )
+        return NotImplemented if made is None else made
     values: Sequence[Any]
     if len(inputs) == 1:
         value = seen(array)

@@ -14,35 +14,35 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distarray.devices.arrays import DeviceArray
+from distarray.devices.arrays import DeviceArray, Library
 
-__all__ = ["solve_triangular", "subtract"]
+__all__ = ["PREFIXES", "Lay", "lay_of", "lying", "solve_triangular", "subtract"]
 
 PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
 """The letter that BLAS puts before its names for each type of elements."""
 
 
-class _Lay(NamedTuple):
+class Lay(NamedTuple):
     """How a matrix lies: whether its rows, not its columns, are without gaps, and how far apart these are, in elements."""
 
     by_rows: bool
     apart: int
 
 
-def _lay(a: DeviceArray) -> _Lay | None:
+def lay_of(a: DeviceArray) -> Lay | None:
     """None where BLAS can't read it."""
     (rows, columns), (down, along), size = a.shape, a.strides, a.itemsize
     if (along == size or columns == 1) and (rows == 1 or (down >= columns * size and not down % size)):
-        return _Lay(True, max(columns, 1) if rows == 1 else down // size)
+        return Lay(True, max(columns, 1) if rows == 1 else down // size)
     if (down == size or rows == 1) and (columns == 1 or (along >= rows * size and not along % size)):
-        return _Lay(False, max(rows, 1) if columns == 1 else along // size)
+        return Lay(False, max(rows, 1) if columns == 1 else along // size)
     return None
 
 
-def _lying(a: DeviceArray) -> tuple[Any, _Lay]:
+def lying(lib: Library, a: DeviceArray) -> tuple[Any, Lay]:
     """The matrix, copied where BLAS can't read it, and how it lies."""
-    lay = _lay(a)
-    return (np.ascontiguousarray(a), _Lay(True, max(a.shape[1], 1))) if lay is None else (a, lay)
+    lay = lay_of(a)
+    return (lib.ascontiguousarray(a), Lay(True, max(a.shape[1], 1))) if lay is None else (a, lay)
 
 
 class _Function(NamedTuple):
@@ -82,12 +82,12 @@ def subtract(into: DeviceArray, left: DeviceArray, right: DeviceArray) -> bool:
 
     All are of one type, and `into` shares no memory with the others.
     """
-    prefix, lay = PREFIXES.get(into.dtype.char), _lay(into)
+    prefix, lay = PREFIXES.get(into.dtype.char), lay_of(into)
     if prefix is None or lay is None:
         return False
     if not lay.by_rows:
         into, left, right = into.T, right.T, left.T
-    (left, first), (right, second) = _lying(left), _lying(right)
+    (left, first), (right, second) = lying(np, left), lying(np, right)
     (rows, columns), inner = into.shape, left.shape[1]
     # BLAS counts columns: the memory of a matrix by rows is to it that of its transpose
     _called(
@@ -102,7 +102,7 @@ def solve_triangular(a: DeviceArray, b: DeviceArray, *, lower: bool, unit: bool)
 
     What lies beyond the triangle is not read, nor is its diagonal where it counts as ones.
     """
-    (a, first), (found, second) = _lying(a), _lying(b)
+    (a, first), (found, second) = lying(np, a), lying(np, b)
     rows, columns = found.shape
     size = (columns, rows) if second.by_rows else (rows, columns)
     _called(

@@ -122,7 +122,8 @@ class CudaRuntime:
         self._reached: dict[tuple[int, int], bool] = {}
         self._lanes: dict[tuple[int, int], Any] = {}  # (to, from) → a stream for transfers between those GPUs
         self._batch: Batch | None = None
-        self._stages: list[tuple[int, npt.NDArray[np.uint8]]] = []  # pinned host memory that nobody uses
+        # pinned host memory that nobody uses: where it is, its bytes, and its first number as one of each dtype that was asked for
+        self._stages: list[tuple[int, npt.NDArray[np.uint8], dict[Any, npt.NDArray[Any]]]] = []
         self._staged: deque[tuple[int, Any, Any]] = deque()  # (ordinal, event, host memory that a GPU may still read)
 
     def on(self, ordinal: int) -> AbstractContextManager[Any]:
@@ -211,13 +212,13 @@ class CudaRuntime:
                 return
             self.reuse(entry[0], entry[1])
 
-    def _stage(self) -> tuple[int, npt.NDArray[np.uint8]]:
-        """Pinned memory that nobody uses: where it is, and its bytes, which keep it."""
+    def _stage(self) -> tuple[int, npt.NDArray[np.uint8], dict[Any, npt.NDArray[Any]]]:
+        """Pinned memory that nobody uses: where it is, its bytes, which keep it, and its first number."""
         try:
             return self._stages.pop()
         except IndexError:
             memory = self.cupy.cuda.alloc_pinned_memory(STAGE_BYTES)
-            return memory.ptr, np.frombuffer(memory, np.uint8, STAGE_BYTES)
+            return memory.ptr, np.frombuffer(memory, np.uint8, STAGE_BYTES), {}
 
     def number(self, address: int, dtype: np.dtype[Any], ordinal: int) -> Any:
         """What stands at an address of a GPU, as a NumPy scalar: the shortest way to the host."""
@@ -228,7 +229,10 @@ class CudaRuntime:
         else:
             with self._at(ordinal):
                 api.memcpy(stage[0], address, dtype.itemsize, api.memcpyDeviceToHost)
-        found = stage[1][: dtype.itemsize].view(dtype)[0]
+        first = stage[2].get(dtype)
+        if first is None:
+            first = stage[2][dtype] = stage[1][: dtype.itemsize].view(dtype)
+        found = first[0]
         self._stages.append(stage)
         return found
 

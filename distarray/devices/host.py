@@ -34,6 +34,12 @@ COLUMNS = 16
 PATCH = 1 << 16
 """Elements of a transposed matrix of few rows that are copied at a time."""
 
+HELD = 500
+"""NumPy's matmul lets other threads run only where the product has at least so many elements, however long the sums are."""
+
+LONG = 1 << 14
+"""A factor of fewer elements is multiplied before another thread would have begun."""
+
 _ALWAYS_ACTIVE: AbstractContextManager[None] = nullcontext()
 
 
@@ -200,6 +206,11 @@ class HostDevice(Device):
         else:
             np.copyto(dst_array, src_array)
 
+    def multiply(self, left: DeviceArray, right: DeviceArray, into: DeviceArray) -> None:
+        many = into.size >= HELD or max(left.size, right.size) < LONG
+        if many or not _dotted(left, right, into):  # type: ignore[arg-type]
+            self.lib.matmul(left, right, out=into)
+
     def active(self) -> AbstractContextManager[None]:
         return _ALWAYS_ACTIVE
 
@@ -208,6 +219,22 @@ class HostDevice(Device):
 
     def owns(self, array: DeviceArray) -> bool:
         return isinstance(array, np.ndarray)
+
+
+def _dotted(left: npt.NDArray[Any], right: npt.NDArray[Any], into: npt.NDArray[Any]) -> bool:
+    """``into = left @ right`` of matrices by `numpy.dot`, which makes the same calls of BLAS and lets other threads run meanwhile.
+
+    False where it does not serve, or where there may be something to say of floating-point conditions, which is matmul's to say. Of
+    those an underflow alone leaves no trace in a sum: all others leave an infinity or NaN.
+    """
+    dtype = into.dtype
+    if into.ndim != 2 or dtype.char not in "fdFD" or not (left.dtype == right.dtype == dtype) or not dtype.isnative:
+        return False
+    if not (left.flags.forc and right.flags.forc and into.flags.c_contiguous) or np.geterr()["under"] != "ignore":
+        return False
+    with np.errstate(all="ignore"):
+        np.dot(left, right, out=into)
+    return bool(np.isfinite(into).all())
 
 
 def _transpose(dst: npt.NDArray[Any], src: npt.NDArray[Any]) -> None:

@@ -1,7 +1,8 @@
 """What the array libraries' LAPACKs do differently: the few local steps of which NumPy and CuPy have different calls.
 
 Everything that both have under one name (``lib.linalg.qr``, ``svd``, ``eigh`` …) is called there. On the host the steps
-come from SciPy and release the interpreter's lock, which SciPy's triangular solvers hold: these go through ``blas``.
+come from SciPy and release the interpreter's lock, which SciPy's triangular solvers hold: these go through ``blas``. On GPUs they
+go through ``gpu_blas``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from distarray.devices.arrays import DeviceArray
 
-from . import blas
+from . import blas, gpu_blas
 
 __all__ = ["CudaLapack", "HostLapack"]
 
@@ -33,13 +34,23 @@ class HostLapack:
         """The lower factor of a Hermitian matrix; LinAlgError where it is not positive definite."""
         return np.linalg.cholesky(a)
 
-    def lu(self, a: DeviceArray) -> tuple[Any, Any]:
-        """L and U of a matrix in one, in Fortran order, and LAPACK's row exchanges on the host."""
+    def cholesky_columns(self, columns: DeviceArray) -> None:
+        """Replace the lower triangle of a Hermitian matrix, whose columns are the rows of `columns`, by its factor's, with zeros in
+        the other; where it is not positive definite, by NaN behind -1."""
+        try:
+            columns[...] = np.linalg.cholesky(columns.T).T
+        except np.linalg.LinAlgError:
+            columns[...] = np.nan
+            columns[0, 0] = -1
+
+    def lu_columns(self, columns: DeviceArray) -> Any:
+        """Replace a matrix, whose columns are the rows of `columns`, by L and U in one; returns LAPACK's exchanges of rows."""
         from scipy.linalg import get_lapack_funcs
 
-        (getrf,) = get_lapack_funcs(("getrf",), (a,))
-        factors, swaps, _ = getrf(a)
-        return factors, swaps
+        (getrf,) = get_lapack_funcs(("getrf",), (columns,))
+        factors, swaps, _ = getrf(columns.T)
+        columns[...] = factors.T
+        return swaps
 
     def solve_triangular(self, a: DeviceArray, b: DeviceArray, *, lower: bool, unit: bool = False) -> Any:
         """``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read. The memory of `b` is used."""
@@ -69,23 +80,26 @@ class CudaLapack:
         with self.raising():
             return cupy.linalg.cholesky(a)
 
-    def lu(self, a: DeviceArray) -> tuple[Any, Any]:
-        """L and U of a matrix in one, in Fortran order, and LAPACK's row exchanges on the host."""
-        import warnings
+    def cholesky_columns(self, columns: DeviceArray) -> None:
+        """As that of the host; nothing is waited for."""
+        import cupy
 
-        from cupyx.scipy.linalg import lu_factor
+        gpu_blas.cholesky_columns(cupy, columns)
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an exact zero on the diagonal, which the caller looks for
-            factors, swaps = lu_factor(a, check_finite=False)
-        return factors, swaps.get()
+    def lu_columns(self, columns: DeviceArray) -> Any:
+        """As that of the host; nothing is waited for."""
+        import cupy
+
+        return gpu_blas.lu_columns(cupy, columns)
 
     def solve_triangular(self, a: DeviceArray, b: DeviceArray, *, lower: bool, unit: bool = False) -> Any:
-        """``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read. The memory of `b` may be used."""
-        from cupyx.scipy.linalg import solve_triangular
+        """``inv(a) @ b`` for a triangular matrix; what lies beyond the triangle is not read. The memory of `b` is used."""
+        import cupy
 
-        return solve_triangular(a, b, lower=lower, unit_diagonal=unit, check_finite=False)
+        return gpu_blas.solve_triangular(cupy, a, b, lower=lower, unit=unit)
 
     def subtract(self, into: DeviceArray, left: DeviceArray, right: DeviceArray) -> bool:
-        """False: CuPy has no call that adds to a part of a matrix."""
-        return False
+        """``into -= left @ right`` without memory for the product, and True; False, and nothing done, where that can't be."""
+        import cupy
+
+        return gpu_blas.subtract(cupy, into, left, right)

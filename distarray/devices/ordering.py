@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from distarray.devices.arrays import AnyDType, DeviceArray, Library
+from distarray.devices.divisions import divide
 
 __all__ = [
     "argsort", "begins", "bisect", "columns", "cut_at", "first", "is_member", "merge", "parts", "search", "sort_lines",
@@ -67,6 +68,10 @@ def merge(lib: Library, keys: Sequence[Any]) -> Any:
 
 def _argsort(lib: Library, key: DeviceArray) -> Any:
     if lib is not np:
+        if (
+            key.dtype.kind == "f" and key.ndim == 1
+        ):  # it takes the NaN of a single line by their bits, those with a sign first
+            key = lib.where(lib.isnan(key), key.dtype.type(np.nan), key)
         return lib.argsort(key, axis=-1).astype(np.int64, copy=False)  # CuPy's is stable
     bits = key.shape[-1].bit_length()
     if (
@@ -141,6 +146,9 @@ def sort_lines(lib: Library, out: DeviceArray, array: DeviceArray, *, alike: boo
     if array.dtype.kind not in "biufc" or (array.dtype.kind == "c" and lib is not np):
         out[...] = take(lib, array, argsort(lib, columns(lib, array)))
         return
+    if lib is not np:
+        _sort_on_gpu(lib, out, array)
+        return
     if out is not array:
         out[...] = array
     if array.dtype.kind == "c":
@@ -152,6 +160,23 @@ def sort_lines(lib: Library, out: DeviceArray, array: DeviceArray, *, alike: boo
         special = _special(array)
     if special is not None:
         _restore(out, special)
+
+
+def _sort_on_gpu(lib: Library, out: DeviceArray, array: DeviceArray) -> None:
+    """CuPy's sort is stable, but takes the NaN of a single line by their bits, those with a sign first."""
+    lost = None
+    odd = bool(out.size) and array.dtype.kind == "f" and array.ndim == 1
+    if out is not array:
+        out[...] = array
+    elif odd and bool(lib.isnan(array.min())):
+        lost = array[lib.isnan(array)]
+    out.sort(axis=-1)
+    if odd and out is not array and bool(lib.isnan(out[0]) | lib.isnan(out[-1])):
+        lost = array[lib.isnan(array)]
+    if lost is not None:
+        numbers = out[~lib.isnan(out)]
+        out[: numbers.size] = numbers
+        out[numbers.size :] = lost
 
 
 def _may_be_special(out: DeviceArray) -> bool:
@@ -273,6 +298,8 @@ def cut_at(
     Halves at the middle key, then halves the halves: n log p steps for p cuts. NumPy's quickselect finds the rank of a key
     in a vectorised pass.
     """
+    if lib is not np:
+        return _cut_on_gpu(lib, array, cuts, source), True
     places = [0] * len(cuts)
     below: dict[Any, int] = {}
 
@@ -283,30 +310,55 @@ def cut_at(
         value, equals = cuts[middle]
         within = array[low:high]
         if equals is None:
-            rank = low + (_count(lib, within, value, True) if counted is None else counted)
+            rank = low + (_count(within, value, True) if counted is None else counted)
         else:
             name = None if value != value else value
             if name not in below:
-                below[name] = low + (_count(lib, within, value, False) if counted is None else counted)
+                below[name] = low + (_count(within, value, False) if counted is None else counted)
             rank = below[name] + equals
         if low < rank < high:
-            if lib is np:
-                within.partition(rank - low)
-            else:
-                _divide(lib, within, value, rank - low)
+            within.partition(rank - low)
         places[middle] = rank
         part(low, rank, first, middle)
         part(rank, high, middle + 1, last)
 
-    special = counted = None
-    if lib is np:
-        special, counted = _filled(array, array if source is None else source, *cuts[len(cuts) // 2 :][:1])
-    elif source is not None:
-        array[...] = source
+    special, counted = _filled(array, array if source is None else source, *cuts[len(cuts) // 2 :][:1])
     part(0, int(array.shape[0]), 0, len(cuts), counted)
     if special is not None:
         _restore(array, special)
-    return places, lib is not np or special is not None
+    return places, special is not None
+
+
+def _cut_on_gpu(
+    lib: Library, array: DeviceArray, cuts: Sequence[tuple[Any, int | None]], source: DeviceArray | None
+) -> list[int]:
+    """`cut_at` on a GPU: the first cut copies what it divides."""
+    places = [0] * len(cuts)
+    below: dict[Any, int] = {}
+    if source is not None and not (cuts and source.flags.c_contiguous):
+        array[...] = source
+        source = None
+
+    def part(low: int, high: int, first: int, last: int) -> None:
+        nonlocal source
+        if first == last:
+            return
+        middle = (first + last) // 2
+        value, equals = cuts[middle]
+        name = None if value != value else value
+        rank = below[name] + equals - low if equals is not None and name in below else None
+        if source is None:
+            less, rank = divide(lib, array[low:high], None, value, equals, rank)
+        else:
+            less, rank = divide(lib, source, array, value, equals, rank)
+            source = None
+        below.setdefault(name, low + less)
+        places[middle] = low + rank
+        part(low, low + rank, first, middle)
+        part(low + rank, high, middle + 1, last)
+
+    part(0, int(array.shape[0]), 0, len(cuts))
+    return places
 
 
 def _filled(array: Any, source: Any, *cut: tuple[Any, int | None]) -> tuple[Any, int | None]:
@@ -317,22 +369,14 @@ def _filled(array: Any, source: Any, *cut: tuple[Any, int | None]) -> tuple[Any,
         if source is not array:
             np.copyto(block, source[low : low + _BLOCK])
         for value, equals in cut:
-            counted += _count(np, block, value, equals is None)
+            counted += _count(block, value, equals is None)
         if array.dtype.kind == "f" and (special := _special(block)) is not None:
             found.append(special)
     return (np.concatenate(found) if found else None), counted if cut else None
 
 
-def _count(lib: Library, array: DeviceArray, value: DeviceArray, equals: bool) -> int:
+def _count(array: DeviceArray, value: DeviceArray, equals: bool) -> int:
     """How many elements come before a key, its equals among them or not; NaN is last."""
     if value != value:
-        return int(array.shape[0]) if equals else int(lib.count_nonzero(array == array))
-    return int(lib.count_nonzero(array <= value if equals else array < value))
-
-
-def _divide(lib: Library, within: DeviceArray, value: DeviceArray, rank: int) -> None:
-    """Put first what comes before a key, and as many of its equals as fill `rank` places."""
-    left = within == within if value != value else within < value
-    equals = lib.flatnonzero(within != within if value != value else within == value)
-    left[equals[: rank - int(lib.count_nonzero(left))]] = True
-    within[...] = lib.concatenate([within[left], within[~left]])
+        return int(array.shape[0]) if equals else int(np.count_nonzero(array == array))
+    return int(np.count_nonzero(array <= value if equals else array < value))

@@ -42,7 +42,7 @@ def demand(node: Node, target: Layout | None = None) -> Version:
     with context.lock:
         if node.version is None:
             context.check()
-            if target is None and node.form is not None and node.kept is None and _launched(context, node):
+            if target is None and node.kept is None and context.kind != "host" and _launched(context, node):
                 return node.version  # type: ignore[return-value]
             if target is None and (short := _short_way(context, node)) is not None:
                 node.settle(Version(*short, node.dtype))

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     from distarray.layout import Layout
     from distarray.storage import Version
 
-__all__ = ["Base", "Form", "base_form", "grown", "kind_of_number", "view_of"]
+__all__ = [
+    "OPERANDS",
+    "Base",
+    "Form",
+    "FormStep",
+    "base_form",
+    "grown",
+    "kind_of_number",
+    "remembered",
+    "view_of",
+    "whole_form",
+]
 
 FORMS = 4096
 """So many a context knows; then it begins anew."""
@@ -32,7 +43,7 @@ VIEWS = 4096
 
 OPERANDS = 16
 STEPS = 24
-"""An expression of more has no form."""
+"""The form of an expression of more says nothing of its operands and steps."""
 
 
 class Base(NamedTuple):
@@ -59,7 +70,7 @@ class Form:
     Attributes
     ----------
     bases : tuple of Base
-        The operands, in the order in which the calls name them.
+        The operands, in the order in which the calls name them; none of an expression that is too large to be taken for a tree.
     numbers : int
         How many scalars are among the arguments.
     steps : tuple of FormStep
@@ -71,17 +82,23 @@ class Form:
         Forms of the calls that take a value of this form: by ufunc, position and the other arguments.
     recipes : dict
         How it is computed: filled by ``fusion/kernels/direct.py``.
+    once : bool
+        Whether each call stands there once, the program holds none of them but the last, and reciprocals are told from other
+        quotients: see ``fusion/kernels/shared.py``.
     """
 
-    __slots__ = ("bases", "dtype", "grown", "inexact", "numbers", "recipes", "steps")
+    __slots__ = ("bases", "dtype", "grown", "inexact", "numbers", "once", "recipes", "steps")
 
-    def __init__(self, bases: tuple[Base, ...], numbers: int, steps: tuple[FormStep, ...], dtype: AnyDType) -> None:
+    def __init__(
+        self, bases: tuple[Base, ...], numbers: int, steps: tuple[FormStep, ...], dtype: AnyDType, once: bool = False
+    ) -> None:
         self.bases = bases
+        self.once = once
         self.numbers = numbers
         self.steps = steps
         self.dtype = dtype
         self.inexact = dtype.kind in "fc"
-        self.grown: dict[Any, Form | None] = {}
+        self.grown: dict[Any, Form] = {}
         self.recipes: dict[Any, Any] = {}
 
 
@@ -110,6 +127,15 @@ def _make_room(context: Context) -> None:
     if context.formed > FORMS:
         context.forms.clear()
         context.formed = 1
+
+
+def remembered(context: Context, key: Hashable, make: Callable[[], Form]) -> Form:
+    """The form of an expression that a key describes, in which base forms stand for operands."""
+    found: Form | None = context.forms.get(key)
+    if found is None:
+        _make_room(context)
+        found = context.forms[key] = make()
+    return found
 
 
 def kind_of_number(value: object) -> Any:
@@ -141,7 +167,8 @@ def grown(
         return found
 
 
-def _joined(ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: AnyDType, masked: bool) -> Form | None:
+def _joined(ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: AnyDType, masked: bool) -> Form:
+    """A form of several; of what is too large for one, a form without operands, by which calls are recorded all the same."""
     bases: tuple[Base, ...] = ()
     steps: tuple[FormStep, ...] = ()
     numbers = 0
@@ -157,8 +184,11 @@ def _joined(ufunc: Any, kinds: list[Any], kwargs: dict[str, Any], dtype: AnyDTyp
         bases += kind.bases
         numbers += kind.numbers
         args.append(("step", len(steps) - 1) if kind.steps else ("leaf", len(bases) - 1))
-    if len(bases) > OPERANDS or len(steps) >= STEPS:
-        return None
+        if not kind.bases:
+            bases, steps = (), ()
+            break
+    if len(bases) > OPERANDS or len(steps) >= STEPS or not bases:
+        return Form((), 0, (), dtype)
     return Form(bases, numbers, (*steps, FormStep(ufunc, tuple(args), kwargs, dtype, masked)), dtype)
 
 

@@ -34,7 +34,7 @@ from distarray.layout import Layout
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["Walk", "followed", "learn", "walked"]
+__all__ = ["Walk", "followed", "learn", "references", "walked"]
 
 FEW = 3
 """Layouts of more chunks a device are left to what makes and finds them in one piece of memory."""
@@ -140,21 +140,23 @@ class Walk:
             if kept is not None and kept.layout.index_map is self.layout.index_map and kept.chunks is not None:
                 self.kept.append((slot, kept.chunks))
                 known += (slot, None)
-            if _references(nodes, slot) - _ALONE > self.uses[slot]:
+            if references(nodes, slot) > self.uses[slot]:
                 self.held.append(slot)
                 known += (slot, nodes[slot].spent)
         self.form = ("recipe", self.layout, *self.codes, *known)
 
 
-def _references(nodes: Sequence[Any], slot: int) -> int:
-    return getrefcount(nodes[slot])
+def references(nodes: Sequence[Any], slot: int) -> int:
+    """How many references there are to an object of a list, besides the list's."""
+    return getrefcount(nodes[slot]) - _ALONE
 
 
 class _Unheld:
     """An object that a list alone refers to."""
 
 
-_ALONE = _references([_Unheld()], 0)
+_ALONE = 0
+_ALONE = references([_Unheld()], 0)
 
 
 class Recipe:

@@ -112,7 +112,7 @@ def einsum(
         raise ValueError(
             f"out parameter does not have the correct number of dimensions, has {out.ndim} but should have {len(output)}"
         )
-    if out is not None and not np.can_cast(target, out.dtype, "same_kind" if optimize else casting):  # type: ignore[arg-type]
+    if out is not None and not np.can_cast(target, out.dtype, _into_out(inputs, output, casting, optimize)):  # type: ignore[arg-type]
         raise TypeError(
             f"Iterator requested dtype could not be cast from {target!r} to {out.dtype!r}, that of out=, according to the "
             f"rule {casting!r}: pass casting='unsafe', or another out="
@@ -167,6 +167,18 @@ def _parsed(args: Sequence[Any]) -> tuple[list[str], str, list[Any]]:
             f"{len(arrays)} operands for {inputs!r}"
         )
     return labels, output, list(arrays)
+
+
+def _into_out(inputs: Sequence[str], output: str, casting: str, optimize: bool | str | Sequence[Any]) -> str:
+    """The casts that NumPy allows into ``out=``: of several operands it first makes the product where it optimizes.
+
+    One of matrices is assigned, whatever `casting` says; one of elements follows the default of ufuncs.
+    """
+    if not optimize or len(inputs) == 1:
+        return casting
+    if set("".join(inputs)) - set(output):
+        return "unsafe"
+    return "same_kind" if casting == "safe" else casting
 
 
 def _has_no_ellipsis(args: Sequence[Any]) -> bool:

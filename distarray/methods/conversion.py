@@ -217,5 +217,5 @@ class ConversionMethods(DistributedArray):
 
     @property
     def base(self) -> DistributedArray | None:
-        """The whole array that this one is a view of, a new object; None for one that is no view."""
+        """The whole array that this one is a view of; None for one that is no view."""
         return memory.base(self)

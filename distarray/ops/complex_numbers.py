@@ -129,10 +129,17 @@ def conj(x: DistributedArray, out: Out = None) -> Any:
     -------
     DistributedArray
 
+    Raises
+    ------
+    TypeError
+        `x` holds dates, times or structures.
+
     Notes
     -----
     Communication: none.
     """
+    if x.dtype.kind in "mMV":
+        raise TypeError(f"cannot conjugate non-numeric dtype {x.dtype}")
     if x.dtype.kind != "c":
         return x if out is None else into(x, out)
     return into(cast("DistributedArray", np.conjugate(x)), out)

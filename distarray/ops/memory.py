@@ -10,7 +10,8 @@ import math
 import operator
 from functools import partial
 from operator import itemgetter, methodcaller
-from typing import Any
+from typing import Any, cast
+from weakref import ref
 
 import numpy as np
 
@@ -47,8 +48,13 @@ def base(x: DistributedArray) -> DistributedArray | None:
     if not _is_view(x):
         return None
     storage = x._own().root
+    whole = None if storage.whole is None else storage.whole()
+    if whole is not None and whole._storage is storage and whole._map is None:  # `resize` gives an array other storage
+        return cast("DistributedArray", whole)
     version = storage.version
-    return x._make(x._context, version.layout.shape, version.dtype, None, storage, None, x._writable)
+    whole = x._make(x._context, version.layout.shape, version.dtype, None, storage, None, x._writable)
+    storage.whole = ref(whole)
+    return whole
 
 
 def _is_view(x: DistributedArray) -> bool:

@@ -58,7 +58,8 @@ class Generator(Draws):
     """Random arrays; made by :func:`default_rng`.
 
     It has the methods of ``numpy.random.Generator``, with NumPy's arguments, and ``layout=`` and ``device=`` besides. The
-    values are those of NumPy's algorithms over the Philox bit generator, but not those of ``numpy.random.default_rng``:
+    values are those of NumPy's algorithms over streams that the Philox bit generator begins, a block of elements each (its
+    source and that of the streams stand in ``streams.py``), but not those of ``numpy.random.default_rng``:
     they depend on the seed, on how many calls came before, and on the place in the array; not on the layout, the number of
     devices or processes, or the kind of device.
 
@@ -127,7 +128,7 @@ class Generator(Draws):
         bytes
             Python's own.
         """
-        return self.bit_generator.next().block(0).bytes(length)
+        return next(self.bit_generator.next().blocks(0, 1)).bytes(length)
 
     def _draw(self, name: str, given: dict[str, Any], layout: LayoutLike, device: DeviceLike) -> DistributedArray:
         """One call of NumPy's method `name`: the parameters, checked by NumPy, then block after block."""

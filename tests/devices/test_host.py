@@ -36,6 +36,41 @@ def test_empty_is_accounted_until_it_is_collected(host):
     assert host.allocated == 0
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (20, 1), (1, 7), (3, 5)])
+def test_long_sums_have_the_bits_of_matmul(host, dtype, rows, columns):
+    rng = np.random.default_rng(rows)
+    for order in "CF":
+        left = np.array(rng.random((rows, 20_000)) - 0.5, dtype, order=order)
+        right = np.array(rng.random((20_000, columns)) - 0.5, dtype, order=order)
+        into = np.empty((rows, columns), dtype)
+        host.multiply(left, right, into)
+        assert into.tobytes() == np.matmul(left, right).tobytes()
+
+
+def test_long_sums_say_what_matmul_says(host):
+    large, into = np.full((1, 20_000), 1e300), np.empty((1, 1))
+    with pytest.warns(RuntimeWarning, match="overflow encountered in matmul"):
+        host.multiply(large, large.T, into)
+    assert np.isposinf(into)
+    small = np.full((1, 20_000), 1e-200)
+    with np.errstate(under="raise"), pytest.raises(FloatingPointError, match="underflow encountered in matmul"):
+        host.multiply(small, small.T, into)
+
+
+def test_long_sums_let_other_threads_run(host):
+    left, into = np.ones((1, 40_000_000)), np.empty((1, 1))
+    begun, ended = threading.Event(), threading.Event()
+    seen = []
+    thread = threading.Thread(target=lambda: (begun.wait(), seen.append(ended.is_set())))
+    thread.start()
+    begun.set()
+    host.multiply(left, left.T, into)
+    ended.set()
+    thread.join()
+    assert seen == [False]
+
+
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 5), (1,), (7, 3), (300, 400)])
 @pytest.mark.parametrize("dtype", ["?", "i1", "f2", "f8", "c16"])
 def test_full_and_round_trip(host, shape, dtype):

@@ -12,7 +12,7 @@ import pytest
 import distarray as da
 from distarray.errors import ImplicitCommunicationError
 from distarray.fusion import expr, forms
-from distarray.fusion.kernels import direct, graphs
+from distarray.fusion.kernels import direct, graphs, shared
 
 # --- what they share -----------------------------------------------------------------------------------------------------
 
@@ -46,7 +46,40 @@ def test_a_form_is_bounded() -> None:
             form = forms.grown(context, np.negative, [form], {}, np.dtype("f8"), False)
         assert form is not None and forms.grown(context, np.negative, [form], {}, np.dtype("f8"), False) is not None
         last = forms.grown(context, np.negative, [form], {}, np.dtype("f8"), False)
-        assert forms.grown(context, np.negative, [last], {}, np.dtype("f8"), False) is None
+        larger = forms.grown(context, np.negative, [last], {}, np.dtype("f8"), False)
+        assert last is not None and larger is not None and last.bases and not larger.bases
+        assert not forms.grown(context, np.add, [form, larger], {}, np.dtype("f8"), False).bases  # type: ignore[union-attr]
+
+
+def test_what_is_used_twice_is_walked_once() -> None:
+    with da.init(devices=2, kind="host") as context:
+        x, y = da.zeros((40, 4), layout=da.blocks(0)), da.ones((40, 4), layout=da.blocks(0))
+        x.evaluate(), y.evaluate()
+
+        def made(rate: float) -> Any:
+            both = x * y + rate
+            for _ in range(6):
+                both = both * both - y
+            return np.where(both > x, both, 2.0)
+
+        one, two = made(0.5), made(0.25)
+        found, same = shared.walked(context, one._node), shared.walked(context, two._node)
+        assert found is not None and same is not None and found[0] is same[0]
+        form, leaves, numbers = found
+        assert (
+            form.once
+            and len(form.steps) == 16
+            and len(leaves) == 2
+            and numbers == [0.5, 2.0]
+            and same[2] == [0.25, 2.0]
+        )
+        assert [base.dtype for base in form.bases] == [np.dtype("f8")] * 2
+        held = x * y
+        assert shared.walked(context, (held + held * 2.0)._node) is None  # which may be worth keeping
+        held.evaluate()
+        known = shared.walked(context, (held + held * 2.0)._node)
+        assert known is not None and len(known[1]) == 1
+        assert shared.walked(context, (x + x.sum(axis=0))._node) is None  # not of one shape
 
 
 def test_the_same_key_shows_the_same_view() -> None:
@@ -277,3 +310,34 @@ def test_reductions_that_come_again_have_the_same_bits(devices: int, shape: tupl
                     np.testing.assert_allclose(found[0], wanted, rtol=1e-4, atol=1e-2)
         x += 1.0
         np.testing.assert_allclose(x.sum(axis=0).get(), (a + 1).sum(axis=0), rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("devices", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(40, 5), (1100, 300)])
+def test_long_expressions_that_come_again_have_the_bits_of_their_steps(devices: int, shape: tuple[int, int]) -> None:
+    """What is used several times, more steps than a form has, calls that the program keeps, and those that are known."""
+
+    def price(a: Any, b: Any, rate: float) -> Any:
+        s, k = a + 20.0, b + 19.0
+        first = (np.log(s / k) + rate) / 0.3
+        second = first - 0.3
+        one, two = (1.0 / (1.0 + np.exp(-1.702 * d)) for d in (first, second))
+        return s * one - k * 0.97 * two + np.sqrt(np.abs(first * second)) * 0.001
+
+    with da.init(devices=devices, kind="cuda"):
+        _, (x, y) = lives(2, da.blocks(0), shape)
+        with da.init(devices=devices, kind="cuda", eager=True):
+            _, (u, v) = lives(2, da.blocks(0), shape)
+            wanted = [price(u, v, 0.01 * (1 + turn)).get() for turn in range(8)]
+            parts = price(u[1:], v[:-1], 0.5).get()
+            squares = ((u * v + 1.0) * (u * v + 1.0) - u * v).get()
+        for turn, value in enumerate(wanted):
+            np.testing.assert_array_equal(price(x, y, 0.01 * (1 + turn)).get(), value)
+        for _ in range(6):
+            np.testing.assert_array_equal(price(x[1:], y[:-1], 0.5).get(), parts)
+            both = x * y
+            more = both + 1.0
+            np.testing.assert_array_equal((more * more - both).get(), squares)
+            both.evaluate()
+            np.testing.assert_array_equal(((both + 1.0) * (both + 1.0) - both).get(), squares)

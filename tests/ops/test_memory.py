@@ -207,3 +207,16 @@ def test_on_several_processes(shares: Any) -> None:
     for results in on_ranks(shares, program):
         for got, want in zip(results, expected * 3, strict=True):
             np.testing.assert_array_equal(got, want)
+
+
+def test_the_base_of_a_view_is_the_array_itself() -> None:
+    with da.init(devices=3, kind="host"):
+        x = da.zeros((4, 3), layout=da.blocks(0))
+        y = x + 1
+        assert x[1:].base is x.T[::2].base is x.view("i8").base is x
+        assert (v := y[1:]).base is y
+        assert (y * 1j).imag.base is not y
+        del y
+        assert v.base is v.base
+        assert x.copy()[:2].base is not x
+        assert x[[1, 2]].base is None

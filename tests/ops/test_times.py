@@ -144,3 +144,17 @@ def test_arange(args: Any, options: Any) -> None:
 def test_text_and_objects_are_refused(data: Any) -> None:
     with da.init(devices=2, kind="host"), pytest.raises(TypeError, match="can't be distributed"):
         da.asarray(data)
+
+
+@pytest.mark.parametrize("other", [1, 1.5, True, None, np.int64(3), np.arange(12.0).reshape(4, 3), [[1, 2, 3]]])
+@pytest.mark.parametrize("dtype", ["M8[D]", "m8[h]"])
+def test_dates_equal_no_number(dtype: str, other: Any) -> None:
+    data = np.arange(12).reshape(4, 3).astype(dtype)
+    data[1, 1] = "NaT"
+    with da.init(devices=3, kind="host"):
+        x = da.asarray(data, layout=da.blocks(0))
+        _compare(x == other, np.asarray(data == other))
+        _compare(x != other, np.asarray(data != other))
+        assert (other is None or np.ndim(other) > 0) or (other in x) == (other in data)
+        with pytest.raises(TypeError, match="cannot conjugate"):
+            x.conj()

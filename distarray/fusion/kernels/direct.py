@@ -26,6 +26,7 @@ from distarray.fusion.forms import Form
 from distarray.fusion.kernels.element import PLAIN, Element, converted, element_of, flat
 from distarray.fusion.kernels.elementwise import THREADS, prepared
 from distarray.fusion.kernels.graphs import Graphs, KernelLaunch, Turn, turns_of
+from distarray.fusion.kernels.shared import walked
 from distarray.fusion.meeting import meeting_place
 from distarray.fusion.program import Instruction, Program
 from distarray.geometry import ViewMap, contiguous_strides
@@ -43,8 +44,10 @@ MOST = 1 << 30
 
 LARGE = 1 << 23
 DEAR = 64
-"""Nor is an expression of more than `SMALL` elements computed here whose calls count more, of more than `LARGE` a quarter of it: a
-part of it may be worth keeping."""
+"""An expression of more than `SMALL` elements whose calls count more, of more than `LARGE` a quarter of it, is walked first: a part
+of it may be worth keeping."""
+
+_WALKED = "walked"
 
 SMALL = 1 << 16
 """Elements up to which a kernel takes longer to compile than CuPy's take to run a few times."""
@@ -179,16 +182,26 @@ def _pattern(leaves: list[Leaf]) -> tuple[int, ...]:
 
 def direct(context: Context, node: Node) -> Version | None:
     """The value of a recorded expression, where it is one that has come before; else None."""
-    form = node.form
-    if form is None or context.eager:
+    if context.eager:
         return None
+    form = node.form
     leaves: list[Leaf] = []
     given: list[Any] = []
-    if not filled(node, leaves, given):
-        return None
-    pattern = _pattern(leaves)
-    recipe = form.recipes.get(pattern)
+    recipe: Any = _WALKED
+    if form is not None and form.bases:
+        if not filled(node, leaves, given):
+            return None
+        pattern = _pattern(leaves)
+        recipe = form.recipes.get(pattern)
+    if recipe is _WALKED:
+        found = walked(context, node)
+        if found is None:
+            return None
+        form, leaves, given = found
+        pattern = tuple(range(len(leaves)))
+        recipe = form.recipes.get(pattern)
     if type(recipe) is not _Recipe:
+        assert form is not None
         recipe = _asked(context, form, node, (pattern, leaves, given), None)
         if recipe is None:
             return None
@@ -238,7 +251,7 @@ def written(context: Context, storage: Storage, view: ViewMap | None, node: Node
     """Write a recorded expression into a view of a storage, in the order of :mod:`distarray.fusion.write`, where it is one that
     has come before; False, and nothing is done, of others. `private` as there."""
     form = node.form
-    if form is None or context.eager or storage.exposed or watching.get() is not None:
+    if form is None or not form.bases or context.eager or storage.exposed or watching.get() is not None:
         return False
     version = storage.version
     leaves: list[Leaf] = []
@@ -349,8 +362,10 @@ def _asked(context: Context, form: Form, node: Node, filling: _Filling, place: A
     if count + 1 < often:
         form.recipes[key] = count + 1
         return None
-    dear = size > SMALL and _cost(form) > (DEAR if size <= LARGE else DEAR // 4)
-    found = form.recipes[key] = None if dear else _Cook(context, form, node, filling, target).made(place)
+    if not form.once and size > SMALL and _cost(form) > (DEAR if size <= LARGE else DEAR // 4):
+        form.recipes[key] = _WALKED if target is None else None
+        return None
+    found = form.recipes[key] = _Cook(context, form, node, filling, target).made(place)
     return found
 
 
@@ -386,7 +401,8 @@ class _Cook:
         al = self._aligned(None if seen is None else seen.layout)
         lib = context.local_devices[0].lib
         dtypes = tuple([leaf.dtype for leaf in self.leaves])
-        bound = element_of(lib, self.program, dtypes, self.dtype, fixed=False)  # other expressions have other numbers
+        # other expressions of a form have other numbers, but where it has been walked, which tells them apart
+        bound = element_of(lib, self.program, dtypes, self.dtype, fixed=self.form.once)
         if al is None or bound is None:
             return None
         targets, cells = [], []

@@ -19,7 +19,7 @@ from distarray.fusion.kernels.formulas import HALVES, TYPES, Formula, formula_of
 from distarray.fusion.kernels.quick import quick_code
 from distarray.fusion.program import Instruction, Program
 
-__all__ = ["PACKS", "PLAIN", "Bound", "Element", "converted", "element_of", "flat", "headers_of"]
+__all__ = ["PACKS", "PLAIN", "Bound", "Element", "converted", "element_of", "flat", "headers_of", "is_reciprocal"]
 
 
 def headers_of(dtypes: set[Any]) -> str:
@@ -175,12 +175,16 @@ def flat(values: list[Any]) -> list[Any]:
     return found
 
 
-def _is_reciprocal(step: Instruction) -> bool:
-    """Whether a step is ``1 / x`` of real floating numbers."""
-    if step.ufunc is not np.divide or step.dtype.kind != "f" or step.dtype.itemsize < 4:
+def is_reciprocal(ufunc: object, dtype: AnyDType, first: object) -> bool:
+    """Whether a call is ``1 / x`` of real floating numbers; `first`: its first argument, where that is a number."""
+    if ufunc is not np.divide or dtype.kind != "f" or dtype.itemsize < 4:
         return False
+    return type(first) in (int, float) and first == 1
+
+
+def _is_reciprocal(step: Instruction) -> bool:
     kind, value = step.args[0]
-    return kind == "const" and type(value) in (int, float) and value == 1
+    return kind == "const" and is_reciprocal(step.ufunc, step.dtype, value)
 
 
 def converted(value: object, dtype: AnyDType) -> Any:

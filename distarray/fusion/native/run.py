@@ -59,6 +59,13 @@ BLOCK = 1 << 17
 NEAR = 4
 """The longest stride along rows, in elements, that kernels read with."""
 
+SHORT = 64
+"""Rows of at most so many elements that are broadcast are repeated to the length of a longer one: a kernel's loop over each
+would cost more than its elements."""
+
+TILE = 1 << 12
+"""Elements of the longer row, which stays in the cache nearest to the core."""
+
 _FUNCTIONS = Kernels()
 
 
@@ -123,6 +130,7 @@ class NativeCell:
         "sizes",
         "span",
         "steps",
+        "tail",
         "targets",
     )
 
@@ -150,6 +158,7 @@ class NativeCell:
         self.calls: list[Any] = []
         self.block = BLOCK
         self.span = (0, sizes[-1])
+        self.tail: NativeCell | None = None  # what is left where the elements fill no last row
 
     def cut(self, parts: int) -> list[NativeCell]:
         """The cell as so many, which share its rows' elements."""
@@ -179,6 +188,8 @@ class NativeCell:
                 self.plan.given_up += 1
         finally:
             blocks.REGISTERS.give(registers)
+        if self.tail is not None:
+            self.tail.run(notes, again, strict)
 
     def _blocks(self) -> Iterator[tuple[tuple[int, ...], int, int, int, int]]:
         """Leading indices, the first row and how many, the first element of rows and how many."""
@@ -336,11 +347,13 @@ def native_cells(
 
 class _Lie(NamedTuple):
     """How a cell's arrays lie: the axes that are left, each array's strides along them in bytes, and how each runs along the
-    last."""
+    last. `line`: the length of `rows`, the arrays that are one short row, repeated here."""
 
     sizes: list[int]
     steps: list[list[int]]
     kinds: list[str]
+    line: int = 0
+    rows: tuple[int, ...] = ()
 
 
 _LIES = Kernels(4096)
@@ -361,7 +374,11 @@ def _lie(arrays: Sequence[Any], mixed: bool) -> _Lie | None:
         sizes.insert(0, 1)
         for step in steps:
             step.insert(0, 0)
-    if sizes[-1] < 8 or sizes[-1] * sizes[-2] < LEAST:
+    if sizes[-1] * sizes[-2] < LEAST:
+        return None
+    if len(sizes) == 2 and not mixed and (tiled := _tiled(arrays, sizes, steps)) is not None:
+        return tiled
+    if sizes[-1] < 8:
         return None
     if any(abs(step[-1]) > NEAR for step in steps):
         return None
@@ -370,6 +387,42 @@ def _lie(arrays: Sequence[Any], mixed: bool) -> _Lie | None:
         return None  # NumPy's calls would be made for more elements than there are
     kinds = ["v" if s[-1] == 1 else "s" if s[-1] == 0 else "x" for s in steps]
     return _Lie(sizes, [[k * a.dtype.itemsize for k in s] for s, a in zip(steps, arrays, strict=True)], kinds)
+
+
+def _tiled(arrays: Sequence[Any], sizes: Sequence[int], steps: Sequence[Sequence[int]]) -> _Lie | None:
+    """The same for short rows that meet arrays without gaps: in rows of about `TILE` elements. None of others."""
+    line = sizes[-1]
+    rows = tuple([k for k, step in enumerate(steps) if list(step) == [0, 1]])
+    if not 1 < line <= SHORT or not rows or any(list(step) not in ([line, 1], [0, 1], [0, 0]) for step in steps):
+        return None
+    long = TILE // line * line
+    items = [a.dtype.itemsize for a in arrays]
+    dense = [step[-1] for step in steps]
+    between = [long * item if step[0] else 0 for step, item in zip(steps, items, strict=True)]
+    found = [[b, item * d] for b, item, d in zip(between, items, dense, strict=True)]
+    return _Lie([sizes[0] * line // long, long], found, ["v" if d else "s" for d in dense], line, rows)
+
+
+def _in_line(array: DeviceArray, size: int, step: int) -> Any:
+    """So many elements of an array from its first on, a step of bytes apart."""
+    return np.lib.stride_tricks.as_strided(array, [size], [step])
+
+
+def _tail(cell: NativeCell, size: int) -> NativeCell | None:
+    """What a cell in long rows leaves of so many elements."""
+    rows, long = cell.sizes
+    done = rows * long
+    if done == size:
+        return None
+    tail = copy(cell)
+    tail.sizes, tail.span = [1, size - done], (0, size - done)
+    tail.steps = {v: [0, along] for v, (_, along) in cell.steps.items()}
+    tail.arrays = {}
+    for v, array in cell.arrays.items():
+        between, along = cell.steps[v]
+        tail.arrays[v] = _in_line(array, size, along)[done:] if between else array
+    tail.places = {v: array.__array_interface__["data"][0] for v, array in tail.arrays.items()}
+    return tail
 
 
 def _cell(
@@ -392,10 +445,14 @@ def _cell(
     numbers = [*range(first), *[first + i for i in stored], first + len(program.steps)]
     cell = NativeCell(program, plan, dict(zip(numbers, every, strict=True)), first, numbers[first:], lie.sizes)
     cell.steps = dict(zip(numbers, lie.steps, strict=True))
+    for k in lie.rows:
+        row = _in_line(every[k], lie.line, lie.steps[k][-1])
+        tile = cell.arrays[numbers[k]] = np.tile(row, TILE // lie.line)
+        cell.places[numbers[k]] = tile.__array_interface__["data"][0]
     for v, array in enumerate(operands):
         for target, written in zip(cell.targets, every[first:], strict=True):
             if np.may_share_memory(array, written):
-                if cell.places[v] != cell.places[target] or cell.steps[v] != cell.steps[target]:
+                if v in lie.rows or cell.places[v] != cell.places[target] or cell.steps[v] != cell.steps[target]:
                     return None
                 if (plan.raising or mixed) and v not in cell.aliased:
                     cell.aliased.append(v)
@@ -417,4 +474,6 @@ def _cell(
                 return None
             kernel = known[mine] = (call, packing(element, len(mine)))
         cell.calls.append((*kernel, given))
+    if lie.rows:
+        cell.tail = _tail(cell, out.size)
     return cell
