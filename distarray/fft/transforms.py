@@ -24,8 +24,6 @@ __all__ = [
     "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn",
 ]  # fmt: skip
 
-_SWAPPED = {None: "forward", **OPPOSITE}
-
 
 @implements(np.fft.fft)
 def fft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None = None, out: Out = None) -> Any:
@@ -479,7 +477,7 @@ def _single(
     dtype = function(_model(array), _shorter(n), axis, norm).dtype
     at = operator.index(axis) % array.ndim
     hermitian = function in (np.fft.hfft, np.fft.ihfft)
-    scaled = _SWAPPED[norm] if hermitian else norm or "backward"
+    scaled = OPPOSITE[norm or "backward"] if hermitian else norm or "backward"
     length = operator.index(n) if n is not None else array.shape[at]
     if n is None and kind in ("irfft", "hfft"):
         length = 2 * (length - 1)
