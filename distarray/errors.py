@@ -6,6 +6,7 @@ Every message says what was given, what was needed, and ends with the call that 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -117,14 +118,29 @@ def absent(
     where: str, name: str, numpys: object, cure: str, obj: object, reason: str = "it has no distributed implementation"
 ) -> AttributeError:
     """The AttributeError for a name that a namespace or an array lacks: what to do, where `numpys`, NumPy's counterpart, has
-    the name."""
+    the name, and what NumPy says of it, where it has given the name up."""
     text = f"{where} has no attribute {name!r}"
-    if not name.startswith("__") and name in dir(numpys):
-        text += (
-            f": {reason}, and nothing was gathered. To run NumPy's on one host, use {cure}; to "
-            f"run it on each chunk, use distarray.map_chunks"
-        )
+    if not name.startswith("__"):
+        if name in dir(numpys) or (gone := _given_up(numpys, name)) is None:
+            text += (
+                f": {reason}, and nothing was gathered. To run NumPy's on one host, use {cure}; to "
+                f"run it on each chunk, use distarray.map_chunks"
+            )
+        else:
+            text += gone
     return AttributeError(text, name=name, obj=obj)
+
+
+def _given_up(numpys: object, name: str) -> str | None:
+    """What NumPy says of a name that it once had, "" of one that it never had; None where it still gives the name."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            getattr(numpys, name)
+    except AttributeError as gone:
+        told = str(gone)
+        return f": {told}" if "removed" in told or "deprecated" in told else ""
+    return None
 
 
 def absent_from(

@@ -37,10 +37,13 @@ from distarray.ops import (
     sources,
     ufuncs,
 )
-from distarray.transfer.asking import called_name, ensure_asked, refuse_strides
+from distarray.transfer.asking import called_name, ensure_asked, ensure_not_fetched, refuse_strides
 from distarray.transfer.ledger import note_to_host, watching
 
 __all__ = ["Protocols", "as_numpy"]
+
+_NUMPYS = np.empty(0)
+"""An array of NumPy's: it says what became of attributes that it once had."""
 
 _UFUNC_METHODS: dict[str, Callable[..., Any]] = {
     "__call__": ufuncs.call, "accumulate": scans.accumulate, "at": indexing.ufunc_at, "outer": ufuncs.outer,
@@ -97,7 +100,9 @@ class Protocols(DistributedArray):
 
     def __getattr__(self, name: str) -> NoReturn:
         reason = memory.ELSEWHERE.get(name, "it has no distributed implementation")
-        raise absent("DistributedArray", name, np.ndarray, f"x.get().{name}", self, reason)
+        if self._detached and not hasattr(np.ndarray, name):
+            raise absent("DistributedArray", name, self._dtype.type, f"x.get()[()].{name}", self, reason)
+        raise absent("DistributedArray", name, _NUMPYS, f"x.get().{name}", self, reason)
 
     def __dlpack__(
         self,
@@ -171,6 +176,8 @@ class Protocols(DistributedArray):
     def __iter__(self) -> Iterator[DistributedArray]:
         if not self._shape:
             raise TypeError("iteration over a 0-d array")
+        if watching.get() is not None:
+            ensure_not_fetched(sys._getframe(1), self.nbytes)
         return (self[i] for i in range(self._shape[0]))
 
     def __contains__(self, value: ArrayLike) -> bool:
@@ -238,6 +245,7 @@ class Protocols(DistributedArray):
         return detach(self) if self._detached else copy_array(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        ensure_asked(sys._getframe(1), self.nbytes)
         return convert.pickled(self)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import distarray as da
 from distarray.comm.base import Message, Signature
 from distarray.errors import CollectiveMismatchError, PeerLostError, RemoteError
 from distarray.testing import InProcessCommunicator, ranks, run_ranks
@@ -143,3 +144,20 @@ def test_importing_distarray_does_not_import_mpi4py() -> None:
         "import sys, distarray, distarray.comm.mpi.communicator, distarray.testing; assert 'mpi4py' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_numpys_checks_take_arrays() -> None:
+    """Also those that NumPy makes by comparing objects, where they are no arrays to it."""
+    with da.init(devices=3, kind="host"):
+        x = da.asarray(np.arange(6.0).reshape(2, 3), layout=da.blocks(0))
+        check = da.testing.assert_equal
+        check(x, x.get())
+        check([x, {"a": x}], [x.get(), {"a": x}])
+        check(da.asarray([1.0, np.nan]), [1.0, np.nan])
+        check(x.sum(), 15)
+        da.testing.assert_almost_equal(x, x + 1e-12)
+        for name in ("assert_equal", "assert_almost_equal", "assert_array_equal", "assert_allclose"):
+            with pytest.raises(AssertionError):
+                getattr(da.testing, name)(x, x + 1)
+        with pytest.raises(AssertionError):
+            check(x, x.astype("f4"), strict=True)

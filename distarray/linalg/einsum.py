@@ -17,7 +17,7 @@ from distarray.array.aliases import ArrayLike, DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.state import DistributedArray
-from distarray.array.writing import overwrite
+from distarray.array.writing import check_out, overwrite
 from distarray.context import Context
 from distarray.devices.arrays import AnyDType
 from distarray.linalg.dots import dot
@@ -117,6 +117,8 @@ def einsum(
             f"Iterator requested dtype could not be cast from {target!r} to {out.dtype!r}, that of out=, according to the "
             f"rule {casting!r}: pass casting='unsafe', or another out="
         )
+    if out is not None:
+        check_out(out)
     terms = _terms(found, inputs, target)
     sizes = {label: n for term in terms for label, n in zip(term.labels, term.array.shape)}
     missing = sorted(set(output) - set(sizes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -315,8 +316,8 @@ def converted(
         Of the result.
     order : str
         Accepted for NumPy's sake.
-    casting : {"no", "equiv", "safe", "same_kind", "unsafe"}
-        Which conversions are allowed.
+    casting : {"no", "equiv", "safe", "same_kind", "unsafe", "same_value"}
+        Which conversions are allowed; the last, from NumPy 2.4 on, those that keep every value.
     subok : bool
         Accepted for NumPy's sake.
     copy : bool
@@ -330,6 +331,8 @@ def converted(
     ------
     TypeError
         The rule forbids the conversion.
+    ValueError
+        A value would change, and `casting` is ``"same_value"``.
 
     Warns
     -----
@@ -338,11 +341,13 @@ def converted(
 
     Notes
     -----
-    Communication: none.
+    Communication: none, and with ``casting="same_value"`` one number.
     """
     target = check_dtype(dtype)
     np.empty(0, bool).astype(bool, order, cast("Any", casting), subok, copy)  # type: ignore[call-overload]
     x = asarray(x)
+    if casting == "same_value":
+        return _same_value(x, target, copy)
     if not np.can_cast(x.dtype, target, casting=casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {target!r} according to the rule {casting!r}")
     if target == x.dtype:
@@ -354,6 +359,22 @@ def converted(
         return ready
     result = DistributedArray._of_node(astype_node(x, target))
     result._detached = x._detached
+    return result
+
+
+def _same_value(x: DistributedArray, target: np.dtype[Any], copy: bool) -> Any:
+    """The array in another dtype that has all its values."""
+    np.empty(0, x.dtype).astype(target, casting=cast("Any", "same_value"))  # what NumPy refuses, whatever the values
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+        result = converted(x, target, copy=copy)
+        back = converted(result, x.dtype)
+        kept = (result == x) & (back == x)
+        if x.dtype.kind in "fc":
+            kept |= np.isnan(x) & np.isnan(back)
+        is_kept = target.kind == "b" or bool(np.all(kept))
+    if not is_kept:
+        raise ValueError(f"could not cast 'same_value' {x.dtype} to {target}: a value would change")
     return result
 
 

@@ -220,8 +220,8 @@ def concatenate(
         return assemble(unfilled(context, target_layout(context, shape, sources, kind, axis), kind), pieces)
     if out.shape != shape:
         raise ValueError(f"Output array is the wrong shape: it has {out.shape}, the result has {shape}")
+    check_writable(out)
     if isinstance(out, DistributedArray):
-        check_writable(out)
         return assemble(out, pieces, fresh=False)
     out[...] = assemble(unfilled(context, target_layout(context, shape, sources, kind, axis), kind), pieces).get()
     return out

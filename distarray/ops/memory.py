@@ -217,7 +217,7 @@ def resize(x: DistributedArray, *new_shape: Any, refcheck: bool = True) -> None:
     elif size > x.size:
         flat = concatenate([flat, zeros(size - x.size, x.dtype)])
     reshaped = reshape(flat, shape)
-    x._take(reshaped if reshaped._writable else copy_array(reshaped))
+    x._take(copy_array(reshaped) if _is_view(reshaped) or not reshaped._writable else reshaped)
 
 
 def byteswap(x: DistributedArray, inplace: bool = False) -> DistributedArray:

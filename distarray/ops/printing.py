@@ -44,7 +44,8 @@ def _text(
 ) -> str:
     values, cut = shown(x)
     threshold = 0 if cut else None
-    return np.array2string(values, width, precision, small, separator, prefix, threshold=threshold)
+    suffix = ")" if prefix else ""
+    return np.array2string(values, width, precision, small, separator, prefix, threshold=threshold, suffix=suffix)
 
 
 def to_str(x: DistributedArray) -> str:
@@ -53,15 +54,27 @@ def to_str(x: DistributedArray) -> str:
 
 
 def to_repr(x: DistributedArray, *options: Any) -> str:
-    """``repr(x)``: values, and dtype where NumPy would say it. The options are those of ``np.array_repr``, in its order."""
+    """``repr(x)``: values, what was left out, and dtype where NumPy would say it. The options are those of ``np.array_repr``,
+    in its order."""
     name = "DistributedArray("
     body = _text(x, ", ", name, *options) if x.size else "[]"
-    parts = [body]
-    if not x.size and x.shape != (0,):
-        parts.append(f"shape={x.shape}")
+    more = []
+    if (not x.size and x.shape != (0,)) or x.size > np.get_printoptions()["threshold"]:
+        more.append(f"shape={x.shape}")
     if x.dtype not in (np.dtype(bool), np.dtype(int), np.dtype(float), np.dtype(complex)) or not x.size:
-        parts.append(f"dtype={x.dtype}")
-    return f"{name}{', '.join(parts)})"
+        more.append(f"dtype={_dtype_text(x.dtype)}")
+    if not more:
+        return f"{name}{body})"
+    text, rest = f"{name}{body},", f"{', '.join(more)})"
+    width = options[0] if options and options[0] is not None else np.get_printoptions()["linewidth"]
+    breaks = len(text) - text.rfind("\n") + len(rest) > width
+    return text + ("\n" + " " * len(name) if breaks else " ") + rest
+
+
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    """A dtype as NumPy writes it after ``dtype=``: between quotes where it is no name."""
+    name = dtype.name if dtype.isnative and dtype.names is None else str(dtype)
+    return name if name.isalnum() or dtype.names is not None else repr(name)
 
 
 @implements(np.array2string)

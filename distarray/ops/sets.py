@@ -314,11 +314,14 @@ def isin(
     ------
     ValueError
         `kind` is unknown, or ``"table"`` for what are no integers.
+    RuntimeError
+        `kind` is ``"table"``, and the range of `test_elements` is larger than the largest number of their dtype.
 
     Notes
     -----
-    Communication: that of sorting `test_elements`. Short ones then go to all devices; otherwise, unless these hold them
-    all, each element goes to the device with its part of the order, and its answer back.
+    Communication: that of sorting `test_elements`, and with ``kind="table"`` of their extremes. Short ones then go to all
+    devices; otherwise, unless these hold them all, each element goes to the device with its part of the order, and its
+    answer back.
 
     Memory on each device: 2.5 times its share of the operands and the result.
 
@@ -336,6 +339,15 @@ def isin(
         raise ValueError(
             "The 'table' method is only supported for boolean or integer arrays. Please select 'sort' or None for kind."
         )
+    if (
+        kind == "table"
+        and tests.size
+        and _reach(tests) > np.iinfo(tests.dtype if tests.dtype.kind != "b" else np.uint8).max
+    ):
+        raise RuntimeError(
+            "You have specified kind='table', but the range of values in `ar2` or `ar1` exceed the maximum integer of the "
+            "datatype. Please set `kind` to None or 'sort'."
+        )
     mixed = _mixed(x.dtype, tests.dtype)
     common = np.dtype(np.uint64) if mixed else np.result_type(x.dtype, tests.dtype)
     context = x._context
@@ -349,6 +361,11 @@ def isin(
     if mixed:  # an element that the other dtype lacks wraps around, and is not in the set
         member = np.logical_and(result, x >= 0 if x.dtype.kind == "i" else x <= np.uint64(np.iinfo(np.int64).max))
     return np.logical_not(member) if invert else member  # type: ignore[no-any-return]
+
+
+def _reach(x: DistributedArray) -> int:
+    """How far the largest integer is from the least."""
+    return int(np.max(x)) - int(np.min(x))
 
 
 # --- set functions ------------------------------------------------------------------------------------------------------

@@ -97,6 +97,8 @@ def polyval(x: ArrayLike, c: ArrayLike, tensor: bool = True) -> Any:
 def _horner(x: DistributedArray, c: Any, tensor: bool) -> Any:
     if not isinstance(c, DistributedArray) or c.ndim < 2:  # few: every process has them
         c = _coefficients(c)
+    elif c.dtype.kind in "biu":
+        c = c.astype(np.float64)
     if tensor:
         c = c.reshape(c.shape + (1,) * x.ndim)
     value = c[-1] + x * 0
@@ -179,7 +181,9 @@ def _at_points(c: Any, *points: Any) -> Any:
 
 
 def _horner_along(x: DistributedArray, c: DistributedArray) -> Any:
-    """The series whose coefficients lie along the first axis of `c`, an element for each point."""
+    """The series whose coefficients lie along the first axis of `c`, an element for each point; without axes a constant."""
+    if not c.ndim:
+        return c + x * 0
     value = c[-1] + x * 0
     for k in range(c.shape[0] - 2, -1, -1):
         value = c[k] + value * x

@@ -383,6 +383,8 @@ class Generator(Draws):
         Communication: a sort of random keys along the axis, and the elements that change their device.
         """
         array = asarray(x)
+        if out is not None:
+            check_out(out)
         if axis is None:
             return deliver(reshape(take(reshape(array, (-1,)), self._order((array.size,))), array.shape), out)
         order = np.argsort(self._keys(array.shape, array.layout), axis=axis, kind="stable")

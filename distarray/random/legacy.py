@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,6 +17,7 @@ from distarray.array.documented import described_as
 from distarray.array.state import DistributedArray
 from distarray.context import Context
 from distarray.current import current
+from distarray.errors import absent
 from distarray.random.draws import Draws
 from distarray.random.generator import Generator, default_rng
 from distarray.random.streams import Seed
@@ -47,6 +48,12 @@ class RandomState(Draws):
 
     def __init__(self, seed: Seed | Generator = None) -> None:
         self._generator = default_rng(seed)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        cure = "numpy.random." + name
+        raise absent(
+            "RandomState", name, np.random.RandomState, cure, self, "NumPy gave it up: use randint or integers"
+        )
 
     def __repr__(self) -> str:
         return f"RandomState({self._generator.bit_generator!r})"

@@ -15,12 +15,18 @@ from types import CodeType, FrameType
 from distarray.errors import ImplicitCommunicationError, UnsupportedError
 from distarray.transfer.ledger import watching
 
-__all__ = ["called_name", "ensure_asked", "refuse_host_target", "refuse_strides"]
+__all__ = ["called_name", "ensure_asked", "ensure_not_fetched", "refuse_host_target", "refuse_strides"]
 
-_ASKING = {"__array__", "__dlpack__", "array", "asanyarray", "asarray", "from_dlpack", "to_numpy"}
-"""Functions and methods that say by their name that an array comes to the host."""
+_ASKING = {
+    "__array__", "__dlpack__", "__reduce__", "__reduce_ex__", "array", "asanyarray", "asarray", "dump", "dumps", "from_dlpack",
+    "to_numpy",
+}  # fmt: skip
+"""Functions and methods that say by their name that an array comes to the host, ``pickle.dumps`` among them."""
 
-_LIBRARIES = {"matplotlib", "numpy", "pandas", "scipy", "torch"}
+_FETCHING = {"array", "fromiter", "fsum"}
+"""Functions that iterate over an array, and turn each element into a number."""
+
+_LIBRARIES = {"concurrent", "matplotlib", "multiprocessing", "numpy", "pandas", "scipy", "torch"}
 
 
 _CALLS = ("CALL", "PRECALL")
@@ -60,6 +66,33 @@ def ensure_asked(frame: FrameType, nbytes: int) -> None:
         f"{who} asks for all {nbytes} bytes of a distributed array on the host, inside no_implicit_communication(). Pass it "
         f"x.get() if that is meant, or run it outside the block."
     )
+
+
+def ensure_not_fetched(frame: FrameType, nbytes: int) -> None:
+    """Refuse an iteration that would bring every element to the host, as ``numpy.fromiter(x, float)`` does, inside
+    ``no_implicit_communication()``.
+
+    Parameters
+    ----------
+    frame
+        Of what iterates.
+    nbytes
+        Of the array.
+
+    Raises
+    ------
+    ImplicitCommunicationError
+        Before anything moves.
+    """
+    watch = watching.get()
+    if watch is None or not watch.forbidden:
+        return
+    name = called_name(frame)
+    if name in _FETCHING:
+        raise ImplicitCommunicationError(
+            f"{name}() would bring all {nbytes} bytes of a distributed array to the host one by one, inside "
+            f"no_implicit_communication(). Pass it x.get() if that is meant, or run it outside the block."
+        )
 
 
 def refuse_host_target(nbytes: int) -> None:

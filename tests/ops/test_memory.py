@@ -220,3 +220,12 @@ def test_the_base_of_a_view_is_the_array_itself() -> None:
         assert v.base is v.base
         assert x.copy()[:2].base is not x
         assert x[[1, 2]].base is None
+
+
+def test_what_was_resized_is_no_view() -> None:
+    with da.init(devices=3, kind="host"):
+        x = da.asarray(np.arange(4).reshape(2, 2), layout=da.blocks(0))
+        for shape in ((2, 1), (1, 1), (2, 3)):
+            x.resize(shape)
+            assert x.base is None
+        assert x.tolist() == [[0, 0, 0], [0, 0, 0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,28 @@ def test_every_public_name_is_there_or_has_its_reason(four: Any) -> None:
         for name in lacking:
             with pytest.raises(AttributeError):
                 getattr(one, name)
+
+
+def test_names_that_numpy_has_given_up(four: Any) -> None:
+    for ours, theirs, name in (
+        (da, np, "float_"), (da, np, "Inf"), (da, np, "asfarray"),
+    ):  # fmt: skip
+        with pytest.raises(AttributeError) as told:
+            getattr(theirs, name)
+        with pytest.raises(AttributeError, match=re.escape(str(told.value))):
+            getattr(ours, name)
+
+
+def test_names_of_numpys_scalars(four: Any) -> None:
+    for x, name in (
+        (da.zeros(3)[0], "hex"),
+        (da.asarray([3, 4])[1], "denominator"),
+        (da.asarray([3, 4]).sum(), "numerator"),
+    ):
+        with pytest.raises(AttributeError, match=rf"x\.get\(\)\[\(\)\]\.{name}"):
+            getattr(x, name)
+    with pytest.raises(AttributeError, match=r"has no attribute .hex.$"):
+        da.zeros(3).hex  # noqa: B018 - the look-up is what raises
 
 
 def test_names_that_nobody_has(four: Any) -> None:

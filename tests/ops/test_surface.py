@@ -266,3 +266,41 @@ def test_quantiles_into_out(function: Any, method: str, shape: tuple[int, ...]) 
             else:
                 function(da.asarray(a, layout=da.blocks(0)), 0.5, axis=axis, out=mine, method=method)
             assert np.array_equal(mine.get(), theirs)
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="NumPy 2.4 brought casting='same_value'")
+@pytest.mark.parametrize(("values", "dtype"), [
+    ([1.0, 2.0], "i8"), ([1.5], "i8"), ([np.nan], "i8"), ([np.nan, np.inf], "f4"), ([0.1], "f4"), ([300], "u1"), ([-1], "u8"),
+    ([1 + 1j], "f8"), ([1 + 0j], "f8"), ([2**63 - 1], "f8"), ([2**53 + 1], "f8"), ([1e20], "i8"), ([2], "?"), ([3], "M8[D]"),
+])  # fmt: skip
+def test_casts_that_keep_every_value(values: Any, dtype: str) -> None:
+    a = np.array(values * 3)
+    with da.init(devices=3, kind="host"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = da.asarray(a, layout=da.blocks(0))
+        try:
+            known = a.astype(dtype, casting="same_value")  # type: ignore[call-overload]
+        except (ValueError, TypeError) as error:
+            with pytest.raises(type(error), match="same_value"):
+                x.astype(dtype, casting="same_value")
+        else:
+            assert np.array_equal(x.astype(dtype, casting="same_value").get(), known, equal_nan=dtype[0] == "f")
+
+
+def test_power_series_of_integers() -> None:
+    numpys, ours = np.polynomial.polynomial, da.polynomial.polynomial
+    c = np.arange(6).reshape(3, 2)
+    with da.init(devices=3, kind="host"):
+        x = da.asarray(c, layout=da.blocks(0))
+        assert ours.polyval([1, 2], x).dtype == np.float64
+        assert np.array_equal(ours.polyval([1, 2], x).get(), numpys.polyval([1, 2], c))
+        assert float(ours.polyval3d(1, 1, 1, c)) == numpys.polyval3d(1, 1, 1, c)
+
+
+def test_tables_of_isin_that_would_be_too_large() -> None:
+    with da.init(devices=3, kind="host"):
+        x = da.asarray(np.arange(-2, 5, dtype="i1"), layout=da.blocks(0))
+        assert np.isin(x, np.array([-1, 100], "i1"), kind="table").tolist() == [False, True, *[False] * 5]
+        with pytest.raises(RuntimeError, match="exceed the maximum"):
+            np.isin(x, np.array([-100, 100], "i1"), kind="table")
+        assert np.isin(x, np.array([-100, 100, 4], "i1")).tolist() == [*[False] * 6, True]

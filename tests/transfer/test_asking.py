@@ -4,9 +4,11 @@ own line asked. The lines of this file are a user's."""
 from __future__ import annotations
 
 import copy
+import pickle
 import random
 import warnings
 from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,7 @@ ASKED: dict[str, Callable[[Any], Any]] = {
     "to_device": lambda x: x.to_device("cpu"),
     "tolist": lambda x: x.tolist(),
     "scalars": lambda x: (float(x[0, 0]), int(x[0, 1]), bool(x[0, 2]), complex(x[1, 1]), x[1, 2].item(), x.item(3)),
+    "a pickle": lambda x: pickle.dumps({"x": x}),
     "text": lambda x: f"{x}{x!r}{x[0, 0]:.2f}" + str(x) + np.array2string(x),
 }
 
@@ -66,6 +69,8 @@ UNASKED: dict[str, Callable[[Any], Any]] = {
     "normal": lambda x: np.random.default_rng(0).normal(x),
     "choice": lambda x: np.random.default_rng(0).choice(x),
     "a host array's item": lambda x: np.zeros((3, 4)).__setitem__(..., x),
+    "elements in turn": lambda x: np.fromiter(x.reshape(-1), float),
+    "a library's pickle": lambda x: ForkingPickler.dumps(x),
     "testing": lambda x: np.testing.assert_array_equal(x, HOST),
 }
 
@@ -91,6 +96,12 @@ WRITES: dict[str, Callable[[Any], Any]] = {
     "out= of a scan": lambda x: x.cumsum(axis=1, out=np.zeros((3, 4))),
     "out= of a product": lambda x: np.matmul(np.eye(3), x, out=np.zeros((3, 4))),
     "at": lambda x: np.add.at(np.zeros((3, 4)), np.arange(3), x),
+    "out= of a join": lambda x: np.concatenate([x], out=np.zeros((3, 4))),
+    "out= of einsum": lambda x: np.einsum("ij->ij", x, out=np.zeros((3, 4))),
+    "out= of take": lambda x: np.take(x, np.arange(4), axis=1, out=np.zeros((3, 4))),
+    "out= of compress": lambda x: np.compress(np.ones(4, bool), x, axis=1, out=np.zeros((3, 4))),
+    "out= of several products": lambda x: np.linalg.multi_dot([np.eye(3), np.eye(3), x], out=np.zeros((3, 4))),
+    "out= of random numbers": lambda x: da.random.default_rng(0).permuted(x, axis=1, out=np.zeros((3, 4))),
 }
 UNASKED |= WRITES
 
