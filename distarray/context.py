@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 
 from distarray.comm.base import Communicator, Signature
-from distarray.devices import Device, Quiet, RemoteDevice, Workers, as_int, cpu_set, make_devices
+from distarray.devices import Device, Process, Quiet, RemoteDevice, Workers, as_int, cpu_set, make_devices
 from distarray.errors import CommunicationError, DeviceError, ForkError
 from distarray.failures import alike, told
 from distarray.geometry import IndexMap, Region, blocks, replicated
@@ -211,15 +211,15 @@ class Context:
             {} if os.environ.get("DISTARRAY_HINTS", "0") not in ("", "0") else None
         )
         self.warnings_raise = warnings_raise and self.kind == "host"  # GPUs warn of nothing
-        self.pid = os.getpid()
+        self.pid = Process.id
         self._tokens: list[Token[Context | None]] = []
         self._replaced: Context | None = None
 
     def check(self) -> None:
         """Refuse a forked child: the parent's threads and device memory are not there."""
-        if os.getpid() != self.pid:
+        if Process.id != self.pid:
             raise ForkError(
-                f"this context was made in process {self.pid} and is used in its forked child {os.getpid()}, where its "
+                f"this context was made in process {self.pid} and is used in its forked child {Process.id}, where its "
                 f"threads do not exist: call distarray.init(...) in the child and build the arrays there, or start the "
                 f"child with the 'spawn' method"
             )

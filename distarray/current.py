@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from distarray.cluster import detect
 from distarray.context import Context, ProcessDefault, current_context, join
-from distarray.devices import make_devices
+from distarray.devices import Process, make_devices
 from distarray.errors import DeviceError
 from distarray.launch import form_group, is_child
 
@@ -101,10 +101,10 @@ def current() -> Context:
     context = current_context.get()
     if context is None:
         context = ProcessDefault.context
-        if context is None or context.pid != os.getpid():
+        if context is None or context.pid != Process.id:
             with ProcessDefault.lock:
                 context = ProcessDefault.context
-                if context is None or context.pid != os.getpid():
+                if context is None or context.pid != Process.id:
                     context = ProcessDefault.context = _make(None, None, None, None, None)
     context.check()
     return context

@@ -273,17 +273,22 @@ def _multiply(
     lib = device.lib
     batch, m, k = problem.bounds
     end = len(problem.sizes)
+    flat = problem.counts == (0, 0, 1, 0) and device.kind == "host"  # two vectors: there is little to find out
     with device.active():
         for job in jobs:
-            left = _matrix(lib, _taken(job.a, sources[0], brought[0]), problem.a, (batch, m, k), dtype)
-            right = _matrix(lib, _taken(job.b, sources[1], brought[1]), problem.b, (batch, k, end), dtype, m)
+            left, right = _taken(job.a, sources[0], brought[0]), _taken(job.b, sources[1], brought[1])
+            if flat and left.dtype == right.dtype == dtype and left.flags.c_contiguous and right.flags.c_contiguous:
+                left, right = left.reshape(1, -1), right.reshape(-1, 1)
+            else:
+                left = _matrix(lib, left, problem.a, (batch, m, k), dtype)
+                right = _matrix(lib, right, problem.b, (batch, k, end), dtype, m)
             if conjugate and dtype.kind == "c":
                 left = lib.conjugate(left)
             chunk = chunks[job.chunk]
             assert chunk is not None
             part = chunk.array if job.key is None else chunk.array[job.key]
             shape = part.shape
-            into = part.reshape((*shape[:batch], prod(shape[batch:m]), prod(shape[m:])))
+            into = part.reshape((*shape[:batch], prod(shape[batch:m]), prod(shape[m:])) if shape else (1, 1))
             if job.add:
                 _add(device, into, left, right)
             else:

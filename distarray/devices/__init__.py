@@ -11,7 +11,7 @@ from distarray.devices.host import HostDevice
 from distarray.devices.pool import HostPool
 from distarray.devices.quiet import Quiet
 from distarray.devices.remote import RemoteDevice
-from distarray.devices.workers import INLINE_BYTES, Workers, cpu_count, cpu_set, in_turn
+from distarray.devices.workers import INLINE_BYTES, Process, Workers, cpu_count, cpu_set, in_turn
 from distarray.errors import DeviceError
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "HostPool",
     "Quiet",
     "RemoteDevice",
+    "Process",
     "Workers",
     "cpu_count",
     "cpu_set",

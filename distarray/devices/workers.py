@@ -20,7 +20,7 @@ from typing import Any
 
 from distarray.errors import ForkError
 
-__all__ = ["INLINE_BYTES", "Workers", "cpu_count", "cpu_set", "in_turn"]
+__all__ = ["INLINE_BYTES", "Process", "Workers", "cpu_count", "cpu_set", "in_turn"]
 
 INLINE_BYTES = 1 << 20
 """Work on fewer bytes in all runs in the calling thread: a core streams a MiB in about what a handover costs."""
@@ -28,6 +28,20 @@ INLINE_BYTES = 1 << 20
 _NO_LIMIT: AbstractContextManager[None] = nullcontext()
 
 Task = Callable[[], object]
+
+
+class Process:
+    """Which process this is, known without a call of the system: a forked child learns it before its program goes on."""
+
+    id = os.getpid()
+
+    @classmethod
+    def renew(cls) -> None:
+        cls.id = os.getpid()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=Process.renew)
 
 
 def in_turn(tasks: Iterable[Task]) -> None:
@@ -137,7 +151,7 @@ class Workers:
         self.sharers = sharers
         self.asynchronous = asynchronous
         self.inline_bytes = inline_bytes
-        self._pid = os.getpid()
+        self._pid = Process.id
         self._lock = threading.Lock()
         self._local = threading.local()
         self._queue: SimpleQueue[tuple[contextvars.Context, _Job] | None] = SimpleQueue()
@@ -171,9 +185,9 @@ class Workers:
         ForkError
             In a forked child: the threads live in its parent.
         """
-        if os.getpid() != self._pid:
+        if Process.id != self._pid:
             raise ForkError(
-                f"this context belongs to process {self._pid}, whose threads and devices process {os.getpid()}, "
+                f"this context belongs to process {self._pid}, whose threads and devices process {Process.id}, "
                 "forked from it, does not have; create a new context in the child with da.init()"
             )
         threads = 1 if self.asynchronous and not blas else self.threads_for(len(tasks), nbytes)
@@ -238,7 +252,7 @@ class Workers:
         with self._lock:
             self._closed = True
             threads, self._threads[:] = list(self._threads), []
-        if os.getpid() == self._pid:
+        if Process.id == self._pid:
             _stop(self._queue, threads)
             for thread in threads:
                 if thread is not threading.current_thread():
