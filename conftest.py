@@ -9,6 +9,11 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+if (
+    "PYTEST_XDIST_WORKER" in os.environ
+):  # a worker a core, and NumPy is not imported yet: threads of BLAS would only wait
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink]  # explaining a failure is slow
@@ -43,6 +48,10 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(
             "PYTHONPYCACHEPREFIX", os.path.join(tempfile.gettempdir(), f"distarray-tests-{os.getuid()}")
         )
+    if getattr(
+        config.option, "numprocesses", None
+    ):  # a worker a core: more threads of BLAS would only wait for each other
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Through the environment: the strategies read them lazily, and child processes of a test inherit them.
     os.environ["DISTARRAY_MINIMUM_CHUNK"] = "1"
     os.environ["DISTARRAY_TEST_KIND"] = config.getoption("--kind")

@@ -56,8 +56,9 @@ def tolerance(name: str, a: np.ndarray, dtype: Any) -> dict[str, Any]:
         finite = np.where(np.isfinite(a), a, 0).astype(np.complex128)
         top = np.abs(finite).max(initial=1.0)
     scale = {"sum": top, "prod": 0, "mean": top, "var": top**2, "std": top**2}[name]
-    # the elements are squared and added in their own dtype, whatever the dtype of ``out=``
-    return {"exact": False, "ulps": 16 * max(a.size, 1), "scale": scale, "unit": a.dtype, "squared": name == "std"}
+    # the elements are squared and added in their own dtype or in ``dtype=``, whatever the dtype of ``out=``
+    unit = a.dtype if dtype is None else np.dtype(dtype)
+    return {"exact": False, "ulps": 16 * max(a.size, 1), "scale": scale, "unit": unit, "squared": name == "std"}
 
 
 def draw_input(data: st.DataObject, name: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -19,6 +19,8 @@ import pytest
 import distarray as da
 from conformance.checking import both, on_gpu, outcome
 from conformance.contexts import context, spread
+from conformance.launching import DEEP
+from conformance.mpi import session
 
 OUT = object()
 """Stands for an array that takes the result."""
@@ -229,8 +231,11 @@ def test_keywords_and_edges(name, large):
     f, g = row.reference or getattr(theirs, short), getattr(ours if row.direct else theirs, short)
     calls: list[dict[str, Any]] = [{}, *({key: value} for key, values in row.keywords.items() for value in values)]
     few: list[dict[str, Any]] = [{}, *({key: values[0]} for key, values in row.keywords.items())]
+    thin = session() is not None and not DEEP  # processes compute the same: a third of the operands each
     with context(3) as c, spread(c, 2, 1 if large else 64):
         for turn, (kind, a) in enumerate(operands().items()):
+            if thin and (turn + len(name)) % 3:
+                continue
             if (on_gpu() and open_on_gpus(name, kind, a)) or (large and (a.ndim != 2 or not a.size)):
                 continue
             try:

@@ -35,6 +35,9 @@ SPLIT_FROM = 2**16
 BLOCK = 2**15
 """Elements of a block that a core's cache holds beside what is made of it."""
 
+UNEVEN = 1.17
+"""Times its share of rows that a device may have; a few rows are fewer pieces to move than the thousands of a larger divisor."""
+
 LONG = 2**23
 """Lines of the host of as many bytes are transformed in blocks: the library passes over all of a line many times."""
 
@@ -78,14 +81,18 @@ class SplitCall(NamedTuple):
         return (*(slice(None),) * self.axis, *keys)
 
 
-def factor(n: int, devices: int, at_least: int = 1) -> int | None:
-    """A divisor r of n, with r and n / r no smaller than the number of devices: that number, or `at_least` times it, or
-    the least one from there on that divides; None where none below 64 times that does."""
-    low = devices * at_least
-    for r in range(low, min(64 * low, n // devices) + 1):
+def factor(n: int, devices: int, half: bool = False) -> int | None:
+    """A divisor r of n, with r and n / r no smaller than the number of devices: the least that leaves no device with more
+    than `UNEVEN` times its share of r rows (`half`: of the r // 2 + 1 that real data have), else the least of all; None
+    where none below 512 times the devices divides."""
+    least = None
+    for r in range(devices, min(512 * devices, n // devices) + 1):
         if n % r == 0:
-            return r
-    return None
+            rows = r // 2 + 1 if half else r
+            if -(-rows // devices) * devices <= UNEVEN * rows:
+                return r
+            least = least or r
+    return least
 
 
 def complex_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, dtype: np.dtype[Any]) -> Held:
@@ -96,7 +103,7 @@ def complex_sums(call: SplitCall, held: Held, n: int, sign: int, scale: float, d
     devices = len(call.devices)
     if held.operand.layout is dealt and n % devices == 0:
         return rolled(call, unrolled_sums(call, held, n, sign, scale, dtype), n)
-    rows = devices if n % devices == 0 else factor(n, devices, at_least=8) or factor(n, devices)  # shares much alike
+    rows = factor(n, devices)
     assert rows is not None
     return strided_sums(call, unrolled(call, held, rows, n // rows), sign, scale, dtype)
 

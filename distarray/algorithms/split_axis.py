@@ -45,7 +45,7 @@ def along_split_axis(call: SplitCall, held: Held, kind: str, n: int, norm: str, 
         if factor(n, devices) is not None:
             return complex_sums(call, held, n, sign, scale, dtype)
         return convolved(call, held, n, sign, scale, dtype, length=n)
-    rows = factor(n, devices, at_least=8) or factor(n, devices)  # shares much alike, if there is a choice
+    rows = factor(n, devices, half=True)
     if kind == "rfft":
         if rows is not None:
             return real_sums(call, held, n, rows, scale, dtype)

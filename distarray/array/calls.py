@@ -7,6 +7,7 @@ The short way (one operator on arrays of one context), in-place operators, the g
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
@@ -35,11 +36,23 @@ from distarray.fusion.expr import (
 from distarray.fusion.kept import UPDATED, is_named
 from distarray.fusion.write import write
 from distarray.modes import ModeOperand, preserved
+from distarray.sites import call_site, warn_at
 from distarray.storage import Version, operand
 from distarray.transfer.execute import allocate
 
 if TYPE_CHECKING:
     from distarray.context import Context
+
+
+def _unwritten() -> str:
+    """What NumPy (from 2.4) warns of ``where=`` without ``out=``."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        np.positive(np.empty(0), where=np.empty(0, bool))
+    return str(caught[0].message) if caught else ""
+
+
+_UNWRITTEN = _unwritten()
 
 __all__ = ["apply", "binary", "in_place", "known", "several", "takes"]
 
@@ -164,6 +177,10 @@ def _checked_shape(
         checks["out"] = dummies if ufunc.nout > 1 else dummies[0]
     if mask is not None:
         checks["where"] = mask if isinstance(mask, np.generic) else np.empty(0, mask.dtype)
+        if out is None:
+            if _UNWRITTEN:
+                warn_at(call_site(), _UNWRITTEN, UserWarning)
+            checks["out"] = None if ufunc.nout == 1 else (None,) * ufunc.nout  # asks for no warning
     if checks != kwargs or len(set(shapes)) > 1:
         probe(ufunc, operands, checks)
     shape = broadcast_shape(*shapes) if shapes else ()

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from distarray.array.aliases import ArrayLike
-from distarray.array.calls import takes, unlike
+from distarray.array.calls import takes
+from distarray.array.equality import equality
 from distarray.array.functions import FUNCTIONS
 from distarray.array.state import DistributedArray
 from distarray.array.structures import compare
@@ -180,12 +181,12 @@ class Operators(DistributedArray):
     def __eq__(self, other: object) -> Any:
         if self._dtype.type is np.void:
             return compare(np.equal, self, other)
-        return _equality(np.equal, self, other)
+        return equality(np.equal, self, other)
 
     def __ne__(self, other: object) -> Any:
         if self._dtype.type is np.void:
             return compare(np.not_equal, self, other)
-        return _equality(np.not_equal, self, other)
+        return equality(np.not_equal, self, other)
 
     def __neg__(self) -> Any:
         return apply(np.negative, (self,))
@@ -212,13 +213,3 @@ def _shorter_power(kind: str, exponent: object) -> np.ufunc | None:
         if kind == "f":
             return np.square if exponent == 2.0 else np.reciprocal if exponent == -1.0 else None
     return None
-
-
-def _equality(ufunc: np.ufunc, array: DistributedArray, other: object) -> Any:
-    """``array == other``, which has an answer, as in NumPy, where dates meet numbers and no loop compares them."""
-    try:
-        return binary(ufunc, array, other, array)
-    except TypeError as error:
-        if type(error).__name__ != "UFuncTypeError":  # as NumPy calls the one that says that there is no loop
-            raise
-        return unlike(ufunc, array, other)

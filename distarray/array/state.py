@@ -8,6 +8,7 @@ They are given to the class by ``methods.py``; type checkers read of them in ``d
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,6 +18,7 @@ import numpy as np
 
 from distarray.array.aliases import LayoutLike, Out
 from distarray.array.layouts import resolve_layout
+from distarray.array.posing import class_shown
 from distarray.array.shapes import check_host
 from distarray.array.shown import fresh_chunks, seen
 from distarray.current import current
@@ -90,6 +92,11 @@ class DistributedArray(Declarations):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Nothing is left to do: see ``__new__`` in ``array/scalars.py``."""
+
+    @property  # type: ignore[misc]  # nobody sets it
+    def __class__(self) -> type[DistributedArray]:
+        """Its class, but for ``numpy.testing``, which is told NumPy's (``posing.py``)."""
+        return class_shown(sys._getframe(1), DistributedArray, self._dtype, self._detached)
 
     # --- making one ---------------------------------------------------------------------------------------------------
 

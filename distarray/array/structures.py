@@ -1,4 +1,5 @@
-"""Comparison of whole structured elements: NumPy's ``==`` and ``!=`` of arrays of structures, which are no ufunc calls."""
+"""What NumPy's ``==`` and ``!=`` do that is no ufunc call: whole structured elements are compared field by field, and what has no
+common dtype, or is no number at all, differs everywhere."""
 
 from __future__ import annotations
 

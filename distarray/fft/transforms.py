@@ -15,8 +15,10 @@ from distarray.array.aliases import ArrayLike, Axis, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.whole import report
 from distarray.array.writing import check_out, deliver, single
 from distarray.devices.arrays import AnyDType
+from distarray.fusion.expr import is_loud
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros
 
@@ -550,7 +552,23 @@ def _run(array: DistributedArray, stages: list[list[LineTransform]], name: str, 
         held = transform(context, array._operand(name), stages, name)
         assert held.chunks is not None
         result = from_chunks(context, held.operand.layout, held.chunks, held.operand.dtype)
+    if context.kind == "host" and is_loud(dict(np.geterr())):
+        _report(array, result, [line.axis for stage in stages for line in stage], stages[0][0].kind)
     return deliver(result if result.dtype == dtype else result.astype(dtype), out)
+
+
+def _report(array: DistributedArray, result: DistributedArray, axes: Sequence[int], name: str) -> None:
+    """Do what the error state asks about an overflow. The library that transforms tells of none: what is not finite in lines of
+    finite elements has overflowed, and a NaN from lines without NaN was an invalid operation."""
+    along = tuple(sorted(set(axes)))
+
+    def some(found: Any) -> Any:
+        return np.any(found, axis=along)
+
+    overflowed = ~some(~np.isfinite(array)) & some(~np.isfinite(result))
+    invalid = ~some(np.isnan(array)) & some(np.isnan(result))
+    conditions = {"overflow": (overflowed, 2), "invalid value": (invalid, 8)}
+    report([(condition, flag) for condition, (lines, flag) in conditions.items() if bool(np.any(lines))], name)
 
 
 def _fitting(out: Out, shape: tuple[int, ...], dtype: AnyDType) -> Any:

@@ -98,8 +98,11 @@ def _write_aligned(
     early = None
     if place is None:  # cut for the target's many chunks the value would be computed in far more pieces than it has
         fresh, early = _computed(context, program, settled, value.dtype, guard, lent)
-        fresh = moved(context, fresh, seen.layout, program.name)
-        program, settled = compile_expression(Leaf(fresh, None, identity.shape))
+        if fresh.layout.shape == identity.shape:
+            fresh, spread = moved(context, fresh, seen.layout, program.name), None
+        else:
+            spread = ViewMap.identity(fresh.layout.shape).broadcast_to(identity.shape)
+        program, settled = compile_expression(Leaf(fresh, spread, identity.shape))
         guard = context.reporting()
     al = alignment_of(context, program, settled, seen.layout, identity.shape)
     mine = [leaf for leaf in settled if leaf.version is version]

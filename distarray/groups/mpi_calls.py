@@ -58,6 +58,8 @@ TOGETHER = (DATA, Tags.GATHER, Tags.REST)
 MESSAGE = "message"
 
 POST = message("post", None)
+REFUSED = -1
+"""In place of what is hashed of a call: a collective whose arguments were refused."""
 
 
 def connect_mpi(n_devices: int, rank: int, deadline: float) -> MpiWire:
@@ -131,6 +133,12 @@ class _Making:
         self._wire._ended(error)
 
 
+def _at_end(end: dict[str, Any]) -> str:
+    """What a process made last, and the exception that ended it."""
+    said = str(end.get("text", ""))
+    return f"{end['call']}, and {said}" if " with " in said else f"{end['call']} at its end"
+
+
 class MpiWire(Channel):
     """One process's end.
 
@@ -153,6 +161,8 @@ class MpiWire(Channel):
         self._number = 0  # of the collective that was counted last
         self._pair: tuple[int, int, int] | None = None  # (peer, out, into) of the message that was counted last
         self._entered = ""  # the method that was counted and has not begun
+        self._made = 0  # what was hashed of the last collective; REFUSED where its arguments were
+        self._ends: dict[int, dict[str, Any]] = {}  # what each process that came to its end made last
         self._numbers = 0, 0  # what is hashed of the call being made: outward, inward
         self._tag = 0  # of its messages, if it is a collective
         self._pending: list[Pending] = []
@@ -198,6 +208,7 @@ class MpiWire(Channel):
         if self._pair is None:
             call = self.record.add(Call(self._number, "collective", signature))
             self._tag = self._tags.join(DATA, self._number, number)
+            self._made = number
         else:
             call = self.record.add(PairCall(self.sequence, signature, *self._pair))
             self._tag = 0
@@ -294,6 +305,8 @@ class MpiWire(Channel):
         """A call was counted, and raised before it began."""
         signature = Signature(self._entered, "its arguments were refused, and it sent nothing")
         pair, self._entered = self._pair, ""
+        if pair is None:
+            self._made = REFUSED
         call = PairCall(self.sequence, signature, *pair) if pair else Call(self._number, "collective", signature)
         self.record.add(call).finish("refused")
 
@@ -316,8 +329,8 @@ class MpiWire(Channel):
         if self._closed:
             return
         if self._failure is None:
-            self.tell("left", text="stopped this process group")
-            if self._all_left() and self._control.settle() and self._settled():
+            self.tell("left", text="stopped this process group", **self._end())
+            if self._all_left() and not self._differs() and self._control.settle() and self._settled():
                 forget(self)
                 self._comm.Free()
         self._closed = True
@@ -331,7 +344,29 @@ class MpiWire(Channel):
         if self._entered and error is not None and self._failure is None:
             # the others made the call that was refused here, and its exception ends this program
             self.tell("error", text=in_words(error)[:TEXT])
-        super().farewell(text, clean)
+        self.tell("bye", text=text[:TEXT], clean=clean, **({} if self._failure is not None else self._end()))
+
+    def _end(self) -> dict[str, Any]:
+        """What this process made last, which the others compare at the end: data that nobody waits for tells of no difference."""
+        if self._entered:
+            self._note_refused()
+        calls = (str(call) for call in reversed(self.record.calls()) if not isinstance(call, PairCall))
+        self._ends[self.rank] = {"sequence": self.sequence, "made": self._made, "call": next(calls, "no call")[:LETTER]}
+        return self._ends[self.rank]
+
+    def _differs(self) -> bool:
+        """At the end: whether the last collectives of the processes differ, which is then what this one has to say."""
+        if self._failure is not None or self._unsaid is not None or len(self._ends) < self.size:
+            return self._unsaid is not None
+        first, *others = (self._ends[rank] for rank in range(self.size))
+        for rank, end in enumerate(others, 1):
+            if (end["sequence"], end["made"]) != (first["sequence"], first["made"]):
+                self._unsaid = (
+                    CollectiveMismatchError,
+                    verdict.mismatch(self.who(0), _at_end(first), self.who(rank), _at_end(end), DIFFER),
+                )
+                return True
+        return False
 
     def unsaid(self) -> str:
         return self._unsaid[1] if self._unsaid is not None else ""
@@ -355,6 +390,8 @@ class MpiWire(Channel):
     def note_left(self, peer: int, message: dict[str, Any]) -> None:
         """Count a peer that has stopped the group as gone: it may have freed the communicator, and can say no goodbye in it."""
         super().note_left(peer, message)
+        if "made" in message:
+            self._ends.setdefault(peer, message)
         self._goodbyes.setdefault(peer, bool(message.get("clean", True)))
 
     def _all_left(self) -> bool:
@@ -373,6 +410,7 @@ class MpiWire(Channel):
 
     def leave(self) -> bool:
         left = super().leave()
+        self._differs()
         if self._settled():
             return left
         GRAVEYARD.extend(self._mail)

@@ -88,6 +88,8 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, 
         kept = s > limit * s[:1]
         inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
         room = BOUND * (x.nbytes + y.nbytes + n * y.shape[1] * y.itemsize)
+        if not np.all(np.isfinite(y)):  # to LAPACK an infinity makes a NaN of its whole column
+            y = np.where(np.isfinite(y), y, np.nan)
         u_y = within(_turned(u), y, room - x.nbytes - vh.nbytes)
         del u
         np.multiply(u_y, inverse[:, None], out=u_y)

@@ -43,7 +43,7 @@ from distarray.devices import Chunk, arrays_of
 from distarray.devices.arrays import DeviceArray
 from distarray.devices.base import Device
 from distarray.fusion.conditions import WarningOnce
-from distarray.fusion.expr import real_for
+from distarray.fusion.expr import real_for, warn_complex
 from distarray.geometry import Region
 from distarray.layout import follow
 from distarray.storage import writable_chunks
@@ -353,7 +353,9 @@ def ufunc_at(ufunc: np.ufunc, array: AnyArray, indices: ArrayLike, *values: Any)
         return
     items = read_key(indices, array.shape)
     check_writable(array, *ASSIGNED)
-    _probe(ufunc, array, values)
+    dropped = _probe(ufunc, array, values)
+    if dropped:
+        warn_complex()
     basic = not has_arrays(items)
     fancy = _one(array, items) if basic else split_key(array, items)
     fitted = []
@@ -375,10 +377,10 @@ def ufunc_at(ufunc: np.ufunc, array: AnyArray, indices: ArrayLike, *values: Any)
         fitted.append(value)
 
     def update(device: Device, target: Any, index: Index, *parts: Any) -> None:
-        if device.lib is np:
+        if device.lib is np and not dropped:
             ufunc.at(target, index, *parts)
         else:
-            _update_on_host(ufunc, device, target, index, parts)
+            _update_on_host(_at_real if dropped else np.ufunc.at, ufunc, device, target, index, parts)
 
     _update(array, fancy, np.arange(fancy.indices[0].size), fitted, update, f"{ufunc.__name__}.at")
 
@@ -389,20 +391,48 @@ def _one(x: DistributedArray, items: Sequence[Any]) -> Fancy:
     return Fancy(view, (0,), (np.zeros(1, np.int64),), (1,), 0)
 
 
-def _probe(ufunc: np.ufunc, array: DistributedArray, values: Sequence[Any]) -> None:
-    """Raise what NumPy raises for these dtypes and this number of operands."""
+def _probe(ufunc: np.ufunc, array: DistributedArray, values: Sequence[Any]) -> bool:
+    """Raise what NumPy raises for these dtypes and this number of operands; whether results lose an imaginary part."""
     operands = [np.ones(1, v.dtype) if isinstance(v, DistributedArray) else np.asarray(v) for v in values]
+    known = [v.reshape(-1)[:1] if v.dtype.kind == "O" else np.ones(1, v.dtype) for v in operands]
+    stand = np.ones(1, array.dtype)
+    dropped = array.dtype.kind in "iuf" and any(v.dtype.kind == "c" for v in known)
     with np.errstate(all="ignore"):
-        known = [v.reshape(-1)[:1] if v.dtype.kind == "O" else np.ones(1, v.dtype) for v in operands]
-        ufunc.at(np.ones(1, array.dtype), [0], *known)
+        if dropped:
+            dropped = ufunc(stand, *known).dtype.kind == "c"
+            stand = ufunc(stand, *known) if dropped else stand
+        ufunc.at(stand, [0], *known)
+    return dropped
 
 
-def _update_on_host(ufunc: np.ufunc, device: Device, target: DeviceArray, index: Index, parts: Sequence[Any]) -> None:
-    """``ufunc.at`` on the touched elements of a GPU's chunk, brought to the host and back."""
+def _update_on_host(
+    update: Callable[..., None],
+    ufunc: np.ufunc,
+    device: Device,
+    target: DeviceArray,
+    index: Index,
+    parts: Sequence[Any],
+) -> None:
+    """``update(ufunc, touched, places, *values)`` on the touched elements of a chunk: of a GPU's, brought to the host and back."""
     flat = np.ravel_multi_index(index, target.shape[: len(index)])
     _, first, inverse = np.unique(flat, return_index=True, return_inverse=True)
     place = upload(device, tuple([i[first] for i in index]))
     touched = device.to_host(target[place])
-    note_to_host(touched.nbytes)
-    ufunc.at(touched, inverse.reshape(-1), *[p if isinstance(p, np.generic) else device.to_host(p) for p in parts])
+    if device.kind != "host":
+        note_to_host(touched.nbytes)
+    values = [p if isinstance(p, np.generic) else device.to_host(p) for p in parts]
+    update(ufunc, touched, inverse.reshape(-1), *values)
     target[place] = device.from_host(touched, label=f"{ufunc.__name__}.at").array
+
+
+def _at_real(ufunc: np.ufunc, touched: np.ndarray[Any, Any], places: np.ndarray[Any, Any], *values: Any) -> None:
+    """``ufunc.at`` of complex results into real elements, of which each keeps the real part before the next: the first update of
+    each element, then the second, and so on. The caller has warned."""
+    order = np.argsort(places, kind="stable")
+    ranked = places[order]
+    turn = np.empty(len(places), np.intp)
+    turn[order] = np.arange(len(places)) - np.searchsorted(ranked, ranked)
+    for k in range(int(turn.max(initial=-1)) + 1):
+        now = turn == k
+        taken = [v if isinstance(v, np.generic) else v[now] for v in values]
+        touched[places[now]] = ufunc(touched[places[now]], *taken).real

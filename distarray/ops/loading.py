@@ -6,7 +6,7 @@ import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -256,9 +256,10 @@ def _read(
         return asarray(np.empty(shape, native), layout=target)
     chunks: list[Chunk | None] = [None] * len(target.chunks)
 
+    mapped = cache(lambda: np.memmap(path, dtype, "r", offset, shape, cast("Any", order)))
+
     def read(own: Device, number: int, region: Region) -> None:
-        source = np.memmap(path, dtype, "r", offset, shape, cast("Any", order))
-        chunks[number] = own.from_host(source[region.key], native, "load")
+        chunks[number] = own.from_host(mapped()[region.key], native, "load")
 
     tasks = [
         (device_id, partial(read, context.by_id[device_id], number, region))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from distarray.algorithms.fold_plans import Spread
-from distarray.algorithms.reduction import computed_in, moments, normalized
+from distarray.algorithms.reduction import computed_in, moments, normalized, real_out
 from distarray.algorithms.spreads import split_spread
 from distarray.array.aliases import ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
@@ -66,6 +66,7 @@ def total_of(a: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, keepdi
             f"output parameter for reduction operation add has shape {tuple(out.shape)}, and the result has shape "
             f"{total.shape}: pass an out= of that shape"
         )
+    real_out(total.dtype, out.dtype)
     return _cast(total, out.dtype)
 
 

@@ -209,7 +209,7 @@ def _ramp(roi: DistributedArray, axis: int, low: int, high: int, ends: tuple[Any
         if not width:
             ramps.append(None)
             continue
-        kind = np.result_type(roi.dtype, end, float(width))
+        kind = np.result_type(roi.dtype, np.asarray(end) * 1.0, float(width))  # as NumPy's linspace
         steps = arange(width, dtype=kind)[(slice(None), *(None,) * (roi.ndim - axis - 1))]
         first = kind.type(end)
         step = (edge.astype(kind) - first) / width
@@ -269,15 +269,34 @@ def _reflect(roi: DistributedArray, axis: int, low: int, high: int, twice: bool,
     found = _taken(roi, axis, low, high, turned)
     if odd:  # a reflection in a point: what is mirrored is turned over, and each period lies one rise higher
         first, last = _ends(roi, axis, low, high)
+        tail = (slice(None), *(None,) * (roi.ndim - axis - 1))
         for i, positions in enumerate((np.arange(-low, 0), np.arange(n, n + high))):
             if found[i] is None:
                 continue
-            tail = (slice(None), *(None,) * (roi.ndim - axis - 1))
-            periods = (positions // period).astype(roi.dtype)[tail]
+            if roi.dtype.kind == "b":
+                found[i] = found[i] | _ends_passed((first, last)[:: -1 if i else 1], positions, n, twice, tail)
+                continue
+            rises = asarray(positions // period * 2)[tail]
             mirrored = asarray(positions % period >= n)[tail]
             value = where(mirrored, last + last - found[i], found[i])
-            found[i] = value + (periods + periods) * (last - first)
+            found[i] = value + (rises if roi.dtype.kind == "m" else rises.astype(roi.dtype)) * (last - first)
     _write(roi, axis, low, high, *found)
+
+
+def _ends_passed(
+    ends: tuple[DistributedArray, ...],
+    positions: np.ndarray[Any, Any],
+    n: int,
+    twice: bool,
+    tail: tuple[slice | None, ...],
+) -> DistributedArray:
+    """What bools are besides their reflection: NumPy's ``2 * end - found``, as a bool, is true behind an end that is true, and
+    ends come one after another from inside."""
+    length = n if twice else n - 1
+    left = positions[0] < 0
+    passed = -(positions // length) if left else -(-(positions + twice) // length) - 1
+    near, far = ends
+    return near | (far & asarray(passed > 1)[tail])
 
 
 def _by_function(

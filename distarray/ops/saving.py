@@ -13,7 +13,8 @@ import secrets
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
+from io import FileIO
 from typing import Any, cast
 
 import numpy as np
@@ -280,42 +281,63 @@ def _write_own(context: Context, found: Operand, path: str, offset: int) -> None
     if not size:
         return
     tasks: list[tuple[int, Callable[[], None]]] = []
-    for device in context.local_devices:
-        for chunk, region in found.layout.index_map.first_owned(device.id):
-            array = found.arrays[chunk][found.layout.chunks[chunk][1].locate(region).key]
-            run = reshape_region(region, found.shape, (size,))
-            if run is None or run[0].step != 1:
-                tasks.append((device.id, partial(_write_strided, device, path, offset, found, region, array)))
-                continue
-            task = partial(_write_run, device, path, offset + run[0].start * itemsize, array)
-            if device.kind == "host":
-                task()  # the system takes one write to a file at a time: threads would stand in each other's way
-            else:
-                tasks.append((device.id, task))
+    mapped = cache(lambda: np.memmap(path, found.dtype, "r+", offset, found.shape))
+    with open(path, "r+b", buffering=0) as file:
+        for device in context.local_devices:
+            for chunk, region in found.layout.index_map.first_owned(device.id):
+                array = found.arrays[chunk][found.layout.chunks[chunk][1].locate(region).key]
+                run = reshape_region(region, found.shape, (size,))
+                if run is None or run[0].step != 1:
+                    tasks.append((device.id, partial(_write_strided, device, mapped, region, array)))
+                    continue
+                place = offset + run[0].start * itemsize
+                if device.kind == "host":  # the system takes one write to a file at a time: threads would wait in turn
+                    _write_run(device, file, place, array)
+                else:
+                    tasks.append((device.id, partial(_open_and_write, device, path, place, array)))
     run_by_device(context, tasks, size * itemsize)
 
 
-def _write_run(device: Device, path: str, place: int, array: Any) -> None:
-    """Write elements that lie one behind the other in the file.
-
-    ``tofile`` asks for the room on the disk before it writes. Without that the file system looks for it when the file takes
-    another's name, and begins to write out: three times the time of the writes themselves.
-    """
+def _open_and_write(device: Device, path: str, place: int, array: DeviceArray) -> None:
     with open(path, "r+b", buffering=0) as file:
-        file.seek(place)
-        if device.kind == "host" and array.flags.c_contiguous:
-            array.tofile(file)
-            return
-        flat, step = array.reshape(-1), max(1, _PIECE // array.dtype.itemsize)
-        for first in range(0, flat.size, step):
-            _on_host(device, flat[first : first + step]).tofile(file)
+        _write_run(device, file, place, array)
 
 
-def _write_strided(device: Device, path: str, offset: int, found: Operand, region: Region, array: DeviceArray) -> None:
+def _write_run(device: Device, file: FileIO, place: int, array: Any) -> None:
+    """Write elements that lie one behind the other in the file."""
+    file.seek(place)
+    if device.kind == "host" and array.flags.c_contiguous:
+        _write_bytes(file, array)
+        return
+    flat, step = array.reshape(-1), max(1, _PIECE // array.dtype.itemsize)
+    for first in range(0, flat.size, step):
+        _write_bytes(file, _on_host(device, flat[first : first + step]))
+
+
+def _write_bytes(file: FileIO, array: Any) -> None:
+    """Write an array in C order where the file stands.
+
+    Of large ones ``tofile`` asks for the room on the disk before it writes. Without that the file system looks for it when
+    the file takes another's name, and begins to write out: three times the time of the writes themselves. An interrupt
+    while it looks at what the file is becomes a TypeError there.
+    """
+    if array.nbytes < _PIECE:
+        rest = array.reshape(-1).view(np.uint8).data
+        while rest:
+            rest = rest[file.write(rest) :]
+        return
+    try:
+        array.tofile(file)
+    except TypeError as error:
+        raise KeyboardInterrupt from error
+
+
+def _write_strided(
+    device: Device, mapped: Callable[[], np.memmap[Any, Any]], region: Region, array: DeviceArray
+) -> None:
     """Write elements that lie apart in the file."""
-    target = np.memmap(path, found.dtype, "r+", offset, found.shape)
     rows = max(1, _PIECE // max(1, array.nbytes // array.shape[0]))
-    part = target[region.key]
+    part = mapped()[region.key]
     for first in range(0, array.shape[0], rows):
         part[first : first + rows] = _on_host(device, array[first : first + rows])
 

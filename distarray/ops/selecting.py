@@ -12,6 +12,7 @@ from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, copy_array, same_context
+from distarray.fusion.conditions import WarningOnce
 from distarray.ops import reductions
 from distarray.ops.choosing import where
 from distarray.ops.convert import asarray
@@ -137,13 +138,34 @@ def select(condlist: Arrays, choicelist: Arrays, default: ArrayLike = 0) -> Dist
     for i, condition in enumerate(conditions):
         if condition.dtype != bool:
             raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
-    parts = [x.astype(dtype) if isinstance(x, DistributedArray) else dtype.type(x) for x in choices]
+    with WarningOnce(context, "cast"):
+        last = _number(choices[-1], dtype, True)
+        numbers = [*[_number(x, dtype, False) for x in choices[:-1]], last]
+    parts = [x.astype(dtype) if isinstance(x, DistributedArray) else x for x in numbers]
     shape = broadcast_shape(*[c.shape for c in conditions], *[np.shape(x) for x in parts])
     result = parts[-1] if isinstance(parts[-1], DistributedArray) else asarray(parts[-1])
     result = broadcast_to(result, shape)
     for condition, part in zip(conditions[::-1], parts[-2::-1], strict=True):
         result = where(condition, part, result)
     return result
+
+
+def _number(
+    choice: Any,  # a Python number, or an array
+    dtype: np.dtype[Any],
+    default: bool,
+) -> Any:
+    """A choice that is a Python number as a scalar of the result's dtype, into which NumPy copies choices as "same_kind" and the
+    default unsafely."""
+    if isinstance(choice, DistributedArray):
+        return choice
+    given = np.asarray(choice)
+    if not default and not np.can_cast(given.dtype, dtype, "same_kind"):
+        raise TypeError(
+            f"Cannot cast array data from {given.dtype!r} to {dtype!r} according to the rule 'same_kind': choose numbers that "
+            f"{dtype} holds"
+        )
+    return np.full((), given, dtype)[()]
 
 
 @implements(np.piecewise)

@@ -212,7 +212,7 @@ def cov(
         apart = _cast(apart, dtype)
     other = (apart if w is None else apart * w).T
     product = np.dot(apart, np.conj(other) if dtype.kind == "c" else other)
-    product = product * np.true_divide(1, factor)
+    product = product * np.true_divide(asarray(1), factor)  # a division by zero is warned of at the caller's line
     return squeeze(_cast(product, dtype) if w is None else product)
 
 

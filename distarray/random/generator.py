@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
 
 from distarray.array.agreement import gathered
 from distarray.array.aliases import AnyArray, ArrayLike, DeviceLike, DTypeLike, LayoutLike, Out, ShapeLike
@@ -277,13 +278,15 @@ class Generator(Draws):
         97 (2006), 181-185.
         """
         array = None if isinstance(a, (int, np.integer)) else asarray(a)
+        if array is not None and not array.ndim:
+            raise ValueError(f"a must be a sequence or an integer, not {type(a)}")
         n = operator.index(cast("int", a)) if array is None else array.shape[axis]
         shape = _shape(size, [])
         weights = None if p is None else np.asarray(p, np.float64)
         np.random.Generator(np.random.Philox(0)).choice(n, min(1, math.prod(shape)), p=weights)  # NumPy's errors
         if replace:
             if weights is None:
-                found = self._integers(n - 1, shape, np.dtype(np.int64), layout, device)
+                found = self._integers(max(n - 1, 0), shape, np.dtype(np.int64), layout, device)  # 0: nothing is chosen
             else:
                 edges = np.cumsum(weights)
                 drawn = self._draw("random", {"size": shape, "dtype": np.float64, "out": None}, layout, device)
@@ -331,10 +334,11 @@ class Generator(Draws):
         Communication: a sort of random keys, and the slices that change their device.
         """
         if isinstance(x, (int, np.integer)):
-            return self._order((operator.index(x),))
+            return self._order((max(operator.index(x), 0),))
         array = asarray(x)
         if not array.ndim:
             raise np.exceptions.AxisError(axis, 0, "x must be an integer or at least 1-dimensional")
+        axis = normalize_axis_index(axis, array.ndim)
         return cast("DistributedArray", take(array, self._order((array.shape[axis],)), axis))
 
     def shuffle(self, x: AnyArray, axis: int = 0) -> None:
@@ -350,7 +354,9 @@ class Generator(Draws):
         Raises
         ------
         TypeError
-            `x` is no array.
+            `x` is no array, or has no axes.
+        AxisError
+            There is no such axis.
 
         Notes
         -----
@@ -358,6 +364,8 @@ class Generator(Draws):
         """
         if not isinstance(x, (DistributedArray, np.ndarray)):
             raise TypeError(f"shuffle takes a distributed or NumPy array, not {type(x).__name__}: use permutation(x)")
+        if not x.ndim:
+            raise TypeError("len() of unsized object: shuffle needs an array with axes")
         moved = self.permutation(x, axis)
         x[...] = moved if isinstance(x, DistributedArray) else moved.get()
 
@@ -378,13 +386,31 @@ class Generator(Draws):
         DistributedArray
             A new array of the shape of `x`, or `out`.
 
+        Raises
+        ------
+        TypeError
+            `x` has no axes, or `out` a dtype that does not hold that of `x`.
+        ValueError
+            `out` has another shape than `x`.
+        AxisError
+            There is no such axis.
+
         Notes
         -----
         Communication: a sort of random keys along the axis, and the elements that change their device.
         """
         array = asarray(x)
+        if not array.ndim:
+            raise TypeError("len() of unsized object: permuted needs an array with axes")
         if out is not None:
             check_out(out)
+            if tuple(out.shape) != array.shape:
+                raise ValueError(f"out must have the same shape as x: it has {tuple(out.shape)}, and x {array.shape}")
+            if not np.can_cast(array.dtype, out.dtype, "safe"):
+                raise TypeError(
+                    f"Cannot cast array data from {array.dtype!r} to {out.dtype!r} according to the rule 'safe': pass an "
+                    f"out= of dtype {array.dtype}"
+                )
         if axis is None:
             return deliver(reshape(take(reshape(array, (-1,)), self._order((array.size,))), array.shape), out)
         order = np.argsort(self._keys(array.shape, array.layout), axis=axis, kind="stable")

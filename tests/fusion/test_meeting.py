@@ -274,3 +274,18 @@ def test_unlike_maps_are_counted_from_a_few_of_their_regions(counted):
     one, other = (da.cyclic(0, block).resolve(a.shape, range(4)) for block in (240, 271))
     assert waypoint(one, other, least=1024, factor=1) == a
     assert len(queries) <= SAMPLE
+
+
+@pytest.mark.parametrize("shape", [(1, 30, 3), (4, 30, 3)])
+@pytest.mark.parametrize("form", [lambda v: v, lambda v: v * 2.0, lambda v: v[::-1]])
+def test_what_lies_in_many_chunks_is_written_where_it_broadcasts(ctx, shape, form):
+    h, v = np.zeros(shape), np.arange(90).reshape(30, 3) % 2 == 0
+    with ctx(3):
+        x = da.asarray(h, layout=da.blocks(1))
+        y = da.asarray(v, layout={0: [(slice(i, i + 1), slice(0, 3)) for i in range(30)]})
+        h[()] = form(v)
+        x[()] = form(y)
+        np.testing.assert_array_equal(x.get(), h)
+        h -= form(v) * 3
+        x -= form(y) * 3
+        np.testing.assert_array_equal(x.get(), h)

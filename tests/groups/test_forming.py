@@ -52,8 +52,8 @@ def test_a_process_that_never_starts_mpi_ends_the_others(monkeypatch: pytest.Mon
 @needs_mpi
 @pytest.mark.parametrize(
     ("name", "end"),
-    [("gather", "block"), ("gather", "stop"), ("gather", "end"), ("scatter", "block"), ("broadcast", "end"),
-     ("sparse", "block"), ("reduce", "stop"), ("send", "block"), ("send", "end"), ("refused", "block"), ("refused", "end")],
+    [("gather", "block"), ("gather", "stop"), ("gather", "end"), ("root", "block"), ("broadcast", "end"),
+     ("sparse", "block"), ("reduce", "stop"), ("send", "block"), ("skipped", "end"), ("refused", "block"), ("refused", "end")],
 )  # fmt: skip
 def test_a_last_call_that_differs_is_everyones(name: str, end: str) -> None:
     done = launch(3, name, end, timeout=60, program=str(HERE / "last_call_program.py"))

@@ -283,3 +283,83 @@ def test_medians_between_infinities_are_no_lines_of_nan() -> None:
 def test_round_without_out_takes_none(four: Any) -> None:
     x = da.asarray(np.arange(8.0) / 3, layout=da.blocks(0))
     np.testing.assert_array_equal(np.round(x, 1, None), np.round(np.arange(8.0) / 3, 1))
+
+
+def numbers_chosen(given: Any, layout: Any = None) -> Any:
+    choice, default, dtype = given
+    h = np.arange(6.0).astype(dtype)
+    if layout is None:
+        return np.select([h > 3, h < 2], [h, choice], default)
+    x = da.asarray(h, layout=layout)
+    return da.select([x > 3, x < 2], [x, choice], default)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i8", "u8", "f2", "f8", "?", "c8"])
+@pytest.mark.parametrize("number", [2**63, 2**64, 2**70, -1, -(2**63), 300, 1.5, 1e400, 1j, True])
+def test_select_takes_numbers_as_numpy_does(number: Any, dtype: str) -> None:
+    for given in ((number, 0, dtype), (1, number, dtype)):
+        said = []
+        for layout in (None, da.blocks(0), da.replicated()):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                try:
+                    found: Any = np.asarray(numbers_chosen(given, layout))
+                except (TypeError, OverflowError) as error:
+                    found = type(error)
+            said.append((found, {(str(w.message), layout is None or w.filename) for w in caught}))
+        for found, warned in said[1:]:
+            assert {text for text, _ in warned} == {text for text, _ in said[0][1]}
+            assert {file for _, file in warned} <= {__file__}
+            if isinstance(said[0][0], type):
+                assert found is said[0][0]
+            else:
+                np.testing.assert_array_equal(found, said[0][0], strict=True)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("values", [[1, 0, 1, 1], [0, 0, 1, 0], [0, 1], [0], [0, 1, 0, 0, 0]])
+@pytest.mark.parametrize("dtype", [bool, "m8[s]", "f2"])
+def test_odd_reflections(mode: Any, values: Any, dtype: Any) -> None:
+    h = np.array(values).astype(dtype)
+    for width in ((2, 5), (0, 9), (11, 3), (1, 1)):
+        expected = np.pad(h, width, mode=mode, reflect_type="odd")
+        for layout in (da.blocks(0), da.cyclic(0), da.replicated()):
+            found = np.pad(da.asarray(h, layout=layout), width, mode=mode, reflect_type="odd")
+            np.testing.assert_array_equal(found.get(), expected, strict=True)
+
+
+def test_ramps_of_half_precision_are_rounded_once() -> None:
+    h = np.array([1, 0, 1], "f2")
+    np.testing.assert_array_equal(np.pad(da.asarray(h), 7, mode="linear_ramp").get(), np.pad(h, 7, mode="linear_ramp"))
+
+
+def test_an_infinity_spoils_its_column_of_a_least_squares_solution() -> None:
+    a, b = RNG.normal(size=(12, 2)), RNG.normal(size=(12, 3))
+    expected = np.linalg.lstsq(a, b)
+    b[4, 1] = -np.inf
+    for layout in (da.blocks(0), da.blocks(1), da.replicated()):
+        found = np.linalg.lstsq(da.asarray(a, layout=layout), da.asarray(b, layout=layout))
+        for got, right in zip(found[:2], expected[:2], strict=True):
+            assert np.isnan(got[..., 1].get()).all()
+            np.testing.assert_allclose(got[..., ::2].get(), right[..., ::2])
+        line = np.polyfit(da.arange(12.0, layout=layout if layout != da.blocks(1) else None), da.asarray(b[:, 1]), 1)
+        assert np.isnan(line.get()).all()
+
+
+@pytest.mark.skipif(not NEW, reason="NumPy warns of where= without out= from 2.4")
+@pytest.mark.parametrize("call", [np.sqrt, np.isnan, np.frexp, lambda x, where: np.divmod(x, 2, where=where)])
+def test_where_without_out_is_warned_of_at_the_callers_line(call: Any) -> None:
+    x = da.arange(6.0)
+    with pytest.warns(UserWarning, match="'where' used without 'out'") as caught:
+        call(x, where=x > 2)
+    assert {w.filename for w in caught} == {__file__}
+
+
+def test_covariances_of_too_few_observations_warn_at_the_callers_line() -> None:
+    with pytest.warns(RuntimeWarning) as caught:
+        np.cov(da.ones((3, 1)))
+    assert {w.filename for w in caught} == {__file__}
+    assert {str(w.message) for w in caught} >= {
+        "Degrees of freedom <= 0 for slice",
+        "divide by zero encountered in divide",
+    }

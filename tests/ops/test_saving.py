@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+import builtins
 import io
 import os
 import subprocess
@@ -203,6 +205,36 @@ with da.init(devices=2, kind="host"):
     done = subprocess.run([sys.executable, "-c", program], timeout=120, cwd=Path(__file__).parents[2])
     assert done.returncode == 9
     assert np.array_equal(np.load(path), np.arange(3))
+
+
+def test_an_interrupt_of_a_large_write_stays_one(tmp_path, monkeypatch, four):
+    """NumPy's ``tofile`` asks whether the file is a path, by Python code that may be interrupted, and takes yes for an answer."""
+    usual = abc.ABCMeta.__instancecheck__
+
+    def interrupted(cls: type, instance: object) -> bool:
+        if cls is os.PathLike and isinstance(instance, io.FileIO):
+            raise KeyboardInterrupt
+        return usual(cls, instance)
+
+    x = da.asarray(np.arange(100.0), layout=da.blocks(0))
+    monkeypatch.setattr(saving, "_PIECE", 64)
+    with monkeypatch.context() as patched:
+        patched.setattr(abc.ABCMeta, "__instancecheck__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            np.save(tmp_path / "x.npy", x)
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_chunks_are_written_through_one_file(tmp_path, monkeypatch, four):
+    opened = []
+    monkeypatch.setattr(builtins, "open", lambda *a, usual=open, **kw: opened.append(a) or usual(*a, **kw))
+    monkeypatch.setattr(np, "memmap", lambda *a, usual=np.memmap: opened.append(a) or usual(*a))
+    h = np.arange(400.0).reshape(20, 20)
+    for layout in (da.cyclic(0), da.cyclic(0, 2), da.cyclic(1, 2), {0: [slice(i, i + 1) for i in range(20)]}):
+        opened.clear()
+        np.save(tmp_path / "x.npy", da.asarray(h, layout=layout))
+        np.testing.assert_array_equal(da.load(tmp_path / "x.npy", layout=layout).get(), h)
+        assert len(opened) <= 10
 
 
 def test_memory_is_one_piece_a_device(tmp_path):

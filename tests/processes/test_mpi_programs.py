@@ -41,10 +41,10 @@ def bits(output):
     return re.search(r"^bits +(\w+)", output, re.M).group(1)
 
 
-def test_the_example_gives_the_same_bits_on_1_2_and_4_processes():
+def test_the_example_gives_the_same_bits_on_1_and_2_processes():
     pytest.importorskip("sklearn", reason="needs scikit-learn")
     found = set()
-    for n, devices in ((1, 4), (2, 2), (4, 1)):
+    for n, devices in ((1, 4), (2, 2)):
         done = mpiexec(n, "examples/digits_pca.py", "--devices", str(devices), **BLAS)
         assert done.returncode == 0, done.stderr
         found.add(bits(done.stdout))
