@@ -270,15 +270,15 @@ class Jacobi:
         found = gather_to_host(self.context, Operand(layout, arrays, np.dtype(np.float64)))
         return float(found[:, 0].max()), float(found[:, 1].max())
 
-    def sizes(self) -> Any:
-        """The norms of the columns, for all processes."""
+    def sizes(self, order: float | None = None) -> Any:
+        """The norms of the columns, for all processes: the lengths, or with infinity the largest absolute values."""
         regions: dict[int, list[Region]] = {device: [] for device in self.devices}
         found: dict[tuple[int, Region], Any] = {}
         for (device_id, region), chunk in zip(self._layout.chunks, self._chunks):
             regions[device_id].append(Region(region[:1]))
             if chunk is not None:
                 with self.context.by_id[device_id].active():
-                    found[device_id, Region(region[:1])] = chunk.device.lib.linalg.norm(chunk.array, axis=1)
+                    found[device_id, Region(region[:1])] = chunk.device.lib.linalg.norm(chunk.array, order, axis=1)
         layout = self.context.layout(IndexMap((self.size,), regions))
         arrays = [found.get(place) for place in layout.chunks]
         return gather_to_host(self.context, Operand(layout, arrays, np.empty(0, self.dtype).real.dtype))

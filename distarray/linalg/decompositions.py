@@ -325,9 +325,10 @@ def spread_svd(x: DistributedArray, *, full: bool, vectors: bool) -> tuple[Any, 
         return np.concatenate([q[:, :n] @ u, q[:, n:]], axis=1), s, vh
     if _is_tall(x):
         return _tall_svd(x, vectors=vectors)
-    context, factor = x._context, to_scale(x)
+    context = x._context
     found = Jacobi(context, (n, m), x.dtype, taking_part(x.layout), "svd", vectors=vectors)
     found.fill(x.mT._operand("svd"))
+    factor = to_scale(float(np.max(found.sizes(np.inf))), x.dtype)
     if factor != 1:
         found.scale(factor)
     if not found.converge():

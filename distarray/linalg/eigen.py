@@ -130,8 +130,10 @@ def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tupl
     of the Frobenius norm is taken.
     """
     context, n = x._context, x.shape[0]
-    factor = to_scale(x)
-    found = _dealt(x, UPLO, name, factor, vectors)
+    found = _dealt(x, UPLO, name, vectors)
+    factor = to_scale(float(np.max(found.sizes(np.inf))), x.dtype)
+    if factor != 1:
+        found.scale(factor)
     whole = from_chunks(context, *found.columns, x.dtype)
     size = float(np.linalg.norm(whole))
     if not np.isfinite(size):
@@ -145,7 +147,9 @@ def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tupl
     del whole
     for attempt, shift in enumerate(shifts):
         if attempt:
-            found = _dealt(x, UPLO, name, factor, vectors)
+            found = _dealt(x, UPLO, name, vectors)
+            if factor != 1:
+                found.scale(factor)
         found.shift(shift)
         if not found.converge():
             raise Linear("Eigenvalues did not converge")
@@ -163,8 +167,8 @@ STRIPS = 8
 """In so many parts the other triangle comes to the one that is read, so that it needs little memory."""
 
 
-def _dealt(x: DistributedArray, UPLO: str, name: str, factor: float, vectors: bool) -> Jacobi:
-    """The columns of the Hermitian matrix of which one triangle is given, times `factor`."""
+def _dealt(x: DistributedArray, UPLO: str, name: str, vectors: bool) -> Jacobi:
+    """The columns of the Hermitian matrix of which one triangle is given; what the other one has is not looked at."""
     context, n = x._context, x.shape[0]
     found = Jacobi(context, (n, n), x.dtype, taking_part(x.layout), name, vectors=vectors)
     whole = from_chunks(context, *found.columns, x.dtype)
@@ -173,8 +177,8 @@ def _dealt(x: DistributedArray, UPLO: str, name: str, factor: float, vectors: bo
     for low in range(0, n, -(-n // STRIPS)):
         rows = slice(low, min(low - (-n // STRIPS), n))
         held = row[:, rows] >= column if UPLO == "L" else row[:, rows] <= column
-        strip = np.where(held, x.mT[:, rows], np.conjugate(x[:, rows]))
-        whole[:, rows] = strip if factor == 1 else strip * x.dtype.type(factor)
+        whole[:, rows] = np.where(held, x.mT[:, rows], np.conjugate(x[:, rows]))
+    found.shift(0.0)
     return found
 
 

@@ -327,6 +327,20 @@ def test_eigenvalues_of_what_is_not_finite_are_nan_with_vectors_and_raise_withou
                         np.testing.assert_allclose(other.eigenvalues, np.linalg.eigvalsh(b, "U"), rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("junk", [np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("factor", [1e-303, 1, 1e303])
+def test_eigenvalues_do_not_depend_on_the_other_triangle(four: Any, factor: float, junk: float) -> None:
+    b = random(30, 30, dtype="complex128")
+    b = (b + h(b)) * factor
+    values = np.linalg.eigvalsh(b) / factor
+    for uplo in "LU":
+        a = np.where(np.tri(30, dtype=bool) if uplo == "L" else ~np.tri(30, k=-1, dtype=bool), b, junk)
+        np.fill_diagonal(a.imag, junk)
+        x = da.asarray(a, layout=da.blocks(0))
+        for found in (np.linalg.eigh(x, uplo).eigenvalues, np.linalg.eigvalsh(x, uplo)):
+            np.testing.assert_allclose(found / factor, values, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("factor", [1e-300, 1e-200, 1e-90, 1e90, 1e200, 1e300])
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 def test_numbers_whose_squares_are_lost_or_infinite_are_scaled(four: Any, factor: float, dtype: str) -> None:
