@@ -235,6 +235,8 @@ def fftn(
     Communication: none where no axis of `axes` is split; else the data once, where one cut leaves the axes whole that were
     split ("pencils"): the axes that are whole are transformed before. The inverse of the result moves them back, once.
 
+    Memory on each device: where the data move, its part of them once more.
+
     Examples
     --------
     >>> import numpy as np, distarray as da
@@ -322,7 +324,7 @@ def irfftn(
 
     Notes
     -----
-    Communication: as for :func:`fftn`.
+    Communication: as for :func:`fftn`; where another of `axes` is split, the data once more: the last is transformed last.
 
     Examples
     --------

@@ -412,7 +412,9 @@ def _svd(device: Device, a: DeviceArray, *, full_matrices: bool, compute_uv: boo
     with device.lapack.raising():
         if not hermitian:
             # LAPACK may go on for ever where there are infinities, and calls the singular values NaN where it does not
-            endless = lib.isinf(a).any(axis=(-2, -1)) & ~lib.isnan(a).any(axis=(-2, -1))
+            if lib.isnan(a).any():  # cuSOLVER does not say that it found none
+                raise Linear("SVD did not converge")
+            endless = lib.isinf(a).any(axis=(-2, -1))
             if endless.any():
                 a = lib.where(endless[..., None, None], 0, a)
             found = lib.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
