@@ -6,21 +6,21 @@ gives the next call of the kind its form.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from distarray.array.state import DistributedArray
 from distarray.fusion.expr import MAX_NODES, Leaf, Node
-from distarray.fusion.forms import Form, whole_form
+from distarray.fusion.forms import whole_form
 from distarray.transfer.ledger import watching
 
-if TYPE_CHECKING:
-    from distarray.context import Context
-
-__all__ = ["binary", "unary"]
+__all__ = ["ALONE", "binary"]
 
 _new = object.__new__
+
+ALONE = object()
+"""In the place of an operand that there is not."""
 
 LARGEST = 65504
 """A number that every floating dtype has room for."""
@@ -52,7 +52,8 @@ def binary(
     right: Any,  # told apart by its class
     array: DistributedArray,
 ) -> DistributedArray | None:
-    """An operator of two operands, of which `array` is one; None where the general way has to record it."""
+    """An operator of two operands, of which `array` is one, or with ALONE on the right a call of one; None where the general way
+    has to record it."""
     context, shape = array._context, array._shape
     if not shape or context.eager or context.debug or watching.get() is not None:
         return None
@@ -68,7 +69,7 @@ def binary(
         form, arg, size = first
     other = right if left is array else left
     kind = type(other)
-    args: tuple[Any, Any]
+    args: tuple[Any, ...]
     if kind is float or kind is int:
         if not form.inexact or not -LARGEST <= other <= LARGEST:
             return None
@@ -85,38 +86,21 @@ def binary(
         else:
             child, args = second[0].grown.get((ufunc, 0, form)), (second[1], arg)
         size += second[2]
+    elif other is ALONE:
+        child, args = form.grown.get((ufunc, 0)), (arg,)
     else:
         return None
     if child is None or size >= MAX_NODES or (ufunc is np.power and child.dtype.kind in "iu"):
         return None  # powers of integers are refused by their values
-    return _made(context, ufunc, args, shape, child, size + 1)
-
-
-def unary(ufunc: np.ufunc, array: DistributedArray) -> DistributedArray | None:
-    """A call with one operand; None where the general way has to record it."""
-    context, shape = array._context, array._shape
-    if not shape or context.eager or context.debug or watching.get() is not None:
-        return None
-    found = _recorded(array)
-    if found is None:
-        return None
-    form, arg, size = found
-    child = form.grown.get((ufunc, 0))
-    return None if child is None or size >= MAX_NODES else _made(context, ufunc, (arg,), shape, child, size + 1)
-
-
-def _made(
-    context: Context, ufunc: np.ufunc, args: tuple[Any, ...], shape: tuple[int, ...], form: Form, size: int
-) -> DistributedArray:
-    """The array that a call gives, as the constructors would make it: at this place every call counts."""
+    # as the constructors would: at this place every call counts
     node: Node = _new(Node)
     node.context = context
     node.ufunc = ufunc
     node.args = args
     node.shape = shape
-    node.dtype = dtype = form.dtype
-    node.size = size
-    node.form = form
+    node.dtype = dtype = child.dtype
+    node.size = size + 1
+    node.form = child
     found: DistributedArray = _new(DistributedArray)
     found._context = context
     found._shape = shape

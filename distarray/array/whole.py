@@ -264,11 +264,7 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     if context.kind != "host":
         made = None
         if len(inputs) <= 2:
-            made = (
-                recorded.unary(ufunc, array)
-                if len(inputs) == 1
-                else recorded.binary(ufunc, inputs[0], inputs[1], array)
-            )
+            made = recorded.binary(ufunc, inputs[0], inputs[1] if len(inputs) == 2 else recorded.ALONE, array)
         return NotImplemented if made is None else made
     values: Sequence[Any]
     if len(inputs) == 1:

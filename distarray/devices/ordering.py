@@ -303,9 +303,13 @@ def cut_at(
     places = [0] * len(cuts)
     below: dict[Any, int] = {}
 
-    def part(low: int, high: int, first: int, last: int, counted: int | None = None) -> None:
+    special, counted = _filled(array, array if source is None else source, *cuts[len(cuts) // 2 :][:1])
+    # no nested function that calls itself: it would keep the arrays until garbage is collected
+    todo = [(0, int(array.shape[0]), 0, len(cuts))]
+    while todo:
+        low, high, first, last = todo.pop()
         if first == last:
-            return
+            continue
         middle = (first + last) // 2
         value, equals = cuts[middle]
         within = array[low:high]
@@ -319,11 +323,8 @@ def cut_at(
         if low < rank < high:
             within.partition(rank - low)
         places[middle] = rank
-        part(low, rank, first, middle)
-        part(rank, high, middle + 1, last)
-
-    special, counted = _filled(array, array if source is None else source, *cuts[len(cuts) // 2 :][:1])
-    part(0, int(array.shape[0]), 0, len(cuts), counted)
+        counted = None
+        todo += [(rank, high, middle + 1, last), (low, rank, first, middle)]
     if special is not None:
         _restore(array, special)
     return places, special is not None
@@ -339,25 +340,23 @@ def _cut_on_gpu(
         array[...] = source
         source = None
 
-    def part(low: int, high: int, first: int, last: int) -> None:
-        nonlocal source
+    todo = [(0, int(array.shape[0]), 0, len(cuts))]
+    while todo:
+        low, high, first, last = todo.pop()
         if first == last:
-            return
+            continue
         middle = (first + last) // 2
         value, equals = cuts[middle]
         name = None if value != value else value
-        rank = below[name] + equals - low if equals is not None and name in below else None
+        wanted = below[name] + equals - low if equals is not None and name in below else None
         if source is None:
-            less, rank = divide(lib, array[low:high], None, value, equals, rank)
+            less, rank = divide(lib, array[low:high], None, value, equals, wanted)
         else:
-            less, rank = divide(lib, source, array, value, equals, rank)
+            less, rank = divide(lib, source, array, value, equals, wanted)
             source = None
         below.setdefault(name, low + less)
         places[middle] = low + rank
-        part(low, low + rank, first, middle)
-        part(low + rank, high, middle + 1, last)
-
-    part(0, int(array.shape[0]), 0, len(cuts))
+        todo += [(low + rank, high, middle + 1, last), (low, low + rank, first, middle)]
     return places
 
 

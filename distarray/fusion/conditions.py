@@ -30,7 +30,8 @@ class WarningOnce:
             self.state = nullcontext()
         else:
             errors = {kind: "call" if how == "warn" else how for kind, how in errors.items()}
-            self.state = np.errstate(call=lambda condition, _: self.seen.setdefault(condition), **errors)
+            seen = self.seen  # and not `self`, which would hold itself until garbage is collected
+            self.state = np.errstate(call=lambda condition, _: seen.setdefault(condition), **errors)
 
     def __enter__(self) -> None:
         self.state.__enter__()

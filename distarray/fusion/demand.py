@@ -42,8 +42,13 @@ def demand(node: Node, target: Layout | None = None) -> Version:
     with context.lock:
         if node.version is None:
             context.check()
-            if target is None and node.kept is None and context.kind != "host" and _launched(context, node):
-                return node.version  # type: ignore[return-value]
+            if target is None and node.kept is None and context.kind != "host":
+                # an expression that goes straight to its kernel communicates nothing and can't fail by its data
+                with context.reporting():
+                    launched = direct(context, node)
+                if launched is not None:
+                    node.settle(launched)
+                    return launched
             if target is None and (short := _short_way(context, node)) is not None:
                 node.settle(Version(*short, node.dtype))
                 return node.version  # type: ignore[return-value]
@@ -82,19 +87,6 @@ def demand(node: Node, target: Layout | None = None) -> Version:
             node.settle(version)
         assert node.version is not None
         return node.version
-
-
-def _launched(context: Context, node: Node) -> bool:
-    """Whether an expression was one that goes straight to its kernel. It communicates nothing and can't fail by its data."""
-    if context.communicator is None:
-        version = direct(context, node)
-    else:
-        with context.reporting():
-            version = direct(context, node)
-    if version is None:
-        return False
-    node.settle(version)
-    return True
 
 
 def moved(context: Context, version: Version, target: Layout, operation: str) -> Version:

@@ -319,7 +319,9 @@ def polyvander(x: ArrayLike, deg: int) -> DistributedArray:
 
     Notes
     -----
-    Communication: none. Memory on each device: its part of the result, twice.
+    Communication: none.
+
+    Memory on each device: its part of the result, twice.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -66,3 +67,15 @@ def test_other_keys_are_left_to_numpy(dtype: str, monkeypatch: pytest.MonkeyPatc
     if a.dtype.kind in "mM":
         a[::7] = "NaT"
     np.testing.assert_array_equal(ordering.argsort(np, [a]), np.argsort(a, kind="stable"))
+
+
+def test_a_cut_leaves_nothing_to_the_garbage_collector() -> None:
+    """Whatever refers to itself would keep the arrays that were cut."""
+    a = np.random.default_rng(2).standard_normal(5000)
+    gc.collect()
+    gc.disable()
+    try:
+        ordering.cut_at(np, np.empty_like(a), [(np.float64(v), None) for v in (-1, 0, 1)], a)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

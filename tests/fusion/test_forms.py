@@ -341,3 +341,30 @@ def test_long_expressions_that_come_again_have_the_bits_of_their_steps(devices: 
             np.testing.assert_array_equal((more * more - both).get(), squares)
             both.evaluate()
             np.testing.assert_array_equal(((both + 1.0) * (both + 1.0) - both).get(), squares)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_softmax_that_comes_again_is_right_and_leaves_no_garbage(devices: int) -> None:
+    def softmax(x: Any) -> Any:
+        e = np.exp(x - x.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    with da.init(devices=devices, kind="cuda"):
+        (a, b), (x, y) = lives(2, da.blocks(0), (2048, 1500))
+        for _ in range(3):
+            first, second = softmax(x).get(), softmax(y).get()
+            np.testing.assert_allclose(first, softmax(a), rtol=2e-5)
+            np.testing.assert_allclose(second, softmax(b), rtol=2e-5)
+        most = x.max(axis=1, keepdims=True)
+        x[3, 4] = 1e3  # before anybody has asked for the fold
+        np.testing.assert_array_equal(most.get(), a.max(axis=1, keepdims=True))
+        assert x.max(axis=1, keepdims=True).get()[3, 0] == 1e3
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                softmax(y).evaluate()
+            assert gc.collect() == 0
+        finally:
+            gc.enable()

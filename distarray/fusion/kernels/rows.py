@@ -212,51 +212,57 @@ def _stored(element: Element, value: str, form: RowForm) -> list[str]:
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-class _RowWork(NamedTuple):
-    """An expression and the folds that it waits for, each after those that it uses."""
+class _RowWork:
+    """An expression and the folds that it waits for, each after those that it uses. Methods, not nested functions that call each
+    other: these would keep all operands until garbage is collected."""
 
-    leaves: list[Any]
-    folds: list[Later]
-    bound: list[Bound]
-    sources: list[tuple[Place, ...]]
+    __slots__ = ("bound", "folds", "leaves", "lib", "numbers", "shape", "sources")
 
+    def __init__(self, lib: Library, shape: tuple[int, ...]) -> None:
+        self.lib = lib
+        self.shape = shape
+        self.leaves: list[Any] = []
+        self.folds: list[Later] = []
+        self.bound: list[Bound] = []
+        self.sources: list[tuple[Place, ...]] = []
+        self.numbers: dict[Any, Place] = {}
 
-def _gathered(lib: Library, program: Program, operands: Sequence[Any], out: DeviceArray) -> _RowWork | None:
-    """What to compute over the rows of `out`; folds that don't go together with it are computed on the way."""
-    work = _RowWork([], [], [], [])
-    numbers: dict[Any, Place] = {}
-
-    def found(item: Any) -> Place:
+    def place(self, item: Any) -> Place:
+        """Where an operand comes from; folds that don't go together with the expression are computed on the way."""
+        numbers = self.numbers
         if type(item) is LaterChunk:
             later = item.later
-            fits = later is not None and later.waits and later.shape == out.shape
-            if fits:
-                assert later is not None
+            if later is not None and later.waits and later.shape == self.shape:
                 if id(later) not in numbers:
-                    sources = tuple([found(each) for each in later.operands])
-                    if not taken(later.program, sources, later.dtype):
-                        return found(item.array)
-                    numbers[id(later)] = ("fold", len(work.folds))
-                    work.folds.append(later)
+                    sources = tuple([self.place(each) for each in later.operands])
+                    if not self.takes(later.program, sources, later.dtype):
+                        return self.place(item.array)
+                    numbers[id(later)] = ("fold", len(self.folds))
+                    self.folds.append(later)
                 return numbers[id(later)]
             item = item.array
         key = (item.data.ptr, item.shape, item.strides, item.dtype)
         if key not in numbers:
-            numbers[key] = ("leaf", len(work.leaves))
-            work.leaves.append(item)
+            numbers[key] = ("leaf", len(self.leaves))
+            self.leaves.append(item)
         return numbers[key]
 
-    def taken(program: Program, sources: tuple[Place, ...], dtype: AnyDType) -> bool:
-        types = [work.leaves[i].dtype if kind == "leaf" else work.folds[i].out.dtype for kind, i in sources]
-        bound = element_of(lib, program, tuple(types), dtype)
+    def takes(self, program: Program, sources: tuple[Place, ...], dtype: AnyDType) -> bool:
+        """Enter a function of what comes from `sources`; False, and nothing is entered, where it has no kernel."""
+        types = [self.leaves[i].dtype if kind == "leaf" else self.folds[i].out.dtype for kind, i in sources]
+        bound = element_of(self.lib, program, tuple(types), dtype)
         if bound is None:
             return False
-        work.bound.append(bound)
-        work.sources.append(sources)
+        self.bound.append(bound)
+        self.sources.append(sources)
         return True
 
-    sources = tuple([found(item) for item in operands])
-    return work if taken(program, sources, out.dtype) and work.folds else None
+
+def _gathered(lib: Library, program: Program, operands: Sequence[Any], out: DeviceArray) -> _RowWork | None:
+    """What to compute over the rows of `out`."""
+    work = _RowWork(lib, out.shape)
+    sources = tuple([work.place(item) for item in operands])
+    return work if work.takes(program, sources, out.dtype) and work.folds else None
 
 
 def fused_rows(lib: Library, program: Program, operands: Sequence[Any], out: DeviceArray) -> bool:
