@@ -183,8 +183,8 @@ def page() -> str:
         "",
         "What there is, how it is distributed, and what it moves between devices. Where NumPy has a function of the name, it",
         "dispatches to this one; a NumPy function that is not here raises `TypeError` and gathers nothing. Memory is what a device",
-        "needs besides its parts of operands and result, where that is more than buffers. Written by",
-        "`docs/generate_functions.py`.",
+        'needs besides its parts of operands and result, where that is more than buffers; "so many times its share" is all that',
+        "it holds, where everything is in blocks. Written by `docs/generate_functions.py`.",
     ]
     for title, modules in CHAPTERS.items():
         lines += [

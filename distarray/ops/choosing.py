@@ -286,6 +286,10 @@ def clip(
     kwargs: dict[str, Any] = {} if dtype is None else {"dtype": np.dtype(dtype)}
     if casting != "same_kind":
         kwargs["casting"] = casting
+    if x.dtype.kind in "iu":  # Python integers that the dtype does not hold bound nothing
+        least, most = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+        low = None if type(low) is int and low <= least else low
+        high = None if type(high) is int and high >= most else high
     if low is None and high is None:
         value = cast("DistributedArray", np.positive(x, **kwargs))
     else:

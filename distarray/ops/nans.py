@@ -107,7 +107,7 @@ def nanprod(
 
 def missing(dtype: np.dtype[Any]) -> Any:
     """What stands for no value: NaN, or of times NaT."""
-    return dtype.type("NaT") if dtype.kind in "mM" else dtype.type(np.nan)
+    return np.array("NaT", dtype)[()] if dtype.kind in "mM" else dtype.type(np.nan)
 
 
 def _extreme(

@@ -183,7 +183,11 @@ def test_medians_of_times_leave_nat_out(kind: str, axis: int | None) -> None:
             found = call(x)
         np.testing.assert_array_equal(found.get(), wanted)
         assert found.dtype == wanted.dtype
-        assert {str(w.message) for w in theirs} == {str(w.message) for w in ours}
+        said, told = (
+            {str(w.message) for w in caught if w.category is not DeprecationWarning}  # NumPy's own, of bare integers
+            for caught in (theirs, ours)
+        )
+        assert said == told
 
 
 def test_outer_of_too_many_axes() -> None:
