@@ -21,6 +21,7 @@ import numpy as np
 
 from distarray.devices import Chunk, Device, ordering
 from distarray.devices.arrays import DeviceArray, Library
+from distarray.fusion.native import vectors
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -250,7 +251,8 @@ def _cuts_of_unsorted(
             wanted.append((value, int(lib.count_nonzero(before == value if value == value else before != before))))
         else:
             wanted.append((value, None if number < s.part else 0))
-    cuts, differ = ordering.cut_at(lib, array, wanted, part.given)
+    parted = vectors.parted(part.given, array, wanted) if lib is np else None
+    cuts, differ = ordering.cut_at(lib, array, wanted, part.given) if parted is None else (parted, False)
     return [*cuts, *[part.size] * (len(splitters) - len(cuts))], differ
 
 

@@ -226,6 +226,8 @@ def lexsort(keys: Arrays, axis: int = -1) -> DistributedArray:
     -----
     Communication: what brings the keys into the last one's layout; then as for :func:`argsort`.
 
+    Memory on each device: 2.5 times its share of the keys and the result.
+
     Examples
     --------
     >>> import numpy as np, distarray as da
@@ -317,7 +319,8 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     it goes to all of them; otherwise each value goes to the device that holds its place, and the place back. With
     `sorter` before that what :func:`take` moves.
 
-    Memory: where many values belong in the part of `a` of one device, it receives them in turns, about its share at a time.
+    Memory on each device: 2.5 times its share of the operands and the result. Where many values belong in the part of `a` of
+    one device, it receives them in turns, about its share at a time.
 
     Examples
     --------
