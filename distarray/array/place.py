@@ -146,6 +146,9 @@ def place(
     return from_chunks(context, layout, chunks, dtype)
 
 
+_INEXACT = (float, complex, np.inexact)
+
+
 def as_operand(context: Context, obj: object) -> Any:
     """An operand of an operation: our arrays and NumPy's scalars as they are, 0-d host arrays as such scalars, others placed."""
     if isinstance(obj, (DistributedArray, np.generic)):
@@ -157,9 +160,18 @@ def as_operand(context: Context, obj: object) -> Any:
 
 
 def _numbers(array: np.ndarray[Any, Any]) -> object:
-    """An array of objects that are numbers all, as lists of them: matplotlib makes some of lists of arrays, for error bars."""
-    if all(isinstance(item, (*PYTHON_SCALARS, np.number, np.bool)) for item in array.flat):
-        return np.asarray(array.tolist())
+    """An array of objects that are floating-point numbers, as one of those: matplotlib makes some of lists of arrays, for error bars.
+
+    Integers are taken among them alone, and where floats hold them: Python's never wrap, as NumPy's would.
+    """
+    items = array.ravel().tolist()
+    if any(isinstance(item, _INEXACT) for item in items) and all(
+        isinstance(item, (*_INEXACT, bool)) or (isinstance(item, (int, np.integer)) and abs(int(item)) <= 2**53)
+        for item in items
+    ):
+        found = np.asarray(items)
+        if found.dtype.char in "efdFD":
+            return found.reshape(array.shape)
     return array
 
 

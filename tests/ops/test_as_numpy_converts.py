@@ -161,12 +161,18 @@ def test_one_number_is_converted_or_refused_wherever_it_is_written(dtype: str, d
                     np.testing.assert_array_equal(found[1], expected[1])
 
 
-def test_host_arrays_of_objects_that_are_numbers_are_operands() -> None:
-    """Matplotlib makes some of lists of arrays. Distributed numbers among them would be fetched one by one: refused."""
+def test_host_arrays_of_objects_that_are_floats_are_operands() -> None:
+    """Matplotlib makes some of lists of arrays. Distributed numbers among them would be fetched one by one: refused, as are
+    integers, which never wrap as objects, and what no distributed array holds."""
     numbers = np.array([1, 2.5, np.float32(3), True], object)
-    others = np.empty((2, 4), object)
+    others = np.empty((7, 4), object)
     others[:] = 1.0
     others[0, 3] = None
+    others[2] = [4, 3, 2, np.int64(1)]
+    others[3] = True
+    others[4, 0] = np.longdouble(1)
+    others[5, 0] = 2**60 + 1
+    others[6, 0] = np.timedelta64(1)
     for layout in LAYOUTS[::2]:
         x = da.asarray(np.arange(4.0), layout=layout)
         for found in (x * numbers, numbers * x):
