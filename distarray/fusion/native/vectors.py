@@ -170,7 +170,7 @@ def integers_counted(array: np.ndarray[Any, Any], bins: int) -> np.ndarray[Any, 
 
 
 def parted(
-    array: np.ndarray[Any, Any], out: np.ndarray[Any, Any], cuts: Sequence[tuple[Any, int | None]]
+    array: np.ndarray[Any, Any], out: DeviceArray, cuts: Sequence[tuple[Any, int | None]]
 ) -> list[int] | None:
     """Write an array's elements to another one so that ascending keys cut it in parts, and say where the parts begin; None, and
     nothing of use is written, where NumPy has to do it, as where equal elements may be told apart (zeros of both signs, NaN).
@@ -219,7 +219,8 @@ def _least(dtype: np.dtype[Any], cuts: Sequence[tuple[Any, int | None]]) -> np.n
     if dtype.kind != "f":
         if bool((after & (keys == np.iinfo(dtype).max)).any()):
             return None
-        return keys + after.astype(dtype)
+        least: np.ndarray[Any, Any] = keys + after.astype(dtype)
+        return least
     if np.isnan(keys).any():
         return None
     with np.errstate(all="ignore"):
