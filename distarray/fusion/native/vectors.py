@@ -169,9 +169,7 @@ def integers_counted(array: np.ndarray[Any, Any], bins: int) -> np.ndarray[Any, 
     return found
 
 
-def parted(
-    array: np.ndarray[Any, Any], out: DeviceArray, cuts: Sequence[tuple[Any, int | None]]
-) -> list[int] | None:
+def parted(array: np.ndarray[Any, Any], out: DeviceArray, cuts: Sequence[tuple[Any, int | None]]) -> list[int] | None:
     """Write an array's elements to another one so that ascending keys cut it in parts, and say where the parts begin; None, and
     nothing of use is written, where NumPy has to do it, as where equal elements may be told apart (zeros of both signs, NaN).
 
