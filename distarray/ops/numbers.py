@@ -86,7 +86,7 @@ def iscomplex(x: ArrayLike) -> DistributedArray:
 
 def _infinite(x: ArrayLike, out: Out, negative: bool) -> Any:
     array = asarray(x)
-    if array.dtype.kind == "c":
+    if array.dtype.kind in "cmM":
         raise TypeError(f"This operation is not supported for {array.dtype} values because it would be ambiguous.")
     sign = (
         np.signbit(array)
