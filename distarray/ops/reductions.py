@@ -381,7 +381,7 @@ def _checked(
             )
         kwargs["where"] = small(where.shape, where.dtype)
     with np.errstate(all="ignore"):
-        if out is None or initial is NOTHING:  # else the dtype of `out` decides what it may be
+        if out is None or initial is NOTHING or dtype is not None:  # else the dtype of `out` decides what it may be
             computed = np.asarray(ufunc.reduce(model, **kwargs)).dtype
         else:
             computed = a.dtype

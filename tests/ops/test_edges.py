@@ -478,3 +478,12 @@ def test_reductions_begin_with_what_initial_is_in_out(name: str) -> None:
             getattr(np, name)(host, axis=0, out=theirs, initial=initial)
             getattr(np, name)(da.asarray(host, layout=da.blocks(0)), axis=0, out=mine, initial=initial)
         np.testing.assert_array_equal(mine.get(), theirs)
+
+
+def test_a_reduction_with_dtype_out_and_initial_is_computed_in_dtype() -> None:
+    host = np.array([200, 100], "u1")
+    for dtype in ("u1", "f4", "i8"):
+        mine, theirs = da.zeros((), "f8"), np.zeros((), "f8")
+        np.sum(host, dtype=dtype, out=theirs, initial=2)
+        np.sum(da.asarray(host), dtype=dtype, out=mine, initial=2)
+        assert mine == theirs
