@@ -369,6 +369,45 @@ def test_covariances_of_too_few_observations_warn_at_the_callers_line() -> None:
     }
 
 
+BINS: dict[str, Callable[[Any, Any], Any]] = {
+    "bincount": lambda x, i: np.bincount(i, weights=x, minlength=12),
+    "histogram": lambda x, i: np.histogram(x[:0], 5, (0, 20), weights=x[:0])[0],
+    "histogram2d": lambda x, i: np.histogram2d(x[:0], x[:0], 3, ((0, 20), (0, 20)))[0],
+    "histogramdd": lambda x, i: np.histogramdd(x[:0, None], [3], [(0, 20)])[0],
+}
+
+
+@pytest.mark.parametrize("name", BINS)
+def test_empty_bins_have_no_sign(name: str) -> None:
+    host = -np.zeros(9)
+    places = np.arange(9)
+    found = BINS[name](da.asarray(host), da.asarray(places)).get()
+    expected = BINS[name](host, places)
+    assert not np.signbit(expected).any()
+    assert np.array_equal(found, expected)
+    assert not np.signbit(found).any()
+
+
+@pytest.mark.parametrize(
+    "host", [np.arange(3), np.arange(4.0).reshape(2, 2).T, np.array([True, False]), np.array(5), np.zeros(0)]
+)
+def test_bytes_are_those_of_the_memory(host: Any) -> None:
+    """Python takes an array without ``__bytes__`` for a sequence of numbers below 256."""
+    assert bytes(da.asarray(host)) == bytes(host)
+    if host.ndim == 1:
+        assert bytes(da.asarray(host)[-1:]) == bytes(host[-1:])
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: np.concatenate([x, x], out=1), lambda x: np.stack([x, x], 0, 1), lambda x: np.take(x, [1], out=1),
+    lambda x: np.choose([0], [x[:1]], out=1), lambda x: np.compress([True], x, out=1), lambda x: np.einsum("i,i", x, x, out=1),
+])  # fmt: skip
+def test_outputs_are_arrays(call: Callable[[Any], Any]) -> None:
+    for x in (np.arange(4.0), da.asarray(np.arange(4.0))):
+        with pytest.raises(TypeError):
+            call(x)
+
+
 def test_what_has_no_axes_takes_axis_0_where_numpy_says_so() -> None:
     for axis in (0, -1):
         for name in ("nanmean", "nanvar", "nanstd"):
