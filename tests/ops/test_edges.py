@@ -499,3 +499,30 @@ def test_imaginary_parts_dropped_under_a_mask_are_warned_of() -> None:
     with pytest.warns(np.exceptions.ComplexWarning):
         np.copyto(x, da.asarray([1, 2, 3j]), casting="unsafe", where=np.array([True, False, True]))
     assert x.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "nansum", "nanmin"])
+def test_reductions_begin_with_what_initial_is_in_out(name: str) -> None:
+    for dtype, kind, initial in (
+        ("u1", "f8", -2.5),
+        ("f8", "i8", -2.5),
+        ("c8", "i8", -2.5),
+        ("i4", "u1", 300),
+        ("?", "f4", 2),
+    ):
+        host = (np.arange(12) % 5 + 1).reshape(4, 3).astype(dtype)
+        mine, theirs = da.zeros(3, kind), np.zeros(3, kind)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+            getattr(np, name)(host, axis=0, out=theirs, initial=initial)
+            getattr(np, name)(da.asarray(host, layout=da.blocks(0)), axis=0, out=mine, initial=initial)
+        np.testing.assert_array_equal(mine.get(), theirs)
+
+
+def test_a_reduction_with_dtype_out_and_initial_is_computed_in_dtype() -> None:
+    host = np.array([200, 100], "u1")
+    for dtype in ("u1", "f4", "i8"):
+        mine, theirs = da.zeros((), "f8"), np.zeros((), "f8")
+        np.sum(host, dtype=dtype, out=theirs, initial=2)
+        np.sum(da.asarray(host), dtype=dtype, out=mine, initial=2)
+        assert mine == theirs
