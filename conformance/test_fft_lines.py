@@ -35,7 +35,7 @@ def test_one_axis_stays_within_two_and_a_half_shares(name: str, n: int) -> None:
         assert_same(found, ref, **how(ref.size))
 
 
-ONE_AXIS = {"fft": "complex128", "ifft": "complex64", "rfft": "float64", "irfft": "complex128"}
+ONE_AXIS = {"fft": "complex128", "ifft": "complex64", "rfft": "float64", "irfft": "complex128", "hfft": "complex64"}
 
 
 @pytest.mark.skipif(kind() != "host", reason="cuFFT takes work space of its own, which a limit does not count")
@@ -48,15 +48,16 @@ def test_lengths_of_any_factors_stay_within_two_and_a_half_shares(
     monkeypatch.setattr(chirp, "LEAST", 1)
     monkeypatch.setattr(four_step, "SPLIT_FROM", 1)
     rng = np.random.default_rng(0)
-    size = n // 2 + 1 if name == "irfft" else n
+    half = name in ("irfft", "hfft")
+    size = n // 2 + 1 if half else n
     a = (rng.standard_normal(size) + (0 if name == "rfft" else 1j * rng.standard_normal(size))).astype(ONE_AXIS[name])
-    f = partial(np.fft.irfft, n=n) if name == "irfft" else getattr(np.fft, name)
+    f = partial(getattr(np.fft, name), n=n) if half else getattr(np.fft, name)
     ref = f(a)
     with da.init(devices=4, kind="host", memory_limit=int(2.5 * (a.nbytes + ref.nbytes) / 4), minimum_chunk=1):
         x = da.asarray(a, layout=da.blocks(0))
         with da.ledger() as log:
             found = f(x)
-        assert log.bytes_moved <= (12 if name in ("rfft", "irfft") else 9) * a.nbytes
+        assert log.bytes_moved <= (12 if name in ("rfft", "irfft", "hfft") else 9) * a.nbytes
         assert_same(found, ref, **how(n))
 
 

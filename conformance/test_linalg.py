@@ -367,6 +367,8 @@ REFUSED = {
     "eigh of no square": lambda x: np.linalg.eigh(x),
     "svd of a vector": lambda x: np.linalg.svd(x[0]),
     "svd of NaN": lambda x: np.linalg.svd(x * np.nan),
+    "singular values of NaN": lambda x: np.linalg.svd(x * np.nan, compute_uv=False),
+    "condition of one NaN": lambda x: np.linalg.cond(np.where(x == x[0, 0], np.nan, x)),
     "eig of inf": lambda x: np.linalg.eig(x[:, :3] * np.inf),
     "lstsq of a stack": lambda x: np.linalg.lstsq(x[None], x),
     "lstsq with other rows": lambda x: np.linalg.lstsq(x, x.T),

@@ -160,10 +160,21 @@ def communication(function: object) -> str:
 
 
 def memory(function: object) -> str:
-    """The docstring's note on memory, on one line."""
+    """The docstring's note on memory, on one line; where it has none, that of the function whose communication it says it has."""
     doc = inspect.getdoc(function) or ""
-    found = re.search(r"Memory on each device[:,]\s*(.+?)(?:\n\s*\n|\n[A-Z][a-z]+\n-+|\Z)", doc, re.S)
-    return " ".join(found.group(1).split()) if found else ""
+    found = re.search(
+        r"^Memory(.*?)(?:,? on each device)?[:,]\s+(.+?)(?:\n\s*\n|\n[A-Z][a-z]+\n-+|\Z)", doc, re.S | re.M
+    )
+    if found:
+        return " ".join(f"{found[1]}: {found[2]}".removeprefix(": ").split())
+    other = re.match(r"(?:as for|that of|as of|as|of) :func:`(\w+)`", communication(function))
+    return memory(FUNCTIONS[other[1]]) if other and FUNCTIONS.get(other[1], function) is not function else ""
+
+
+FUNCTIONS: dict[str, object] = {
+    name: getattr(module, name) for modules in CHAPTERS.values() for module in modules for name in module.__all__
+}
+"""Every function that has a row, by its name."""
 
 
 def page() -> str:
@@ -172,8 +183,8 @@ def page() -> str:
         "",
         "What there is, how it is distributed, and what it moves between devices. Where NumPy has a function of the name, it",
         "dispatches to this one; a NumPy function that is not here raises `TypeError` and gathers nothing. Memory is what a device",
-        "needs besides its parts of operands and result, where that is more than buffers. Written by",
-        "`docs/generate_functions.py`.",
+        'needs besides its parts of operands and result, where that is more than buffers; "so many times its share" is all that',
+        "it holds, where everything is in blocks. Written by `docs/generate_functions.py`.",
     ]
     for title, modules in CHAPTERS.items():
         lines += [

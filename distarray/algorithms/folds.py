@@ -132,6 +132,10 @@ def local_reduce(
         array = lib.where(mask, array.astype(out.dtype), gpu_ufuncs.constant(lib, idle, out.dtype))
     if name:
         kwargs = {"dtype": out.dtype} if name in ("sum", "prod") else {}
+        if (
+            kwargs and array.dtype.kind == "c" and out.dtype.kind != "c"
+        ):  # CuPy's kernels make no bool of a complex number
+            array = array != 0 if out.dtype.kind == "b" else array.real
         out[...] = getattr(lib, name)(array, axis=axes, keepdims=keepdims, **kwargs)
     if initial is not NOTHING and initial is not None:
         ufunc_of(device, ufunc)(out, gpu_ufuncs.constant(lib, initial, out.dtype), out=out)

@@ -412,10 +412,12 @@ def real_sums(call: SplitCall, held: Held, n: int, rows: int, scale: float, dtyp
     return rearranged(call, strided, call.natural(full))
 
 
-def real_inverse_sums(call: SplitCall, held: Held, n: int, rows: int, scale: float, dtype: np.dtype[Any]) -> Held:
+def real_inverse_sums(
+    call: SplitCall, held: Held, n: int, rows: int, scale: float, dtype: np.dtype[Any], sign: int = 1
+) -> Held:
     """The real sums of a transform of which the first half is given: the steps of :func:`real_sums` backwards, in blocks."""
     axis, columns = call.axis, n // rows
-    wide = _rows_of_half(call, held, n, rows, np.result_type(dtype, np.complex64))
+    wide = _rows_of_half(call, held, n, rows, np.result_type(dtype, np.complex64), sign)
     complex_ = wide.operand.dtype
     wide = _along(call, wide, axis + 1, 1, complex_)
     shape = wide.operand.shape
@@ -450,9 +452,9 @@ def real_inverse_sums(call: SplitCall, held: Held, n: int, rows: int, scale: flo
     return rolled(call, Held.of(layout, results, dtype), n)
 
 
-def _rows_of_half(call: SplitCall, held: Held, n: int, rows: int, dtype: np.dtype[Any]) -> Held:
+def _rows_of_half(call: SplitCall, held: Held, n: int, rows: int, dtype: np.dtype[Any], sign: int) -> Held:
     """Of a transform of real data, of which the first half is given, element k1 + rows k2 at (k1, k2), for the first half of
-    k1; cut along these. Elements behind the middle are mirror images of what is before it."""
+    k1; cut along these. Elements behind the middle are mirror images of what is before it. All conjugate where `sign` is -1."""
     found, axis, columns = held.operand, call.axis, n // rows
     known = Range.full(min(found.shape[axis], n // 2 + 1))
     shape = call.folded(found.shape, rows // 2 + 1, columns)
@@ -460,7 +462,7 @@ def _rows_of_half(call: SplitCall, held: Held, n: int, rows: int, dtype: np.dtyp
     chunks: list[Chunk | None] = []
     homes: tuple[dict[int, list[Region]], ...] = ({}, {})
     places: tuple[dict[tuple[int, Region], Any], ...] = ({}, {})
-    mirrored: list[tuple[Device, Any]] = []
+    turned: list[tuple[Device, Any]] = []
     for device_id, region in layout.chunks:
         device = call.context.by_id[device_id]
         own = device.process == call.context.process
@@ -486,7 +488,9 @@ def _rows_of_half(call: SplitCall, held: Held, n: int, rows: int, dtype: np.dtyp
                         target = chunk.array[call.at(local, slice(0, taken.size))]
                     else:
                         target = chunk.array[call.at(local, slice(columns - taken.size, columns))]
-                        mirrored.append((device, target))
+                    if (side == 0) is (sign < 0):
+                        turned.append((device, target))
+                    if side == 1:
                         target = target[call.at(slice(None, None, -1))]
                 places[side][device_id, piece] = target
     source = held.operand
@@ -503,7 +507,7 @@ def _rows_of_half(call: SplitCall, held: Held, n: int, rows: int, dtype: np.dtyp
         index_map = IndexMap(found.shape, home)
         arrays = [place[key] for key in index_map.chunks]
         copy_into(call.context, source, call.context.layout(index_map), arrays, operation=call.name)
-    for device, target in mirrored:
+    for device, target in turned:
         with device.active():
             device.lib.conjugate(target, out=target)
     _make_real(call, layout, chunks, n, rows)

@@ -10,6 +10,9 @@ Blocks are kept transposed, a column of the matrix in a row of memory.
 Communication: with p devices, 2p - 1 rounds a sweep, in each of which a device sends at most two blocks, n/2p columns
 each; a few numbers a sweep, for the decision to go on; usually five to ten sweeps.
 
+Memory: the columns, and with vectors the transformations, and a quarter of a device's share of either, since half a block
+moves at a time. LAPACK's work space, which no limit counts, is twice the columns of a device.
+
 References
 ----------
 J. Demmel and K. Veselić, "Jacobi's method is more accurate than QR", SIAM Journal on Matrix Analysis 13(4), 1992.
@@ -23,6 +26,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -34,7 +38,7 @@ from distarray.devices.arrays import Library
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
-from distarray.transfer.execute import allocate, redistribute
+from distarray.transfer.execute import allocate, copy_into, redistribute
 from distarray.transfer.to_host import gather_to_host
 
 __all__ = ["Jacobi"]
@@ -42,16 +46,23 @@ __all__ = ["Jacobi"]
 SWEEPS = 40
 """After so many the iteration is said not to converge; it does in about ten."""
 
+STRIPS = 8
+"""A rotation is applied to so many parts of the columns, one after the other, so that it needs little memory."""
+
+FINEST = 3
+"""In the last sweep inner products of so many units of the last place are made smaller, too: what they were left with before
+adds up over all pairs of columns to ten times LAPACK's error."""
+
 
 class Jacobi:
-    """The columns of a matrix, given transposed as `columns`, made orthogonal to each other.
+    """The columns of a matrix, transposed, made orthogonal to each other. They are `columns`, which the caller fills first.
 
     Parameters
     ----------
+    shape : (int, int)
+        Of the transposed matrix: columns, rows.
     vectors : bool
         Accumulate the transformations.
-    shift : float, optional
-        Added to the diagonal of a Hermitian matrix, whose diagonal is taken as real.
 
     Attributes
     ----------
@@ -64,41 +75,48 @@ class Jacobi:
     def __init__(
         self,
         context: Context,
-        columns: Operand,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
         devices: Sequence[int],
         label: str,
         *,
         vectors: bool,
-        shift: float | None = None,
     ) -> None:
         self.context = context
         self.label = label
-        self.dtype = columns.dtype
-        self.size, self.length = columns.shape
+        self.dtype = dtype
+        self.size, self.length = shape
         self.devices = tuple(devices)[: max(min(len(devices), self.size // 2), 1)]
-        count = 2 * len(self.devices)
+        count = 4 * len(self.devices)
         self.bounds = [(self.size * i // count, self.size * (i + 1) // count) for i in range(count)]
-        self._players = list(range(count))
-        self._layout = self._placed(self.length)
-        self._shift = shift
-        self._chunks = redistribute(context, columns, self._layout, operation=label)
+        self._homes = self._dealt(list(range(count // 2)))
+        self._players = list(range(count // 2))
+        self._shift: float | None = None
         self._vectors = vectors
+        self._finest = False
+        self._layout = self._placed(self.length)
+        self._chunks = allocate(context, self._layout, dtype, label=label)
         self._right: list[Chunk | None] | None = None
-        if shift is not None:
-            self._add_shift()
         self._largest = 0.0
         self._seen: dict[int, tuple[float, float]] = {}
 
-    def _pairs(self) -> list[tuple[int, int]]:
-        """The blocks of each device."""
-        p = self._players
-        return [(min(p[i], p[-1 - i]), max(p[i], p[-1 - i])) for i in range(len(self.devices))]
+    def fill(self, columns: Operand) -> None:
+        """Take the columns of a matrix, of which an operand is the transpose."""
+        copy_into(self.context, columns, self._layout, arrays_of(self._chunks), operation=self.label)
+
+    @staticmethod
+    def _dealt(players: Sequence[int]) -> list[list[int]]:
+        """The halves of blocks that each device has, where blocks sit round a table in this order."""
+        pairs = [(players[i], players[-1 - i]) for i in range(len(players) // 2)]
+        return [sorted([2 * block + half for block in pair for half in (0, 1)]) for pair in pairs]
 
     def _placed(self, length: int) -> Layout:
         regions = {}
-        for device, pair in zip(self.devices, self._pairs()):
-            ranges = [Range.of(low, 1, high - low) for low, high in (self.bounds[block] for block in pair)]
-            regions[device] = [Region((r, Range.full(length))) for r in ranges]
+        for device, halves in zip(self.devices, self._homes):
+            bounds = [self.bounds[half] for half in halves]
+            regions[device] = [
+                Region((Range.of(low, 1, high - low), Range.full(length))) for low, high in bounds if low < high
+            ]
         return self.context.layout(IndexMap((self.size, length), regions))
 
     def _local(self, chunks: Sequence[Chunk | None]) -> dict[int, list[tuple[Region, Any]]]:
@@ -119,13 +137,22 @@ class Jacobi:
                     place = device.lib.arange(len(array))
                     array[place, region.first[0] + place] = 1
 
-    def _add_shift(self) -> None:
+    def scale(self, by: float) -> None:
+        """Multiply the columns."""
+        for device_id, blocks in self._local(self._chunks).items():
+            with self.context.by_id[device_id].active():
+                for _, array in blocks:
+                    array *= by
+
+    def shift(self, by: float) -> None:
+        """Add to the diagonal of a Hermitian matrix, which is taken as real: the singular values are eigenvalues then."""
+        self._shift = by
         for device_id, blocks in self._local(self._chunks).items():
             device = self.context.by_id[device_id]
             with device.active():
                 for region, array in blocks:
                     place = device.lib.arange(len(array))
-                    array[place, region.first[0] + place] = array[place, region.first[0] + place].real + self._shift
+                    array[place, region.first[0] + place] = array[place, region.first[0] + place].real + by
 
     def converge(self) -> bool:
         """Sweep until the columns are orthogonal; whether they are, the same on all processes."""
@@ -142,15 +169,19 @@ class Jacobi:
             if not np.isfinite(worst) or not np.isfinite(largest):
                 return False
             self._largest = largest
-            if worst <= self._limit() or before / 2 < worst <= 100 * self._limit():  # what is left are rounding errors
+            if self._finest:
                 return True
+            if worst <= self._limit() or before / 2 < worst <= 100 * self._limit():  # what is left are rounding errors
+                if self._shift is not None:
+                    return True
+                self._finest = True
             before = worst
         return False
 
     def _limit(self) -> float:
         """Inner products, relative to the longer column, that are rounding errors."""
         units = 10 + float(np.sqrt(self.length)) if self._shift is None else 5.0
-        return units * float(np.finfo(self.dtype).eps) * self._largest
+        return (FINEST if self._finest else units) * float(np.finfo(self.dtype).eps) * self._largest
 
     def _round(self) -> None:
         right = {} if self._right is None else self._local(self._right)
@@ -189,23 +220,38 @@ class Jacobi:
                 turn = _eigenvectors(lib, inner * scale)[:, ::-1].T
         # one step of Newton's iteration: what LAPACK's vectors lack of being orthogonal would add up
         turn = 1.5 * turn - 0.5 * lib.matmul(lib.matmul(turn, lib.conjugate(turn).T), turn)
-        cut = len(blocks[0][1])
+        del both, triangle, inner, gram, longer
         for parts in (blocks, right):
             if parts is not None:
-                joined = both if parts is blocks else lib.concatenate([array for _, array in parts])
-                turned = lib.matmul(turn, joined)
-                parts[0][1][...] = turned[:cut]
-                parts[1][1][...] = turned[cut:]
+                _turn(lib, turn, [array for _, array in parts])
 
     def _rotate(self) -> None:
-        """Move the blocks on to their next meetings."""
+        """Move the blocks on to their next meetings: half a block to each device at a time, one way round and then the other."""
+        self._players = self._turned()
+        now = {half: i for i, halves in enumerate(self._dealt(self._players)) for half in halves}
+        for part in (0, 1):
+            for ahead in (True, False):
+                homes = [
+                    (now[half] if half % 2 == part and now[half] != i and (now[half] > i) is ahead else i, half)
+                    for i, halves in enumerate(self._homes)
+                    for half in halves
+                ]
+                self._move_to([sorted([half for i, half in homes if i == j]) for j in range(len(self.devices))])
+
+    def _move_to(self, homes: list[list[int]]) -> None:
+        if homes == self._homes:
+            return
         before = self._layout, self._placed(self.size)
-        p = self._players
-        self._players = [p[0], p[-1], *p[1:-1]]
-        self._chunks = self._moved(before[0], self._placed(self.length), self._chunks)
+        self._homes = homes
+        self._layout = self._placed(self.length)
+        self._chunks = self._moved(before[0], self._layout, self._chunks)
         if self._right is not None:
             self._right = self._moved(before[1], self._placed(self.size), self._right)
-        self._layout = self._placed(self.length)
+
+    def _turned(self) -> list[int]:
+        """The blocks round the table for the next round: all but the first move on."""
+        p = self._players
+        return [p[0], p[-1], *p[1:-1]]
 
     def _moved(self, before: Layout, after: Layout, chunks: list[Chunk | None]) -> list[Chunk | None]:
         arrays = arrays_of(chunks)
@@ -224,6 +270,19 @@ class Jacobi:
         found = gather_to_host(self.context, Operand(layout, arrays, np.dtype(np.float64)))
         return float(found[:, 0].max()), float(found[:, 1].max())
 
+    def sizes(self, order: float | None = None) -> Any:
+        """The norms of the columns, for all processes: the lengths, or with infinity the largest absolute values."""
+        regions: dict[int, list[Region]] = {device: [] for device in self.devices}
+        found: dict[tuple[int, Region], Any] = {}
+        for (device_id, region), chunk in zip(self._layout.chunks, self._chunks):
+            regions[device_id].append(Region(region[:1]))
+            if chunk is not None:
+                with self.context.by_id[device_id].active():
+                    found[device_id, Region(region[:1])] = chunk.device.lib.linalg.norm(chunk.array, order, axis=1)
+        layout = self.context.layout(IndexMap((self.size,), regions))
+        arrays = [found.get(place) for place in layout.chunks]
+        return gather_to_host(self.context, Operand(layout, arrays, np.empty(0, self.dtype).real.dtype))
+
     @property
     def columns(self) -> tuple[Layout, list[Chunk | None]]:
         return self._layout, self._chunks
@@ -232,6 +291,17 @@ class Jacobi:
     def right(self) -> tuple[Layout, list[Chunk | None]]:
         assert self._right is not None
         return self._placed(self.size), self._right
+
+
+def _turn(lib: Library, turn: Any, arrays: Sequence[Any]) -> None:
+    """Replace matrices that lie one below the other by a small one times them, some columns at a time."""
+    ends = list(accumulate(len(array) for array in arrays))
+    length = arrays[0].shape[1]
+    step = max(-(-length // STRIPS), ends[-1], 1)
+    for low in range(0, length, step):
+        turned = lib.matmul(turn, lib.concatenate([array[:, low : low + step] for array in arrays]))
+        for array, end in zip(arrays, ends, strict=True):
+            array[:, low : low + step] = turned[end - len(array) : end]
 
 
 def _eigenvectors(lib: Library, matrix: Any) -> Any:  # of either library

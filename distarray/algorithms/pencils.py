@@ -24,7 +24,10 @@ from distarray.geometry import IndexMap, Range, Region, blocks, grid
 from distarray.layout import Layout
 from distarray.storage import Operand
 
-__all__ = ["LineTransform", "transform"]
+__all__ = ["OPPOSITE", "LineTransform", "transform"]
+
+OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+"""Whether the one direction or the other is scaled, as the other one says it."""
 
 _ALONE = 2**16
 """A replicated operand of at most so many bytes is transformed on each of its devices; a larger one is shared out."""
@@ -35,12 +38,13 @@ class LineTransform(NamedTuple):
 
     Attributes
     ----------
-    kind : {"fft", "ifft", "rfft", "irfft"}
+    kind : {"fft", "ifft", "rfft", "irfft", "hfft"}
     axis : int
         Not negative.
     n : int
-        The length of the transform: of the input, cropped or padded with zeros; for ``irfft`` of the output.
+        The length of the transform: of the input, cropped or padded with zeros; for ``irfft`` and ``hfft`` of the output.
     norm : {"backward", "ortho", "forward"}
+        For ``hfft`` that of the ``irfft`` that it is of the conjugate.
     """
 
     kind: str
@@ -61,7 +65,7 @@ class LineTransform(NamedTuple):
         """The result's dtype, in the precision of an operand's."""
         wide = np.result_type(dtype, np.float64 if dtype.kind in "biu" else np.float32)
         real = np.empty(0, wide).real.dtype
-        return real if self.kind == "irfft" else np.result_type(real, np.complex64)
+        return real if self.kind in ("irfft", "hfft") else np.result_type(real, np.complex64)
 
 
 def transform(context: Context, found: Operand, stages: Sequence[Sequence[LineTransform]], name: str) -> Held:
@@ -203,6 +207,7 @@ def _transform_chunk(
     library = local_library(device)
     with device.active():
         for line in lines:
-            array = getattr(library, line.kind)(array, n=line.n, axis=line.axis, norm=line.norm)
+            norm = OPPOSITE[line.norm] if line.kind == "hfft" else line.norm
+            array = getattr(library, line.kind)(array, n=line.n, axis=line.axis, norm=norm)
         array = device.lib.ascontiguousarray(array.astype(dtype, copy=False))
     results[device.id, region] = device.adopt(array, name)

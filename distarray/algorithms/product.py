@@ -15,7 +15,7 @@ import numpy as np
 
 from distarray.algorithms.again import learn_product
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, Stage, needed
-from distarray.algorithms.rounds import FEW_ROWS, is_bearable, plan
+from distarray.algorithms.rounds import BOUND, FEW_ROWS, is_bearable, plan
 from distarray.array.aliases import AnyArray, Out
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, host_or_device_array, place
@@ -99,8 +99,11 @@ def contract(
     *,
     conjugate: bool = False,
     detached: bool = False,
+    bound: float = BOUND,
 ) -> DistributedArray:
     """The product of two arrays, of which one at least is distributed; `conjugate` the first one's values.
+
+    A device may hold `bound` times its fair share of them and the result.
 
     Communication: none where some device holds both of whatever meets. Otherwise what is missing moves to whoever holds
     the rest, by the cheapest way that :func:`~distarray.algorithms.contraction.plan` finds. Host arrays are placed where they are
@@ -111,7 +114,7 @@ def contract(
     with context.lock:
         context.check()
         sources = _placed_both(context, name, problem, a, b, dtype)
-        todo, layout = _known(context, problem, *sources, dtype)
+        todo, layout = _known(context, problem, *sources, dtype, bound)
         # partial sums of half precision would overflow where the whole does not
         whole, dtype = dtype, roomy(dtype) if is_half(dtype) and todo.added else dtype
         with context.reporting():
@@ -157,15 +160,15 @@ def _placed_both(
 
 
 def _known(
-    context: Context, problem: Problem, first: Operand, second: Operand, dtype: AnyDType
+    context: Context, problem: Problem, first: Operand, second: Operand, dtype: AnyDType, bound: float
 ) -> tuple[Contraction, Layout]:
     """What each device multiplies, and the layout of the product; kept by the layouts."""
     sizes = (first.dtype.itemsize, second.dtype.itemsize, dtype.itemsize)
     least = LEAST if context.WHOLE is None else 0
-    key = ("contract", problem, first.layout, second.layout, sizes, least)
+    key = ("contract", problem, first.layout, second.layout, sizes, least, bound)
     known: tuple[Contraction, Layout] | None = context.layouts.remembered(key)
     if known is None:
-        made = plan(problem, first.layout, second.layout, sizes, least, ahead=_several_gpus(context))
+        made = plan(problem, first.layout, second.layout, sizes, least, ahead=_several_gpus(context), bound=bound)
         laid = context.layout(made.index_map, Mode.SUM if made.partial else Mode.REPLICA)
         known = context.layouts.remember(key, (made, laid))
     return known

@@ -62,7 +62,14 @@ BROAD = 512
 
 
 def plan(
-    problem: Problem, a: Layout, b: Layout, itemsizes: tuple[int, int, int], least: int, *, ahead: bool = False
+    problem: Problem,
+    a: Layout,
+    b: Layout,
+    itemsizes: tuple[int, int, int],
+    least: int,
+    *,
+    ahead: bool = False,
+    bound: float = BOUND,
 ) -> Contraction:
     """The cheapest plan of a product of two REPLICA operands without an empty axis, in as many rounds as memory asks for.
 
@@ -74,6 +81,8 @@ def plan(
         Where no device holds more bytes, memory is not looked at.
     ahead : bool
         Whether devices receive while they multiply: what is large then comes in panels, also where there is room for all of it.
+    bound : float
+        How many fair shares a device may hold, where others are kept for the caller.
     """
     together = cut_alike(problem, a, b, itemsizes, least)
     if together is not None:
@@ -83,8 +92,8 @@ def plan(
     if not replicas:
         devices = sorted({device for layout in (a, b) for device, region in layout.chunks if region.size})
         fair = _fair(problem, itemsizes, len(devices))
-        use = _Use(problem, held, itemsizes)
-        if use.most(tasks) > max(BOUND * fair, least):
+        use = _Use(problem, held, itemsizes, bound)
+        if use.most(tasks) > max(bound * fair, least):
             if use.is_lopsided(tasks, fair, len(devices)):
                 tasks = min(
                     [tasks, *[merged(grid, held) for grid in _grids(problem, devices)]],
@@ -92,7 +101,7 @@ def plan(
                         use.is_lopsided(found, fair, len(devices)), cost_of(problem, found, held, itemsizes, None)
                     ),
                 )  # fmt: skip
-            room = max(BOUND * fair - use.kept(tasks) - use.scratch(tasks), fair / 8)
+            room = max(bound * fair - use.kept(tasks) - use.scratch(tasks), fair / 8)
             steps = _cut(problem, tasks, use, room)
             return laid_out(problem, tasks, steps, held)
         if ahead and (panels := _panels(problem, tasks, use)) is not None:
@@ -121,7 +130,10 @@ def _held(index_map: IndexMap, device: int) -> int:
 class _Use:
     """What tasks take of the devices' memory, in bytes."""
 
-    def __init__(self, problem: Problem, held: tuple[Holders, Holders], itemsizes: tuple[int, int, int]) -> None:
+    def __init__(
+        self, problem: Problem, held: tuple[Holders, Holders], itemsizes: tuple[int, int, int], bound: float
+    ) -> None:
+        self.bound = bound
         self.problem = problem
         self.held = held
         self.itemsizes = itemsizes
@@ -158,7 +170,7 @@ class _Use:
         """Whether the result is too much for a device: beside its operands, or, where these are, for a fair share of it."""
         enough = 1.25 * prod(self.problem.shape) * self.itemsizes[2] / devices
         result = self.result(tasks)
-        return any(size > max(0.8 * BOUND * fair - self._operands(d), enough) for d, size in result.items())
+        return any(size > max(0.8 * self.bound * fair - self._operands(d), enough) for d, size in result.items())
 
     def kept(self, tasks: Sequence[ProductTask]) -> int:
         """The most that a device has of operands and result."""

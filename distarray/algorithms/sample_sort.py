@@ -7,7 +7,8 @@ order it is in. Splitters name an element, not only its key, so that many equal 
 
 The samples are regular where a device's elements are sorted (X. Li et al., "On the versatility of parallel sorting by
 regular sampling", Parallel Computing 19, 1993), and random where they are not yet (W. D. Frazer and A. C. McKellar,
-"Samplesort", J. ACM 17, 1970): then each device only halves its elements at the splitters, and sorts once, afterwards.
+"Samplesort", J. ACM 17, 1970): then each device only halves its elements at the splitters, or brings each to its
+part by a kernel (P. Sanders and S. Winkel, "Super scalar sample sort", ESA 2004), and sorts once, afterwards.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from distarray.devices import Chunk, Device, ordering
 from distarray.devices.arrays import DeviceArray, Library
+from distarray.fusion.native import vectors
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
 from distarray.storage import Operand
@@ -250,7 +252,8 @@ def _cuts_of_unsorted(
             wanted.append((value, int(lib.count_nonzero(before == value if value == value else before != before))))
         else:
             wanted.append((value, None if number < s.part else 0))
-    cuts, differ = ordering.cut_at(lib, array, wanted, part.given)
+    parted = vectors.parted(part.given, array, wanted) if lib is np else None
+    cuts, differ = ordering.cut_at(lib, array, wanted, part.given) if parted is None else (parted, False)
     return [*cuts, *[part.size] * (len(splitters) - len(cuts))], differ
 
 

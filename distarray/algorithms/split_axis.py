@@ -22,7 +22,7 @@ def along_split_axis(call: SplitCall, held: Held, kind: str, n: int, norm: str, 
 
     Parameters
     ----------
-    kind : {"fft", "ifft", "rfft", "irfft"}
+    kind : {"fft", "ifft", "rfft", "irfft", "hfft"}
     n, norm
         As for a local transform.
     dtype : numpy.dtype
@@ -36,8 +36,8 @@ def along_split_axis(call: SplitCall, held: Held, kind: str, n: int, norm: str, 
 
     Notes
     -----
-    Communication: the data twice; a third time where the number of devices does not divide `n`, and for ``rfft`` and
-    ``irfft``, whose data are half as large; where no factor of `n` fits, that of ``chirp.convolved``.
+    Communication: the data twice; a third time where the number of devices does not divide `n`, and for the real ones,
+    whose data are half as large; where no factor of `n` fits, that of ``chirp.convolved``.
     """
     scale, devices = _scale(kind, n, norm), len(call.devices)
     sign = 1 if kind in ("ifft", "irfft") else -1
@@ -51,7 +51,7 @@ def along_split_axis(call: SplitCall, held: Held, kind: str, n: int, norm: str, 
             return real_sums(call, held, n, rows, scale, dtype)
         return convolved(call, held, n, sign, scale, dtype, length=n // 2 + 1)
     if rows is not None:
-        return real_inverse_sums(call, held, n, rows, scale, dtype)
+        return real_inverse_sums(call, held, n, rows, scale, dtype, sign)
     return convolved(call, held, n, sign, scale, dtype, length=n, half=True)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -228,10 +227,9 @@ def _several(
 ) -> tuple[Any, ...]:
     """A ufunc of several outputs (``divmod``, ``modf``, ``frexp``): evaluated at the call, chunk by chunk.
 
-    With a mask all elements are computed, in silence, and those where it is False keep what stands in ``out=``, or are 0.
+    With a mask elements where it is False keep what stands in ``out=``, or are 0; the host computes none there.
     """
-    with np.errstate(all="ignore") if mask is not None else nullcontext():
-        results, failed = several(context, ufunc, args, shape, kwargs)
+    results, failed = several(context, ufunc, args, shape, kwargs, mask)
     if failed is not None and out is None:
         raise failed
     targets = [None] * len(results) if out is None else out
@@ -441,9 +439,17 @@ def in_place(
 
 
 def several(
-    context: Context, ufunc: np.ufunc, args: Sequence[Any], shape: tuple[int, ...], kwargs: dict[str, Any]
+    context: Context,
+    ufunc: np.ufunc,
+    args: Sequence[Any],
+    shape: tuple[int, ...],
+    kwargs: dict[str, Any],
+    mask: ArrayLike | None = None,
 ) -> tuple[list[DistributedArray], Exception | None]:
-    """A ufunc of several outputs, computed at the call on aligned chunks, to the end; and the floating-point error that it met."""
+    """A ufunc of several outputs, computed at the call on aligned chunks, to the end; and the floating-point error that it met.
+
+    Where a mask is False the results are 0 on the host, and anything on GPUs.
+    """
     operands = tuple([a._arg() if isinstance(a, DistributedArray) else a for a in args])
     dtypes = [r.dtype for r in probe(ufunc, operands, kwargs)]
     arrays = [a for a in args if isinstance(a, DistributedArray)]
@@ -455,7 +461,7 @@ def several(
         grown = record(context, ASTYPE, (lead._arg(),), {"dtype": lead.dtype}, shape)
         layout = demand(grown).layout
     local: list[Any] = []
-    for a in args:
+    for a in (*args, True if mask is None else mask):
         if not isinstance(a, DistributedArray):
             local.append(a)
             continue
@@ -480,7 +486,8 @@ def several(
 
 
 def _run_several(ufunc: np.ufunc, operands: Sequence[Any], outputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Call a ufunc on the operands' chunks; one that raises for what it met has written its outputs, and the others follow."""
+    """Call a ufunc on the operands' chunks, the last of which are the mask's; one that raises for what it met has written its
+    outputs, and the others follow."""
     failed: FloatingPointError | None = None
     for i, chunks in enumerate(zip(*outputs, strict=True)):
         if chunks[0] is None:
@@ -488,9 +495,14 @@ def _run_several(ufunc: np.ufunc, operands: Sequence[Any], outputs: Sequence[Any
         device = chunks[0].device
         with device.active():
             function = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
-            given = [a[i] if isinstance(a, list) else a for a in operands]
+            *given, mask = [a[i] if isinstance(a, list) else a for a in operands]
+            masked = {}
+            if mask is not True and device.kind == "host":
+                masked["where"] = mask
+                for chunk in chunks:
+                    chunk.array[...] = 0
             try:
-                function(*given, out=tuple([c.array for c in chunks]), **kwargs)
+                function(*given, out=tuple([c.array for c in chunks]), **masked, **kwargs)
             except FloatingPointError as error:
                 failed = failed or error
     if failed is not None:

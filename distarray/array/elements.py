@@ -526,6 +526,10 @@ def reshaped(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray | 
     array = seen(x)
     if type(array) is not _array or not array.size or len(x._reach) >= DEEP:  # type: ignore[arg-type]
         return None
+    if x._map is not None and x._storage is not None:
+        version = x._storage.version
+        if version.chunks[x._home].array.size < math.prod(version.layout.shape):  # type: ignore[union-attr]
+            return None  # elements of one block need not lie side by side in the whole
     if not array.flags.c_contiguous:
         if array.size > x._context.small:
             return None

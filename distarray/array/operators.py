@@ -157,6 +157,11 @@ class Operators(DistributedArray):
     def __imatmul__(self, other: ArrayLike) -> Any:
         if self._detached or not takes(other):
             return NotImplemented
+        if len(self.shape) and np.ndim(other) == 1:
+            raise ValueError(
+                "inplace matrix multiplication requires the first operand to have at least one and the second at least two "
+                "dimensions."
+            )
         product: Any = np.matmul
         return product(self, other, out=self)
 

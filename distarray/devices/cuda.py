@@ -462,6 +462,10 @@ class CudaDevice(Device):
         if dtype.char in "gG" and dtype.itemsize > 8 * (1 + (dtype.kind == "c")):
             narrow = "complex128" if dtype.kind == "c" else "float64"
             raise TypeError(f"GPUs have no {dtype.name}: use x.astype({narrow!r}), or devices of kind 'host'")
+        if not dtype.isnative:
+            raise TypeError(
+                f"GPUs have no numbers of another byte order ({dtype.str}): use x.astype({dtype.newbyteorder('=').str[1:]!r})"
+            )
         if dtype.kind in "mM" or dtype.names is not None:
             raise TypeError(
                 f"GPUs have no {dtype}: use devices of kind 'host', or one array for each field, and x.view('int64')"

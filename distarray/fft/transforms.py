@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, SupportsIndex, cast
+from typing import Any, SupportsIndex
 
 import numpy as np
 
-from distarray.algorithms.pencils import LineTransform, transform
+from distarray.algorithms.pencils import OPPOSITE, LineTransform, transform
 from distarray.array.aliases import ArrayLike, Axis, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
@@ -25,8 +25,6 @@ from distarray.ops.creation import zeros
 __all__ = [
     "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftn",
 ]  # fmt: skip
-
-_SWAPPED = {None: "forward", "backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 @implements(np.fft.fft)
@@ -172,7 +170,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None =
 
     Notes
     -----
-    Communication: as for :func:`irfft`. A device holds its share of the conjugate, too.
+    Communication: as for :func:`irfft`.
 
     Examples
     --------
@@ -181,7 +179,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: Axis = -1, norm: str | None =
     ...     da.fft.hfft(da.asarray([1.0, 2.0, 1.0])).round(6).get()
     array([ 6.,  0., -2.,  0.])
     """
-    return _single("irfft", np.fft.hfft, a, n, axis, norm, out)
+    return _single("hfft", np.fft.hfft, a, n, axis, norm, out)
 
 
 @implements(np.fft.ihfft)
@@ -236,6 +234,8 @@ def fftn(
     -----
     Communication: none where no axis of `axes` is split; else the data once, where one cut leaves the axes whole that were
     split ("pencils"): the axes that are whole are transformed before. The inverse of the result moves them back, once.
+
+    Memory on each device: where the data move, its part of them once more.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def irfftn(
 
     Notes
     -----
-    Communication: as for :func:`fftn`.
+    Communication: as for :func:`fftn`; where another of `axes` is split, the data once more: the last is transformed last.
 
     Examples
     --------
@@ -481,12 +481,10 @@ def _single(
     dtype = function(_model(array), _shorter(n), axis, norm).dtype
     at = operator.index(axis) % array.ndim
     hermitian = function in (np.fft.hfft, np.fft.ihfft)
-    scaled = _SWAPPED[norm] if hermitian else norm or "backward"
+    scaled = OPPOSITE[norm or "backward"] if hermitian else norm or "backward"
     length = operator.index(n) if n is not None else array.shape[at]
-    if n is None and kind == "irfft":
+    if n is None and kind in ("irfft", "hfft"):
         length = 2 * (length - 1)
-    if function is np.fft.hfft:
-        array = cast("DistributedArray", np.conjugate(array))
     line = LineTransform(kind, at, length, scaled)
     result = _run(array, [[line]], function.__name__, dtype, out if function is not np.fft.ihfft else None)
     if function is np.fft.ihfft:

@@ -10,7 +10,7 @@ import numpy as np
 from distarray.algorithms.cholesky import factorize
 from distarray.algorithms.householder import Householder
 from distarray.algorithms.jacobi import Jacobi
-from distarray.algorithms.panels import taking_part
+from distarray.algorithms.panels import diagonal, taking_part
 from distarray.algorithms.tsqr import TSQR, is_tall
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
@@ -83,6 +83,8 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
     each, in memory of one matrix more, and comes back; see ``distarray.algorithms.cholesky``, also for the source. The
     result is in the default layout, blocks of rows.
 
+    Memory on each device, of a spread matrix: 2.5 times its share of it and the result.
+
     Examples
     --------
     >>> import numpy as np, distarray as da
@@ -152,6 +154,8 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     rows stay with those of `a`; see ``distarray.algorithms.tsqr``. Others are dealt to the devices in panels of columns,
     each sent to the devices to its right, once for R and once for Q; see ``distarray.algorithms.householder``. The results
     are in the default layout, blocks of rows.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of it and the results.
 
     Examples
     --------
@@ -262,9 +266,8 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     times; see ``distarray.algorithms.jacobi``, also for the source. Of matrices that are spread over devices
     ``full_matrices=True`` needs a complete :func:`qr`.
 
-    Memory of a spread matrix, on each device: 2.5 times its share of `a`, U and Vh. For the singular values alone some five
-    times that of `a`, which is all there is to share then: the columns are a copy, they are received while those before are
-    sent, and their QR factorization is dealt from them.
+    Memory on each device, of a spread matrix: 2.5 times its share of `a`, U and Vh; for the singular values alone 2.5 times
+    that of `a`.
 
     Examples
     --------
@@ -314,44 +317,49 @@ def spread_svd(x: DistributedArray, *, full: bool, vectors: bool) -> tuple[Any, 
     """U, the singular values and Vh over all devices; without `vectors` the values alone."""
     m, n = x.shape
     if m < n:
-        u, s, vh = spread_svd(adjoint(x), full=full, vectors=vectors)
-        return (adjoint(vh), s, adjoint(u)) if vectors else (None, s, None)
+        u, s, vh = spread_svd(x.mT, full=full, vectors=vectors)
+        return (vh.mT, s, u.mT) if vectors else (None, s, None)
     if vectors and full and m > n:
         q, r = _spread_qr(x, "complete", tall=False)
         u, s, vh = svd(r[:n], full_matrices=False)
         return np.concatenate([q[:, :n] @ u, q[:, n:]], axis=1), s, vh
     if _is_tall(x):
         return _tall_svd(x, vectors=vectors)
-    context, factor = x._context, to_scale(x)
+    context = x._context
+    found = Jacobi(context, (n, m), x.dtype, taking_part(x.layout), "svd", vectors=vectors)
+    found.fill(x.mT._operand("svd"))
+    factor = to_scale(float(np.max(found.sizes(np.inf))), x.dtype)
     if factor != 1:
-        u, s, vh = spread_svd(x * factor, full=full, vectors=vectors)
-        return u, s / factor, vh
-    found = Jacobi(context, x.mT._operand("svd"), taking_part(x.layout), "svd", vectors=vectors)
+        found.scale(factor)
     if not found.converge():
         raise Linear("SVD did not converge")
-    columns = from_chunks(context, *found.columns, x.dtype)
-    order = _descending(np.linalg.vector_norm(columns, axis=1).get())
+    sizes = found.sizes()
+    order = _descending(sizes)
+    if not vectors:
+        return None, as_array(context, (sizes[order] / factor).astype(sizes.dtype)), None
+    columns, right = (from_chunks(context, *part, x.dtype) for part in (found.columns, found.right))
+    del found
     # The columns are orthogonal but for rounding errors of the largest: QR makes them orthonormal, whatever their size, and
     # frees the sizes of small ones from what they have of large ones.
-    if not vectors:
-        r = qr(np.take(columns, order, axis=0).mT, "r")
-        sizes = np.absolute(_diagonal(r))
-        return None, as_array(context, sizes[_descending(sizes)]), None
-    q, r = qr(np.take(columns, order, axis=0).mT)
-    turns = _diagonal(r)
-    del columns, r
+    columns = np.take(columns, order, axis=0)
+    panels = dealt("svd", columns.mT)
+    del columns
+    reflectors = Householder(context, panels)
+    turns = diagonal(panels)
+    q_panels = reflectors.q(n)
+    del reflectors, panels
+    q = collected(q_panels)
+    del q_panels
     sizes = np.absolute(turns)
     again = _descending(sizes)
     turns = np.where(sizes == 0, 1, turns / np.where(sizes == 0, 1, sizes)).astype(x.dtype)[again]
     if not np.array_equal(again, np.arange(len(again))):
         q = np.take(q, again, axis=1)
-    right = np.take(from_chunks(context, *found.right, x.dtype), order[again], axis=0)
-    return q * turns, as_array(context, sizes[again]), np.conjugate(right)
-
-
-def _diagonal(r: DistributedArray) -> Any:
-    """The diagonal of a triangle, for all processes."""
-    return r.diagonal().get()
+    np.multiply(q, turns, out=q)
+    right = np.take(right, order[again], axis=0)
+    if x.dtype.kind == "c":
+        np.conjugate(right, out=right)
+    return q, as_array(context, sizes[again] / factor), right
 
 
 def _descending(sizes: DistributedArray) -> Any:
@@ -404,7 +412,9 @@ def _svd(device: Device, a: DeviceArray, *, full_matrices: bool, compute_uv: boo
     with device.lapack.raising():
         if not hermitian:
             # LAPACK may go on for ever where there are infinities, and calls the singular values NaN where it does not
-            endless = lib.isinf(a).any(axis=(-2, -1)) & ~lib.isnan(a).any(axis=(-2, -1))
+            if lib.isnan(a).any():  # cuSOLVER does not say that it found none
+                raise Linear("SVD did not converge")
+            endless = lib.isinf(a).any(axis=(-2, -1))
             if endless.any():
                 a = lib.where(endless[..., None, None], 0, a)
             found = lib.linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
@@ -445,6 +455,8 @@ def svdvals(x: ArrayLike, /) -> DistributedArray:
     Notes
     -----
     Communication: as for :func:`svd`.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of it.
 
     Examples
     --------

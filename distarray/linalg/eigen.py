@@ -16,7 +16,7 @@ from distarray.array.place import as_array
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.devices.arrays import DeviceArray
 from distarray.devices.base import Device
-from distarray.linalg.matrices import Linear, adjoint, arrays, common, each, is_spread, real, square, to_scale
+from distarray.linalg.matrices import Linear, arrays, common, each, is_spread, real, square, to_scale
 
 __all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
 
@@ -56,10 +56,12 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> Any:
     Communication: none for stacks that are split over the batch. A matrix of at most 2048 rows goes whole to one device. A
     larger one takes Jacobi's iteration on blocks of columns, in which each device sends two of them, and two of the
     vectors, in each of 2p - 1 rounds a sweep, five to ten times; see ``distarray.algorithms.jacobi``, also for the source.
-    A device then holds at most 2.5 times its share of `a` and the vectors. The eigenvectors are in blocks of columns.
+    The eigenvectors are in blocks of columns.
 
     Of a matrix with NaN or infinities all results are NaN where it is spread; one that goes whole to a device has what LAPACK
     says, which of up to 25 rows is an error. :func:`eigvalsh` of such a matrix raises, whatever its size.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of it and the vectors.
 
     Examples
     --------
@@ -91,6 +93,8 @@ def eigvalsh(a: ArrayLike, UPLO: str = "L") -> DistributedArray:
     Notes
     -----
     Communication: as for :func:`eigh`.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of it.
 
     Examples
     --------
@@ -126,10 +130,11 @@ def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tupl
     of the Frobenius norm is taken.
     """
     context, n = x._context, x.shape[0]
-    whole = _mirrored(x, UPLO)
-    factor = to_scale(whole)
+    found = _dealt(x, UPLO, name, vectors)
+    factor = to_scale(float(np.max(found.sizes(np.inf))), x.dtype)
     if factor != 1:
-        x, whole = x * factor, whole * factor
+        found.scale(factor)
+    whole = from_chunks(context, *found.columns, x.dtype)
     size = float(np.linalg.norm(whole))
     if not np.isfinite(size):
         if not vectors:
@@ -140,36 +145,41 @@ def _spread(x: DistributedArray, UPLO: str, name: str, *, vectors: bool) -> tupl
     trace = float(np.trace(whole).real)
     shifts = (1.25 * _norm(whole), 1.25 * size)
     del whole
-    for shift in shifts:
-        # the matrix goes as soon as its columns are dealt, before there are vectors
-        found = _dealt(_mirrored(x, UPLO), name, shift, vectors)
+    for attempt, shift in enumerate(shifts):
+        if attempt:
+            found = _dealt(x, UPLO, name, vectors)
+            if factor != 1:
+                found.scale(factor)
+        found.shift(shift)
         if not found.converge():
             raise Linear("Eigenvalues did not converge")
-        columns = from_chunks(context, *found.columns, x.dtype)
-        sizes: Any = np.linalg.vector_norm(columns, axis=1).get()
-        del columns
+        sizes = found.sizes()
+        right = from_chunks(context, *found.right, x.dtype) if vectors else None
+        del found
         if np.sum(sizes - shift) - trace <= 1e3 * n * np.finfo(sizes.dtype).eps * shift:
             break
     order = np.argsort(sizes, stable=True)
     values = as_array(context, ((sizes[order] - shift) / factor).astype(sizes.dtype))
-    if not vectors:
-        return values, None
-    right = from_chunks(context, *found.right, x.dtype)
-    del found
-    return values, np.take(right, order, axis=0).mT
+    return values, None if right is None else np.take(right, order, axis=0).mT
 
 
-def _mirrored(x: DistributedArray, UPLO: str) -> Any:
-    """The Hermitian matrix of which one triangle is given."""
-    place = as_array(x._context, np.arange(x.shape[0], dtype=np.int32))
-    row, column = np.expand_dims(place, 1), np.expand_dims(place, 0)
-    held = row >= column if UPLO == "L" else row <= column
-    return np.where(held, x, adjoint(x)).evaluate()  # type: ignore[attr-defined]
+STRIPS = 8
+"""In so many parts the other triangle comes to the one that is read, so that it needs little memory."""
 
 
-def _dealt(whole: DistributedArray, name: str, shift: float, vectors: bool) -> Jacobi:
-    devices = taking_part(whole.layout)
-    return Jacobi(whole._context, whole.mT._operand(name), devices, name, vectors=vectors, shift=shift)
+def _dealt(x: DistributedArray, UPLO: str, name: str, vectors: bool) -> Jacobi:
+    """The columns of the Hermitian matrix of which one triangle is given; what the other one has is not looked at."""
+    context, n = x._context, x.shape[0]
+    found = Jacobi(context, (n, n), x.dtype, taking_part(x.layout), name, vectors=vectors)
+    whole = from_chunks(context, *found.columns, x.dtype)
+    place = as_array(context, np.arange(n, dtype=np.int32))
+    row, column = np.expand_dims(place, 0), np.expand_dims(place, 1)
+    for low in range(0, n, -(-n // STRIPS)):
+        rows = slice(low, min(low - (-n // STRIPS), n))
+        held = row[:, rows] >= column if UPLO == "L" else row[:, rows] <= column
+        whole[:, rows] = np.where(held, x.mT[:, rows], np.conjugate(x[:, rows]))
+    found.shift(0.0)
+    return found
 
 
 def _norm(x: DistributedArray) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.algorithms.rounds import BOUND
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
@@ -15,6 +16,7 @@ from distarray.devices.base import Device
 from distarray.linalg.decompositions import svd
 from distarray.linalg.matrices import Linear, adjoint, arrays, common, each, matrix, real, square
 from distarray.linalg.norms import norm
+from distarray.linalg.products import within
 from distarray.linalg.solving import inv, inv_here
 
 __all__ = ["cond", "lstsq", "matrix_rank", "pinv"]
@@ -52,6 +54,10 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, 
     Notes
     -----
     Communication: that of :func:`svd`, of the products of its factors with `b`, and the rank in one small round.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of `a`, `b` and the solution where these are as large as
+    `a`. With few right-hand sides 4.3 times, since the factors are made beside `a`: the values and vectors that the iteration
+    ends with, and the panels that make them orthonormal. Single precision is computed in double: twice that.
     """
     _, (x, y) = arrays(a, b)
     is_vector = y.ndim == 1
@@ -81,9 +87,14 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Any, 
             raise Linear(_UNSOLVED) from error
         kept = s > limit * s[:1]
         inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
-        y = np.where(np.isfinite(y), y, np.nan)  # to LAPACK an infinity makes a NaN of its whole column
-        u_y = adjoint(u) @ y
-        solution = adjoint(vh) @ (inverse[:, None] * u_y)
+        room = BOUND * (x.nbytes + y.nbytes + n * y.shape[1] * y.itemsize)
+        if not np.all(np.isfinite(y)):  # to LAPACK an infinity makes a NaN of its whole column
+            y = np.where(np.isfinite(y), y, np.nan)
+        u_y = within(_turned(u), y, room - x.nbytes - vh.nbytes)
+        del u
+        np.multiply(u_y, inverse[:, None], out=u_y)
+        solution = within(_turned(vh), u_y, room - x.nbytes - y.nbytes)
+        del u_y, vh
         rank = int(np.count_nonzero(kept))
         if not rank and np.isnan(s[0]):  # LAPACK says so of SVD itself for some of the matrices that have infinities
             raise Linear(_UNSOLVED)
@@ -138,8 +149,7 @@ def pinv(
     -----
     Communication: that of :func:`svd` and of a product.
 
-    Memory: U and Vh are there until the product is. Of a spread matrix that is neither tall nor wide a device holds up to 4.6
-    times its share of `a` and the result; of others 2.1 times.
+    Memory on each device, of a spread matrix: 2.5 times its share of it and the result.
     """
     _, (x,) = arrays(a)
     matrix(x)
@@ -161,7 +171,17 @@ def pinv(
     u, s, vh = svd(x, full_matrices=False, hermitian=hermitian)
     large = s > np.asarray(rcond)[..., None] * np.max(s, axis=-1, keepdims=True)
     inverse = np.where(large, 1 / np.where(large, s, 1), 0)
-    return adjoint(vh) @ (inverse[..., None] * adjoint(u))
+    if x.ndim > 2:
+        return adjoint(vh) @ (inverse[..., None] * adjoint(u))
+    np.multiply(u, inverse, out=u)
+    return within(_turned(vh), _turned(u), (2 * BOUND - 1) * x.nbytes)
+
+
+def _turned(factor: DistributedArray) -> DistributedArray:
+    """The conjugate transpose of a matrix that is needed no more as it was, without memory for another."""
+    if factor.dtype.kind == "c":
+        np.conjugate(factor, out=factor)  # type: ignore[call-overload]
+    return factor.mT
 
 
 @implements(np.linalg.matrix_rank)
@@ -195,6 +215,8 @@ def matrix_rank(
     Notes
     -----
     Communication: that of :func:`svdvals`.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of it.
     """
     if rtol is not None and tol is not None:
         raise ValueError("`tol` and `rtol` can't be both set: pass one")
@@ -239,6 +261,8 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Any:
     Notes
     -----
     Communication: that of :func:`svdvals`, or of :func:`inv` and two norms.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of it; with `p` other than None, 2 and -2, and its inverse's.
     """
     _, (a,) = arrays(x)
     if a.size == 0 and prod(a.shape[-2:]) == 0:

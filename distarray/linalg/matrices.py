@@ -21,6 +21,7 @@ from distarray.array.shown import seen
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.array.whole import meet, wrapped
 from distarray.context import Context
+from distarray.devices.arrays import AnyDType
 from distarray.layout import Layout
 from distarray.storage import Operand
 
@@ -56,12 +57,9 @@ def common(*found: DistributedArray) -> list[Any]:
     return [x if x.dtype == dtype else x.astype(dtype) for x in found]
 
 
-def to_scale(x: DistributedArray) -> float:
-    """A power of two by which elements are multiplied where their squares would be lost or infinite; else 1.
-
-    Communication: the largest absolute value.
-    """
-    largest, info = float(np.max(np.absolute(x))), np.finfo(x.dtype)
+def to_scale(largest: float, dtype: AnyDType) -> float:
+    """A power of two by which elements are multiplied where their squares would be lost or infinite; else 1."""
+    info = np.finfo(dtype)
     if not 0 < largest < math.inf or float(info.tiny) ** 0.25 < largest < float(info.max) ** 0.25:
         return 1.0
     return math.ldexp(1.0, max(-math.frexp(largest)[1], 2 - info.maxexp))

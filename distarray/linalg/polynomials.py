@@ -332,7 +332,7 @@ def polyfit(
     -----
     Communication: that of :func:`linalg.lstsq`, of a matrix of N × (`deg` + 1).
 
-    Memory on each device: its rows of the Vandermonde matrix, twice.
+    Memory on each device: its rows of the Vandermonde matrix, three times.
     """
     order = int(deg) + 1
     a, b = asarray(x) + 0.0, asarray(y) + 0.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ def matmul(
     part of one operand meets of the other (rows @ rows of square matrices gathers the second), or to sum partial results
     later (rows @ rows where the summed axis is long and the result small). Partial operands are folded first.
 
-    Memory: a device holds at most 2.5 times its fair share of operands and result, whatever the layouts. Where more would be
+    Memory on each device: at most 2.5 times its fair share of operands and result, whatever the layouts. Where more would be
     brought (from 1 MiB on a device), operands move and are multiplied in panels, one after the other; where partial
     results would be too much, the devices share the result in blocks instead: see ``distarray.algorithms.rounds``, also for the
     source.
@@ -287,6 +288,15 @@ def _placed(ufunc: np.ufunc, a: AnyArray, b: AnyArray, given: dict[str, Any]) ->
     count = result.ndim - batch
     target = tuple(listed[2]) if len(listed) > 2 else tuple(range(-count, 0))
     return _to_last(a, listed[0]), _to_last(b, listed[1]), target
+
+
+def within(a: DistributedArray, b: DistributedArray, nbytes: float) -> Any:
+    """``a @ b`` of matrices, in so many bytes of all devices together: those that are left to it where others are kept."""
+    if len(a.layout.devices) == 1 or not a.size or not b.size:
+        return a @ b
+    problem, _, dtype = _described(np.matmul, a, b, "same_kind", None, None)
+    whole = a.nbytes + b.nbytes + prod(problem.shape) * dtype.itemsize
+    return contract(a._context, "matmul", problem, a, b, dtype, bound=round(nbytes / max(whole, 1), 2))
 
 
 def _on_last(

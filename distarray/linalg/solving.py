@@ -20,6 +20,7 @@ from distarray.array.state import DistributedArray
 from distarray.devices import Device
 from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.linalg.matrices import Linear, arrays, collected, common, dealt, each, identity, is_spread, real, square
+from distarray.linalg.products import within
 
 __all__ = ["det", "inv", "matrix_power", "slogdet", "solve", "tensorinv", "tensorsolve"]
 
@@ -61,6 +62,8 @@ def solve(a: ArrayLike, b: ArrayLike) -> DistributedArray:
     enough: the columns are then worked on in strips, and each panel moves once for each strip to its right, and to solve
     once more. See ``distarray.algorithms.lu``, also for the sources. The result is in the default layout, blocks of rows,
     or with many right-hand sides in theirs.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of the operands and the result.
 
     Examples
     --------
@@ -153,6 +156,8 @@ def inv(a: ArrayLike) -> DistributedArray:
     -----
     Communication: that of :func:`solve` with the identity's columns, which are made where they are needed.
 
+    Memory on each device, of a spread matrix: 2.5 times its share of it and the result.
+
     Examples
     --------
     >>> import numpy as np, distarray as da
@@ -200,6 +205,8 @@ def slogdet(a: ArrayLike) -> Any:
     Notes
     -----
     Communication: that of the factorization in :func:`solve`, and the diagonal of U to all processes.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of it.
     """
     _, (x,) = arrays(a)
     square(x)
@@ -237,6 +244,8 @@ def det(a: ArrayLike) -> DistributedArray:
     Notes
     -----
     Communication: as for :func:`slogdet`.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of it.
 
     Examples
     --------
@@ -291,7 +300,9 @@ def matrix_power(a: ArrayLike, n: int) -> Any:
 
     Notes
     -----
-    Communication: that of about ``2 log2(n)`` products (:func:`matmul`), after :func:`inv` where `n` is negative.
+    Communication: that of up to ``2 log2(n)`` products (:func:`matmul`), after :func:`inv` where `n` is negative.
+
+    Memory on each device, of a spread matrix: 2.5 times its share of it and the result.
 
     Examples
     --------
@@ -313,14 +324,20 @@ def matrix_power(a: ArrayLike, n: int) -> Any:
     if n < 0:
         x, n = inv(x), -n
     power: Any = x
-    result: Any = None
-    while True:
-        n, odd = divmod(n, 2)
-        if odd:
-            result = power if result is None else result @ power
-        if not n:
-            return np.copy(result) if result is a else result
-        power = power @ power
+    for digit in f"{n:b}"[1:]:
+        power = _times(power, power)
+        if digit == "1":
+            power = _times(power, x)
+    return np.copy(x) if power is a else power
+
+
+def _times(power: Any, x: DistributedArray) -> Any:
+    """A product beside which `x` is kept, too."""
+    return within(power, x, MATRICES * x.nbytes) if x.ndim == 2 else power @ x
+
+
+MATRICES = 5
+"""A product in a power may take so many matrices' memory of all devices: two and a half times operand and result."""
 
 
 @implements(np.linalg.tensorinv)

@@ -14,7 +14,7 @@ from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros
 from distarray.ops.editing import along
 from distarray.ops.joining import concatenate
-from distarray.ops.reshaping import reshape
+from distarray.ops.reshaping import ravel, reshape
 
 __all__ = ["packbits", "unpackbits"]
 
@@ -65,7 +65,7 @@ def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") ->
     """
     x = asarray(a)
     _check_bits(x, bitorder, False)
-    x, axis = along(x, axis)
+    x, axis = along(x if x.ndim else ravel(x), axis)
     n = x.shape[axis]
     bits = x != 0
     if n % 8:
@@ -116,7 +116,7 @@ def unpackbits(
     """
     x = asarray(a)
     _check_bits(x, bitorder, True)
-    x, axis = along(x, axis)
+    x, axis = along(x if x.ndim else ravel(x), axis)
     places = np.arange(8, dtype=np.uint8)
     places = (places[::-1] if bitorder == "big" else places).reshape((8,) + (1,) * (x.ndim - axis - 1))
     spread = x[(*(slice(None),) * (axis + 1), None)]

@@ -20,7 +20,7 @@ from distarray.array.writing import ASSIGNED, check_out, check_writable, element
 from distarray.context import Context
 from distarray.devices.arrays import AnyDType
 from distarray.fusion.conditions import WarningOnce
-from distarray.fusion.expr import ASTYPE, Node, real_for, record
+from distarray.fusion.expr import ASTYPE, Node, real_for, record, warn_complex
 from distarray.ops.convert import asarray
 from distarray.ops.recording import arguments_of, context_of, into, recorded, shape_of
 from distarray.ops.searching import nonzero
@@ -178,6 +178,8 @@ def copyto(dst: AnyArray, src: ArrayLike, casting: str = "same_kind", where: Arr
         if mask:
             dst[...] = source
         return
+    if source.dtype.kind == "c" and dst.dtype.kind not in "cb":
+        warn_complex()
     dst[...] = DistributedArray._of_node(_chosen(dst._context, mask, source, dst, dst.dtype, dst.shape))
 
 
@@ -284,6 +286,10 @@ def clip(
     kwargs: dict[str, Any] = {} if dtype is None else {"dtype": np.dtype(dtype)}
     if casting != "same_kind":
         kwargs["casting"] = casting
+    if x.dtype.kind in "iu":  # Python integers that the dtype does not hold bound nothing
+        least, most = np.iinfo(x.dtype).min, np.iinfo(x.dtype).max
+        low = None if type(low) is int and low <= least else low
+        high = None if type(high) is int and high >= most else high
     if low is None and high is None:
         value = cast("DistributedArray", np.positive(x, **kwargs))
     else:
@@ -338,13 +344,22 @@ def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Any:
     ...     da.round(da.asarray([0.5, 1.5, 2.26]), 1).tolist()
     [0.5, 1.5, 2.3]
     """
-    x = as_array(context_of((a,)), a)
+    x, decimals = as_array(context_of((a,)), a), operator.index(decimals)
     function = _ROUND_INTEGERS if x.dtype.kind in "iu" else np.around
     if out is not None:
         check_out(out)
         if tuple(out.shape) != x.shape:
             raise ValueError(f"invalid output shape: out= has {tuple(out.shape)}, and the result has {x.shape}")
-    return into(recorded(function, (x, operator.index(decimals))), out)
+        if decimals and x.dtype.kind in "bf" and out.dtype != x.dtype and out.dtype.kind in "fc":
+            return into(_rounded_in(x, decimals, out.dtype), out)
+    return into(recorded(function, (x, decimals)), out)
+
+
+def _rounded_in(x: Any, decimals: int, dtype: np.dtype[Any]) -> Any:
+    """Scaled in its own dtype and rounded in that of an ``out=``, as NumPy does it."""
+    scale = 10.0 ** abs(decimals)
+    there, back = (np.multiply, np.true_divide) if decimals > 0 else (np.true_divide, np.multiply)
+    return back(np.rint(there(x, scale).astype(dtype)), scale)
 
 
 around = round

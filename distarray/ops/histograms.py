@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from distarray.algorithms.counting import counted_sparsely, is_sparse
+from distarray.algorithms.counting import EVEN_BLOCK, counted_evenly, counted_sparsely, is_sparse
 from distarray.algorithms.local import aligned, counted
 from distarray.array.aliases import ArrayLike, Arrays
 from distarray.array.documented import described_as
@@ -279,8 +279,13 @@ def histogram(
         sources = [source.arrays] if w is None else [source.arrays, aligned(w, source.layout)]
         dtype = np.dtype(np.intp) if w is None else w.dtype
         shape = (len(edges) - 1,)
+        is_whole_range = range is None and ends is not None and w is None  # no element lies outside
 
         def local(lib: Library, part: DeviceArray, weight: DeviceArray | None = None) -> Any:
+            if is_whole_range and isinstance(part, np.ndarray):
+                even = counted_evenly(part, edges)
+                if even is not None:
+                    return even
             chosen = count if ends is not None else lib.asarray(edges)
             found = lib.histogram(part, chosen, ends, weights=weight)[0]
             return found.astype(dtype, copy=False)
@@ -390,10 +395,7 @@ def histogramdd(
             sources.append(aligned(w, source.layout))
         shape = tuple([len(e) - 1 for e in edges])
 
-        def local(lib: Library, *parts: Any) -> Any:
-            points = lib.stack(parts[:dimensions], axis=-1).reshape(-1, dimensions)
-            return lib.histogramdd(points, [lib.asarray(e) for e in edges], weights=None if w is None else parts[-1])[0]
-
+        local = partial(_grid_counts, edges)
         if is_sparse(math.prod(shape), source.layout):
             number, kind = partial(_numbered, edges), np.dtype(float)
             counts = counted_sparsely(context, source.layout, sources, shape, kind, number, "histogramdd")
@@ -405,6 +407,18 @@ def histogramdd(
             counts = counts / np.diff(e).reshape([-1 if i == axis else 1 for axis in np.arange(dimensions).tolist()])
         counts = counts / total
     return counts, tuple([asarray(e) for e in edges])
+
+
+def _grid_counts(edges: Sequence[np.ndarray], lib: Library, *parts: DeviceArray) -> Any:
+    """The counts of a chunk's points: its coordinates, and their weights where it has some; on the host by blocks."""
+    flat, dimensions, total = [part.reshape(-1) for part in parts], len(edges), 0.0
+    size = EVEN_BLOCK if isinstance(flat[0], np.ndarray) else max(flat[0].size, 1)
+    limits = [lib.asarray(e) for e in edges]
+    for start in np.arange(0, flat[0].size, size).tolist():
+        block = [part[start : start + size] for part in flat]
+        weights = block[dimensions] if len(block) > dimensions else None
+        total = total + lib.histogramdd(lib.stack(block[:dimensions], axis=-1), limits, weights=weights)[0]
+    return total
 
 
 def _grid_edges(i: int, column: DistributedArray, bins: Any, range: Sequence[float] | None) -> Any:

@@ -16,10 +16,10 @@ from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_array
+from distarray.array.place import as_array, devices_of
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
-from distarray.array.writing import check_writable
+from distarray.array.writing import check_out
 from distarray.context import Context
 from distarray.current import current
 from distarray.devices.arrays import AnyDType
@@ -45,27 +45,43 @@ PlacedPiece = tuple[tuple[slice, ...], DistributedArray]
 def target_layout(
     context: Context, shape: tuple[int, ...], sources: Sequence[DistributedArray], dtype: AnyDType, axis: int
 ) -> Layout:
-    """The result's layout: that of the first source that is split, stretched along `axis`; where it is split along that
-    axis, even blocks; the default layout where no source is split."""
+    """The result's layout: that of the largest source that is split, stretched along `axis`; where it is split along that
+    axis, even blocks; where no source is split, the default layout on the devices that they have between them."""
+    split = []
     for x in sources:
         if x.ndim != len(shape):
             continue
         seen = operand(x._context, x._own().version, x._view)
         if seen is None or not x.size or seen.layout.index_map.is_replicated or not seen.layout.index_map.covers:
             continue
-        key = ("joined", seen.layout, shape, axis)
+        split.append((x.size, seen.layout))
+    apart = len(split) > 1 and len({_home(context, layout) for _, layout in split}) > 1
+    for _, layout in sorted(split, key=lambda pair: -pair[0]):
+        key = ("joined", layout, shape, axis, apart)
         found: Any = context.layouts.remembered(key)
         if found is None:
-            found = context.layouts.remember(key, (_stretched(context, seen.layout.index_map, shape, axis),))
+            even = apart and _home(context, layout) is not None
+            found = context.layouts.remember(key, (_stretched(context, layout.index_map, shape, axis, even),))
         if found[0] is not None:
             return found[0]  # type: ignore[no-any-return]
-    return resolve_layout(context, None, shape, itemsize=dtype.itemsize)
+    return resolve_layout(context, None, shape, device=devices_of(sources), itemsize=dtype.itemsize)
 
 
-def _stretched(context: Context, index_map: IndexMap, shape: tuple[int, ...], axis: int) -> Layout | None:
-    """A source's layout, stretched along `axis` to a result of `shape`; None where the other lengths differ."""
+def _home(context: Context, layout: Layout) -> int | None:
+    """The device that has all of an array; None where several have parts."""
+    key = ("home", layout)
+    found: Any = context.layouts.remembered(key)
+    if found is None:
+        homes = {device for device, region in layout.chunks if region.size}
+        found = context.layouts.remember(key, (homes.pop() if len(homes) == 1 else None,))
+    return found[0]  # type: ignore[no-any-return]
+
+
+def _stretched(context: Context, index_map: IndexMap, shape: tuple[int, ...], axis: int, even: bool) -> Layout | None:
+    """A source's layout, stretched along `axis` to a result of `shape`, or `even` blocks, so that one device does not get what
+    others have; None where the other lengths differ."""
     whole = Region.full(index_map.shape)
-    if any(region[axis] != whole[axis] for _, region in index_map.chunks):
+    if even or any(region[axis] != whole[axis] for _, region in index_map.chunks):
         return context.layout(blocks(axis).resolve(shape, index_map.devices))
     if any(n != m for i, (n, m) in enumerate(zip(index_map.shape, shape, strict=True)) if i != axis):
         return None
@@ -120,21 +136,25 @@ def unfilled(context: Context, layout: Layout, dtype: AnyDType) -> DistributedAr
     return from_chunks(context, layout, allocate(context, layout, dtype, label="a joined array"), dtype)
 
 
-def _common(arrays: Sequence[Any]) -> tuple[Context, list[DistributedArray], Any]:
-    """Context, distributed operands, and the dtype that NumPy promotes them to."""
+def _common(arrays: Sequence[Any], dtype: Any = None) -> tuple[Context, list[DistributedArray], Any]:
+    """Context, distributed operands, and the dtype that NumPy promotes them to, where `dtype` asks for none."""
     known = [a for a in arrays if isinstance(a, DistributedArray)]
     context = same_context(known) if known else current()
     if len(known) == len(arrays):
+        if dtype is not None:
+            return context, known, dtype
         dtypes = [a._dtype for a in known]
         dtype = dtypes[0]
         if any(other != dtype for other in dtypes) or dtype.kind not in "biufc":
             dtype = np.result_type(*dtypes)
         return context, known, dtype
-    arrays = [a if type(a) in PYTHON_SCALARS else as_array(context, a) for a in arrays]
-    dtype = np.result_type(*[a if type(a) in PYTHON_SCALARS else a.dtype for a in arrays])
+    beside = devices_of(known)
+    arrays = [a if type(a) in PYTHON_SCALARS else as_array(context, a, beside) for a in arrays]
+    if dtype is None:
+        dtype = np.result_type(*[a if type(a) in PYTHON_SCALARS else a.dtype for a in arrays])
     none = np.empty(0, dtype)  # NumPy itself converts Python numbers, or refuses them
     arrays = [np.concatenate([none, a], axis=None).reshape(()) if type(a) in PYTHON_SCALARS else a for a in arrays]
-    return context, [as_array(context, a) for a in arrays], dtype
+    return context, [as_array(context, a, beside) for a in arrays], dtype
 
 
 @implements(np.concatenate)
@@ -185,7 +205,10 @@ def concatenate(
         raise ValueError("need at least one array to concatenate")
     if out is not None and dtype is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
-    context, sources, common = _common(given)
+    if out is not None:
+        check_out(out)
+    wanted = dtype if out is None else out.dtype
+    context, sources, common = _common(given, wanted)
     if axis is None:
         sources, axis = [reshape(x, -1) for x in sources], 0
     first = sources[0]
@@ -206,7 +229,7 @@ def concatenate(
                 )
     total = sum(x.shape[axis] for x in sources)
     shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
-    kind = check_dtype(common if dtype is None else dtype) if out is None else out.dtype
+    kind = check_dtype(common) if out is None else out.dtype
     for x in sources:
         if not np.can_cast(x.dtype, kind, casting or "same_kind"):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {x.dtype!r} to {kind!r} according to the rule {casting!r}")
@@ -220,7 +243,6 @@ def concatenate(
         return assemble(unfilled(context, target_layout(context, shape, sources, kind, axis), kind), pieces)
     if out.shape != shape:
         raise ValueError(f"Output array is the wrong shape: it has {out.shape}, the result has {shape}")
-    check_writable(out)
     if isinstance(out, DistributedArray):
         return assemble(out, pieces, fresh=False)
     out[...] = assemble(unfilled(context, target_layout(context, shape, sources, kind, axis), kind), pieces).get()
@@ -228,9 +250,17 @@ def concatenate(
 
 
 @described_as(concatenate)
-def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Any:
+def concat(
+    arrays: Arrays,
+    /,
+    axis: int | None = 0,
+    out: Out = None,
+    *,
+    dtype: DTypeLike = None,
+    casting: str | None = None,
+) -> Any:
     """The standard's name of :func:`concatenate`."""
-    return concatenate(arrays, axis)
+    return concatenate(arrays, axis, out, dtype, casting)
 
 
 @implements(np.stack)
@@ -257,8 +287,12 @@ def stack(
     given = list(arrays)
     if not given:
         raise ValueError("need at least one array to stack")
+    if out is not None:
+        check_out(out)
     # Python numbers are arrays here, with dtypes of their own
-    _, sources, _ = _common([np.asarray(a) if type(a) in PYTHON_SCALARS else a for a in given])
+    _, sources, _ = _common(
+        [np.asarray(a) if type(a) in PYTHON_SCALARS else a for a in given], dtype if out is None else out.dtype
+    )
     if len({x.shape for x in sources}) > 1:
         raise ValueError(f"all input arrays must have the same shape, got {[x.shape for x in sources]}")
     axis = normalize_axis_index(operator.index(axis), sources[0].ndim + 1)
@@ -419,4 +453,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
     ...     da.append(da.arange(2), [5, 6]).tolist()
     [0, 1, 5, 6]
     """
-    return concatenate((asarray(arr), asarray(values)), axis)
+    known = devices_of([a for a in (arr, values) if isinstance(a, DistributedArray)])
+    return concatenate(
+        [a if isinstance(a, DistributedArray) else asarray(a, device=known) for a in (arr, values)], axis
+    )

@@ -71,14 +71,14 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> DistributedArr
 
 
 @described_as(transpose)
-def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> DistributedArray:
+def permute_dims(x: ArrayLike, /, axes: Sequence[int] | None = None) -> DistributedArray:
     """The standard's name of :func:`transpose`.
 
     Parameters
     ----------
     x : array_like
-    axes : sequence of int
-        Axis `i` of the result is axis ``axes[i]`` of `x`.
+    axes : sequence of int, optional
+        Axis `i` of the result is axis ``axes[i]`` of `x`. Default: all axes reversed.
     """
     return transpose(x, axes)
 

@@ -59,8 +59,9 @@ def total_of(a: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, keepdi
     if out is None:
         return reduce(np.add, a, axis, dtype, None, keepdims, NOTHING, where)
     check_out(out)
-    total = reduce(np.add, a, axis, computed_in(np.add, a.dtype, out.dtype) if dtype is None else dtype, None, keepdims,
-                   NOTHING, where)  # fmt: skip
+    if dtype is None and a.dtype.kind != "m":  # no dtype= of NumPy's has a unit
+        dtype = computed_in(np.add, a.dtype, out.dtype)
+    total = reduce(np.add, a, axis, dtype, None, keepdims, NOTHING, where)
     if tuple(out.shape) != total.shape:
         raise ValueError(
             f"output parameter for reduction operation add has shape {tuple(out.shape)}, and the result has shape "
@@ -110,7 +111,7 @@ def mean(
     3.0
     """
     array, keepdims, where = asarray(a), keeps_axes(keepdims), _counted(where)
-    _check_axis(axis, array.ndim)
+    _check_axis(axis, array.ndim, where)
     half = dtype is None and array.dtype == np.float16
     inner = np.dtype(np.float32) if half else _wide(array.dtype) if dtype is None else dtype
     total = total_of(array, axis, inner, out, keepdims, where)
@@ -127,9 +128,9 @@ def _counted(where: ArrayLike) -> Any:
     return where_mask(where)
 
 
-def _check_axis(axis: Axis, ndim: int) -> None:
-    """A mean counts the elements along its axes, so that 0-d arrays have none, although a sum allows axis 0 there."""
-    if axis is not None:
+def _check_axis(axis: Axis, ndim: int, where: ArrayLike) -> None:
+    """A mean counts the elements along its axes, so that 0-d arrays have none; sums and masks allow axis 0 there."""
+    if axis is not None and where is True:
         normalize_axis_tuple(axis, ndim)
 
 
@@ -152,7 +153,7 @@ def _variance(
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
     array, keepdims, where = asarray(a), keeps_axes(keepdims), _counted(where)
-    _check_axis(axis, array.ndim)
+    _check_axis(axis, array.ndim, where)
     inner = _wide(array.dtype) if dtype is None else dtype
     plain = where is True and dtype is None and out is None and (mean is NOTHING or mean is None)
     kind, eager = array._context.kind, array._context.eager

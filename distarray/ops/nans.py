@@ -107,7 +107,7 @@ def nanprod(
 
 def missing(dtype: np.dtype[Any]) -> Any:
     """What stands for no value: NaN, or of times NaT."""
-    return dtype.type("NaT") if dtype.kind in "mM" else dtype.type(np.nan)
+    return np.array("NaT", dtype)[()] if dtype.kind in "mM" else dtype.type(np.nan)
 
 
 def _extreme(
@@ -332,7 +332,7 @@ def _at_once(
     x: DistributedArray, axis: Axis, dtype: DTypeLike, out: Out, keepdims: bool, where: ArrayLike, squares: bool = False
 ) -> Sums | None:
     """Counts and sums of what is not NaN in one pass, or None where that can't be."""
-    if out is not None or where is not NOTHING or (dtype is not None and np.dtype(dtype) != x.dtype):
+    if not x.ndim or out is not None or where is not NOTHING or (dtype is not None and np.dtype(dtype) != x.dtype):
         return None
     axes = tuple(range(x.ndim)) if axis is None else normalize_axis_tuple(axis, x.ndim)
     return counts_and_sums(x._context, x, tuple(sorted(axes)), keepdims, squares) if axes else None

@@ -13,6 +13,7 @@ from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.state import DistributedArray
 from distarray.array.writing import deliver
+from distarray.devices.arrays import DeviceArray, Library
 from distarray.geometry import Region
 from distarray.ops import reductions
 from distarray.ops.choosing import where
@@ -85,7 +86,7 @@ def iscomplex(x: ArrayLike) -> DistributedArray:
 
 def _infinite(x: ArrayLike, out: Out, negative: bool) -> Any:
     array = asarray(x)
-    if array.dtype.kind == "c":
+    if array.dtype.kind in "cmM":
         raise TypeError(f"This operation is not supported for {array.dtype} values because it would be ambiguous.")
     sign = (
         np.signbit(array)
@@ -311,6 +312,10 @@ def sinc(x: ArrayLike) -> DistributedArray:
     return np.sin(angle) / angle  # type: ignore[no-any-return]
 
 
+BESSEL_BLOCK = 1 << 15
+"""Elements of which the intermediate arrays of `i0` stay in a core's cache."""
+
+
 @implements(np.i0)
 def i0(x: ArrayLike) -> DistributedArray:
     """Modified Bessel function of the first kind, order 0.
@@ -348,7 +353,18 @@ def i0(x: ArrayLike) -> DistributedArray:
     context = array._context
     with context.lock:
         source = array._operand("i0")
-        return mapped(context, [source.arrays], source.layout, array.dtype, lambda lib, part: lib.i0(part), "i0")
+        return mapped(context, [source.arrays], source.layout, array.dtype, _bessel, "i0")
+
+
+def _bessel(lib: Library, part: DeviceArray) -> Any:
+    """The function on a chunk; on the host by blocks, since NumPy's makes a dozen arrays of the size of its argument."""
+    if not isinstance(part, np.ndarray):
+        return lib.i0(part)
+    flat = part.reshape(-1)
+    found = np.empty(flat.size, flat.dtype)
+    for first in range(0, flat.size, BESSEL_BLOCK):
+        found[first : first + BESSEL_BLOCK] = np.i0(flat[first : first + BESSEL_BLOCK])
+    return found.reshape(part.shape)
 
 
 def _parts_meet(one: Storage, two: Storage) -> bool:

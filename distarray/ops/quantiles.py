@@ -349,7 +349,7 @@ def _weighted(
     if q.dtype.kind == "f" and q.dtype != sums.dtype:
         sums = sums.astype(q.dtype)
     sums = where(sums == 0, sums.dtype.type(-1), sums)
-    rows = []
+    rows = [] if q.size else [flat[:0]]
     for part in q.reshape(-1):
         place = reductions.sum(sums < part, axis=0, keepdims=True)
         place = np.minimum(place, lines.n - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from itertools import accumulate, product
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -121,6 +121,8 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Distrib
     Communication: none where each chunk's part of the axis is contiguous; otherwise each element moves once into blocks.
     Distributed `repeats` are read, since they decide the shape.
 
+    Memory on each device: with an array of `repeats` two numbers for each of its elements, and its part of the result once more.
+
     Examples
     --------
     >>> import distarray as da
@@ -134,17 +136,17 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Distrib
         x, axis = reshape(x, -1), 0
     counts = _counts(repeats, x.shape[axis])
     context, source = x._context, x._operand("repeat")
-    whole = [0, *accumulate(counts)]
+    ends = np.cumsum(counts)
     if any(region[axis].step != 1 for _, region in source.layout.chunks):
         target = context.layout(blocks(axis).resolve(x.shape, source.layout.devices))
         moved = redistribute(context, source, target, operation="repeat")
         source = Operand(target, arrays_of(moved), source.dtype)
-    shape = (*x.shape[:axis], whole[-1], *x.shape[axis + 1 :])
+    shape = (*x.shape[:axis], _before(counts, ends, x.shape[axis]), *x.shape[axis + 1 :])
     made: dict[tuple[int, Region], Chunk | None] = {}
     regions: dict[int, list[Region]] = {device: [] for device in source.layout.devices}
     for (device_id, region), array in zip(source.layout.chunks, source.arrays, strict=True):
         r = region[axis]
-        low, high = whole[r.start], whole[r.start + r.size]
+        low, high = _before(counts, ends, r.start), _before(counts, ends, r.start + r.size)
         grown = Region((*region[:axis], Range.of(low, 1, high - low), *region[axis + 1 :]))
         if (device_id, grown) in made:
             continue
@@ -155,14 +157,24 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Distrib
             continue
         with context.reporting(), device.active():
             chunk = device.empty(grown.shape, x.dtype, "repeat")
-            chunk.array[...] = device.lib.repeat(array, counts[r.start : r.start + r.size], axis)
+            if counts.ndim == 0:
+                split = (*array.shape[: axis + 1], int(counts), *array.shape[axis + 1 :])
+                chunk.array.reshape(split)[...] = device.lib.expand_dims(array, axis + 1)
+            else:
+                own = counts[r.start : r.start + r.size]
+                chunk.array[...] = device.lib.repeat(array, own if device.kind == "host" else own.tolist(), axis)
         made[device_id, grown] = chunk
     layout = context.layout(IndexMap(shape, regions))
     return from_chunks(context, layout, [made[key] for key in layout.chunks], x.dtype)
 
 
-def _counts(repeats: ArrayLike, n: int) -> list[int]:
-    """How often each of `n` elements is repeated."""
+def _before(counts: np.ndarray, ends: np.ndarray, i: int) -> int:
+    """How many elements of the result come from those before the `i`-th."""
+    return int(counts) * i if counts.ndim == 0 else int(ends[i - 1]) if i else 0
+
+
+def _counts(repeats: ArrayLike, n: int) -> np.ndarray:
+    """How often each of `n` elements is repeated; without axes where that is the same for all."""
     if isinstance(repeats, DistributedArray):
         repeats = gather_to_host(repeats._context, repeats._operand("repeat"))
     counts = np.asarray(repeats)
@@ -174,7 +186,7 @@ def _counts(repeats: ArrayLike, n: int) -> list[int]:
         raise ValueError(f"operands could not be broadcast together with shape ({n},) ({counts.size},)")
     if (counts < 0).any():
         raise ValueError("repeats may not contain negative values.")
-    return [int(c) for c in np.broadcast_to(counts, (n,))]
+    return counts.reshape(()).astype(np.intp) if counts.size == 1 else counts.astype(np.intp)
 
 
 @implements(np.roll)

@@ -382,6 +382,8 @@ def nonzero(a: ArrayLike) -> tuple[DistributedArray, ...]:
     Communication: the counts; and, unless the array is replicated or in blocks of rows, one byte an element to bring it
     into C order. Each device keeps the positions that it finds.
 
+    Memory on each device: its part of the result, once more.
+
     Examples
     --------
     >>> import numpy as np, distarray as da

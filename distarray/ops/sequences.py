@@ -92,11 +92,12 @@ def arange(
         raise TypeError("arange() requires stop to be specified: pass arange(stop) or arange(start, stop)")
     if stop is None:
         start, stop = 0, start
-    start, step = 0 if start is None else start, 1 if step is None else step
+    start = 0 if start is None else start
     if any(np.asarray(v).dtype.kind in "mMU" for v in (start, stop, step)) or (
         dtype is not None and np.dtype(dtype).kind in "mM"
     ):
         return _times(start, stop, step, dtype, layout, device)
+    step = 1 if step is None else step
     if dtype is None:
         for value in (start, stop, step):
             if isinstance(value, np.ndarray):
@@ -133,7 +134,7 @@ def _times(
         if np.asarray(stop).dtype.kind in "miu"
         else np.array([stop], given.dtype.type if given.dtype.kind == "M" else None)
     )
-    span = np.array([step])
+    span = np.array([1 if step is None else step])
     unit = given.dtype if dtype is not None and np.datetime_data(given.dtype)[0] != "generic" else None
     if unit is None:
         timed = [v.dtype for v in (first, last, span) if v.dtype.kind in "mM"]

@@ -113,7 +113,7 @@ def unique(
     what else is asked for of them; samples and counts; then what brings the results into the default layout. With `axis`
     before that what makes the subarrays whole.
 
-    Memory on each device: a few times its part of the array.
+    Memory on each device: 2.5 times its share of the array and the results.
 
     Examples
     --------
@@ -323,6 +323,8 @@ def isin(
     devices; otherwise, unless these hold them all, each element goes to the device with its part of the order, and its
     answer back.
 
+    Memory on each device: up to three times its share of the operands and the result.
+
     Examples
     --------
     >>> import numpy as np, distarray as da
@@ -396,8 +398,8 @@ def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, ret
     -----
     Communication: that of :func:`unique` of both, and of :func:`isin`.
 
-    Memory: both sets of distinct elements, each in order, and the answers: on each device up to three times its share of the
-    operands and the result.
+    Memory on each device: up to four times its share of the operands and the result: both sets of distinct elements are
+    beside them, each in order, what is asked of other devices and what comes from them.
 
     Examples
     --------
@@ -433,6 +435,8 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> DistributedArray:
     -----
     Communication: that of joining the two, flattened, and of :func:`unique`.
 
+    Memory on each device: up to three times its share of the operands and the result.
+
     Examples
     --------
     >>> import distarray as da
@@ -464,6 +468,8 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Di
     Notes
     -----
     Communication: that of :func:`unique` of the first, and of :func:`isin`.
+
+    Memory on each device: up to four times its share of the operands and the result; 2.5 times where elements lie in no order.
 
     Examples
     --------
@@ -497,6 +503,9 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Dis
     Notes
     -----
     Communication: that of :func:`unique` of both, of :func:`isin`, and of sorting the result.
+
+    Memory on each device: up to five times its share of the operands and the result: both sets of distinct elements are beside
+    them; 2.5 times where elements lie in no order and both have as many.
 
     Examples
     --------

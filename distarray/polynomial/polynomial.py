@@ -48,7 +48,7 @@ from distarray.polynomial.called import Called
 __all__ = [
     "Polynomial", "polyadd", "polycompanion", "polyder", "polydiv", "polydomain", "polyfit", "polyfromroots", "polygrid2d",
     "polygrid3d", "polyint", "polyline", "polymul", "polymulx", "polyone", "polypow", "polyroots", "polysub", "polytrim", "polyval",
-    "polyval2d", "polyval3d", "polyvalfromroots", "polyvander", "polyvander2d", "polyvander3d", "polyx", "polyzero",
+    "polyval2d", "polyval3d", "polyvalfromroots", "polyvalnd", "polyvander", "polyvander2d", "polyvander3d", "polyx", "polyzero",
 ]  # fmt: skip
 
 _SERIES: Any = numpys.Polynomial.__base__
@@ -170,10 +170,54 @@ def polyval3d(x: ArrayLike, y: ArrayLike, z: ArrayLike, c: ArrayLike) -> Any:
     return _at_points(c, x, y, z)
 
 
+def polyvalnd(pts: Sequence[ArrayLike], c: ArrayLike) -> Any:
+    """The values of a power series of several variables at points, as NumPy has from 2.5 on.
+
+    Parameters
+    ----------
+    pts : sequence of array_like
+        The points' coordinates, one of each variable, of one shape.
+    c : array_like
+        Coefficients: the power of each variable along an axis; further axes hold further series.
+
+    Returns
+    -------
+    DistributedArray
+        Of shape ``c.shape[len(pts):] + pts[0].shape``.
+
+    Raises
+    ------
+    ValueError
+        The shapes of the coordinates differ.
+    TypeError
+        There are no coordinates.
+
+    Notes
+    -----
+    Communication: what aligns the coordinates.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.polynomial.polynomial.polyvalnd([da.arange(3), [1, 1, 1]], [[0, 1], [2, 3]]).tolist()
+    [1.0, 6.0, 11.0]
+    """
+    points = tuple(pts)
+    if not points:
+        raise TypeError("polyvalnd needs the coordinates of one variable at least")
+    return _at_points(c, *points)
+
+
+if hasattr(numpys, "polyvalnd"):
+    implements(numpys.polyvalnd)(polyvalnd)
+
+
 def _at_points(c: Any, *points: Any) -> Any:
     arrays = [asarray(p) for p in points]
     if any(a.shape != arrays[0].shape for a in arrays):
-        raise ValueError(f"{', '.join('xyz'[: len(arrays)])} are incompatible")
+        names = ", ".join("xyz"[: len(arrays)]) if len(arrays) in (2, 3) else "ordinates"
+        raise ValueError(f"{names} are incompatible: pass coordinates of one shape")
     value = _horner(arrays[0], _coefficients(c), True)
     for a in arrays[1:]:
         value = _horner_along(a, value)
@@ -319,7 +363,9 @@ def polyvander(x: ArrayLike, deg: int) -> DistributedArray:
 
     Notes
     -----
-    Communication: none. Memory on each device: its part of the result, twice.
+    Communication: none.
+
+    Memory on each device: its part of the result, twice.
 
     Examples
     --------
@@ -450,7 +496,7 @@ def polyfit(
     -----
     Communication: that of :func:`distarray.linalg.lstsq`, of a matrix of N × (`deg` + 1).
 
-    Memory on each device: its rows of the matrix of powers, twice.
+    Memory on each device: its rows of the matrix of powers, three times.
 
     Examples
     --------

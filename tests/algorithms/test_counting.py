@@ -97,3 +97,25 @@ def test_compiled_counts(monkeypatch: pytest.MonkeyPatch, n: int, layout: Any) -
                 with pytest.raises(ValueError, match=message):
                     np.bincount(da.asarray(a, layout=layout))
     assert asked or not n
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "u1", "i4"])
+@pytest.mark.parametrize("bins", [1, 3, 10, 255, 1000])
+def test_bins_of_one_width_are_numpys(dtype: str, bins: int) -> None:
+    """Elements on edges, and beside them by one rounding, are where NumPy has them."""
+    rng = np.random.default_rng(bins)
+    edges = np.linspace(-3.0, 7.3, bins + 1)
+    near = np.concatenate([edges, np.nextafter(edges, -9), np.nextafter(edges, 9), rng.normal(size=500) * 5]).astype(
+        dtype
+    )
+    counts, found = np.histogram(near, bins)
+    assert np.array_equal(counting.counted_evenly(near, found), counts)
+    with da.init(devices=3, kind="host"):
+        ours = np.histogram(da.asarray(near, layout=da.blocks(0)), bins)
+        assert np.array_equal(ours[0].get(), counts)
+        assert np.array_equal(ours[1].get(), found)
+
+
+@pytest.mark.parametrize("ends", [(0.0, 5e-324), (-1.7e308, 1.7e308), (0.0, 1e-310)])
+def test_bins_whose_width_is_no_number_are_left_to_numpy(ends: tuple[float, float]) -> None:
+    assert counting.counted_evenly(np.array(ends), np.array([ends[0], ends[1] / 2, ends[1]])) is None

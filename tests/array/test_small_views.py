@@ -68,6 +68,22 @@ def test_views_and_writes(data: st.DataObject) -> None:
                 assert np.array_equal(one, other.get())
 
 
+def test_reshapes_within_one_block_go_by_the_whole() -> None:
+    """What one block shows side by side need not lie so in the whole array: NumPy copies it."""
+    with da.init(devices=2, kind="host", minimum_chunk=1):
+        host = np.arange(16.0).reshape(4, 4)
+        x = da.asarray(host, layout=da.blocks(1))
+        for columns, rows in ((slice(2), slice(None)), (slice(2, None), slice(1, 3))):
+            part = x[rows, columns].reshape(-1)
+            part[0] = -1
+            assert part.base is None
+            assert part.get().tolist() == [-1, *host[rows, columns].ravel()[1:]]
+            assert np.array_equal(x.get(), host)
+        row = x[2, 2:].reshape(2, 1)  # a view in both
+        row[1] = 7
+        assert x[2, 3] == 7
+
+
 def test_folds_take_the_arguments_of_functions() -> None:
     a = np.arange(12.0).reshape(3, 4)
     with da.init(devices=2, kind="host", minimum_chunk=WHOLE):

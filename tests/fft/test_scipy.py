@@ -40,7 +40,10 @@ print("whole")
 
 
 def test_scipys_transforms_are_ours() -> None:
-    env = os.environ | {"SCIPY_ARRAY_API": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    env = os.environ | {
+        "SCIPY_ARRAY_API": "1",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2]), *sys.path]),
+    }
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=120, check=False
     )

@@ -80,7 +80,7 @@ def test_insert(arguments: Any, dtype: str) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["f8", "i8", "u1", "c16", "f2"])
 def test_pad(values: Any, dtype: str) -> None:
-    if on_gpu() and values in (1e300, None):
+    if on_gpu() and (values is None or (isinstance(values, float) and values == 1e300)):
         pytest.skip("conversions that C leaves undefined")
     same(lambda a: np.pad(a, 1, constant_values=values), dtype)
 

@@ -15,7 +15,7 @@ HUGE = 2**62
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "tile a column": lambda x, a: x.tile(a, HUGE),
-    "tile both": lambda x, a: x.tile(a, (2**40, 2**40)),
+    "tile both": lambda x, a: x.tile(a, (2**46, 2**46)),
     "tile more than there is": lambda x, a: x.tile(a, 2**46),
     "tile beyond int64": lambda x, a: x.tile(a, 2**64),
     "sections": lambda x, a: x.array_split(a, HUGE),

@@ -496,3 +496,25 @@ def test_reshaped_views_on_several_processes(shares: Any, mode: Any) -> None:
             np.testing.assert_array_equal(before, host * 2)
             np.testing.assert_array_equal(difference, view - 1)
         assert [places for *_, a, b in found for places in (a, b)] == [p for *_, a, b in ranks[0] for p in (a, b)]
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_what_is_joined_of_slices_is_spread(devices: int) -> None:
+    """A slice that lies on one device does not bring the others' elements there."""
+    n = 40_000
+    host = np.arange(2 * n).reshape(n, 2)
+    with da.init(devices=devices, kind="host"):
+        x = da.asarray(host, layout=da.blocks(0))
+        for place in (0, 5, n // devices, n // 2, n - 1):
+            for found, expected in (
+                (np.delete(x, place, axis=0), np.delete(host, place, axis=0)),
+                (np.insert(x, place, 7, axis=0), np.insert(host, place, 7, axis=0)),
+                (np.concatenate([x[:place], x[place:]]), host),
+            ):
+                assert max(region.size for _, region in found.layout.chunks) <= 2 * (n // devices + 1)
+                np.testing.assert_array_equal(found.get(), expected)
+        ends = n // devices
+        with da.ledger() as ledger:
+            together = np.concatenate([x[: ends // 2], x[ends // 2 : ends]]).evaluate()
+        assert ledger.bytes_moved == 0
+        assert {device for device, region in together.layout.chunks if region.size} == {0}

@@ -16,6 +16,19 @@ X, Y, Z = RNG.random((3, 7))
 C1, C2, C3, C4 = RNG.random(4), RNG.random((3, 4)), RNG.random((2, 3, 4)), RNG.random((2, 3, 4, 2))
 NAMES = ["Polynomial", "Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre"]
 
+
+def _valnd(p: Any) -> Callable[..., Any]:
+    """``polyvalnd``, which NumPy has from 2.5 on: it is a polynomial of fewer variables after the other."""
+
+    def by_steps(points: Any, c: Any) -> Any:
+        value = p.polyval(points[0], c)
+        for x in points[1:]:
+            value = p.polyval(x, value, tensor=False)
+        return value
+
+    return getattr(p, "polyvalnd", by_steps)
+
+
 CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "val": lambda p, x, y, z: p.polyval(x, C1),
     "val, integers": lambda p, x, y, z: p.polyval(x, [1, 2, 3]),
@@ -27,6 +40,9 @@ CALLS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "val2d, several": lambda p, x, y, z: p.polyval2d(x, y, C4),
     "val3d": lambda p, x, y, z: p.polyval3d(x, y, z, C3),
     "val3d, several": lambda p, x, y, z: p.polyval3d(x, y, z, C4),
+    "valnd": lambda p, x, y, z: _valnd(p)([x, y, z], C4),
+    "valnd, one": lambda p, x, y, z: _valnd(p)([x], C3),
+    "valnd, four": lambda p, x, y, z: _valnd(p)((x, y, z, x), C4),
     "grid2d": lambda p, x, y, z: p.polygrid2d(x, y, C3),
     "grid3d": lambda p, x, y, z: p.polygrid3d(x, y, z, C4),
     "from roots": lambda p, x, y, z: p.polyvalfromroots(x, C1),

@@ -1,4 +1,5 @@
-"""Loops over sequences, by kernels: running sums, elements chosen by a mask, rows by number, counts of integers.
+"""Loops over sequences, by kernels: running sums, elements chosen by a mask, rows by number, counts of integers, elements parted
+by keys.
 
 NumPy's own loops pass what they carry through memory, write positions down, or call for each row; these keep it in the
 processor, and count in several tables, so that equal neighbours do not wait for each other. The bits are NumPy's: a running sum
@@ -22,7 +23,7 @@ from distarray.fusion.native.machine import CONDITIONS
 from distarray.fusion.native.operations import TYPES, Writer
 from distarray.fusion.native.source import kernel_text, word
 
-__all__ = ["PIECES", "accumulated", "compressed", "integers_counted", "rows_taken"]
+__all__ = ["PIECES", "accumulated", "compressed", "integers_counted", "parted", "rows_taken"]
 
 _RUNNING = {"add": "fadd", "multiply": "fmul"}
 PIECES = 8
@@ -33,6 +34,18 @@ _AHEAD = 8
 
 _TABLES = 4
 """Tables of counts: an element waits for the one that went to the same table before it."""
+
+_KEYS = 15
+"""At most so many keys part elements: each element is compared with all of them."""
+
+_LANES = 8
+"""Elements that are compared at a time while they are counted."""
+
+_PARTED = 16
+"""Steps of expressions that take NumPy as long as bringing an element to its part."""
+
+_COUNTABLE = 2**32 - 1
+"""So many elements are counted in four bytes."""
 
 _COUNTED = 4
 """Steps of expressions that take NumPy as long as counting an element."""
@@ -156,6 +169,63 @@ def integers_counted(array: np.ndarray[Any, Any], bins: int) -> np.ndarray[Any, 
     return found
 
 
+def parted(array: np.ndarray[Any, Any], out: DeviceArray, cuts: Sequence[tuple[Any, int | None]]) -> list[int] | None:
+    """Write an array's elements to another one so that ascending keys cut it in parts, and say where the parts begin; None, and
+    nothing of use is written, where NumPy has to do it, as where equal elements may be told apart (zeros of both signs, NaN).
+
+    Parameters
+    ----------
+    cuts : sequence of (number, int or None)
+        A key, and how many of its equals come before the cut; None: all of them.
+    """
+    dtype = array.dtype
+    item, count = dtype.itemsize, len(cuts)
+    if dtype.kind not in "iuf" or dtype not in TYPES or item < 4 or not 0 < count <= _KEYS or any(n for _, n in cuts):
+        return None
+    if not (array.ndim == 1 and array.flags.c_contiguous and out.flags.c_contiguous and array.flags.aligned):
+        return None
+    if array.size > _COUNTABLE and item == 4:
+        return None
+    keys = _least(dtype, cuts)
+    if keys is None:
+        return None
+    steps = _PARTED * array.size
+    first = _function(("parts", dtype, count), partial(_sizes_text, dtype, count), steps)
+    second = _function(("parted", dtype, count), partial(_parted_text, dtype, count), steps)
+    if first is None or second is None:
+        return None
+    whole = array.size - array.size % _LANES
+    rest = array[whole:]
+    behind = np.zeros(count, np.int64)
+    special = np.zeros(1, np.int64)
+    first(pack("@5q", whole, _address(array), _address(keys), _address(behind), _address(special)))
+    if special[0] or (dtype.kind == "f" and bool((np.isnan(rest) | (np.signbit(rest) & (rest == 0))).any())):
+        return None
+    behind += [np.count_nonzero(rest >= key) for key in keys]
+    if bool((behind[1:] > behind[:-1]).any()):  # keys that do not ascend
+        return None
+    places = array.size - behind
+    second(pack("@5q", array.size, _address(array), _address(keys), _address(np.array([0, *places])), _address(out)))
+    found: list[int] = places.tolist()
+    return found
+
+
+def _least(dtype: np.dtype[Any], cuts: Sequence[tuple[Any, int | None]]) -> np.ndarray[Any, Any] | None:
+    """For each cut the least element behind it, or NaN where there is none; None where a key says less than its bits."""
+    keys = np.array([value for value, _ in cuts], dtype)
+    after = np.array([equals is None for _, equals in cuts])
+    if dtype.kind != "f":
+        if bool((after & (keys == np.iinfo(dtype).max)).any()):
+            return None
+        least: np.ndarray[Any, Any] = keys + after.astype(dtype)
+        return least
+    if np.isnan(keys).any():
+        return None
+    with np.errstate(all="ignore"):
+        larger = np.where(keys == np.inf, np.nan, np.nextafter(keys, np.inf, dtype=dtype))
+    return np.where(after, larger, keys).astype(dtype)
+
+
 # --- texts --------------------------------------------------------------------------------------------------------------
 
 
@@ -258,3 +328,88 @@ def _counts_text() -> str:
         lines += [f"%d{k} = add i64 %c{k}, 1", f"store i64 %d{k}, ptr %q{k}"]
     lines += [f"%j2 = add i64 %j, {_TABLES}", "%more = icmp slt i64 %j2, %n", "br i1 %more, label %loop, label %done"]
     return kernel_text(set(), [*lines, "stop:", "store i64 1, ptr %stopped", "br label %done", "done:", "ret void"])
+
+
+def _sizes_text(dtype: np.dtype[Any], keys: int) -> str:
+    """How many elements each key or a larger one has, some at a time; whether there are any that have equals of other bits."""
+    own, bits = TYPES[dtype], f"i{8 * dtype.itemsize}"
+    many, wide = f"<{_LANES} x {own}>", f"<{_LANES} x {bits}>"
+    lines = [*word("%n", 0), *word("%from", 1, "ptr"), *word("%keys", 2, "ptr"), *word("%behind", 3, "ptr")]
+    lines += word("%special", 4, "ptr")
+    for k in range(keys):
+        lines += [f"%k{k}a = getelementptr {own}, ptr %keys, i64 {k}", f"%k{k} = load {own}, ptr %k{k}a"]
+        lines += _everywhere(f"%v{k}", own, f"%k{k}")
+        lines += [f"%b{k} = getelementptr i64, ptr %behind, i64 {k}"]
+    lines += _everywhere("%low", bits, str(-(1 << (8 * dtype.itemsize - 1))))
+    lines += ["%some = icmp sgt i64 %n, 0", "br i1 %some, label %loop, label %done", "loop:"]
+    lines += [
+        "%j = phi i64 [0, %entry], [%j2, %loop]",
+        f"%odd = phi <{_LANES} x i1> [zeroinitializer, %entry], [%odd2, %loop]",
+    ]
+    lines += [f"%c{k} = phi {wide} [zeroinitializer, %entry], [%d{k}, %loop]" for k in range(keys)]
+    lines += [f"%p = getelementptr {own}, ptr %from, i64 %j", f"%x = load {many}, ptr %p, align {dtype.itemsize}"]
+    for k in range(keys):
+        lines += [f"%g{k} = {_COMPARED[dtype.kind]} {many} %x, %v{k}", f"%s{k} = sext <{_LANES} x i1> %g{k} to {wide}"]
+        lines += [f"%d{k} = sub {wide} %c{k}, %s{k}"]
+    if dtype.kind == "f":
+        lines += [
+            f"%none = fcmp uno {many} %x, %x",
+            f"%y = bitcast {many} %x to {wide}",
+            f"%zero = icmp eq {wide} %y, %low",
+        ]
+        lines += [f"%bad = or <{_LANES} x i1> %none, %zero", f"%odd2 = or <{_LANES} x i1> %odd, %bad"]
+    else:
+        lines += [f"%odd2 = or <{_LANES} x i1> %odd, zeroinitializer"]
+    lines += [
+        f"%j2 = add i64 %j, {_LANES}",
+        "%more = icmp slt i64 %j2, %n",
+        "br i1 %more, label %loop, label %end",
+        "end:",
+    ]
+    declared = {f"declare {bits} @llvm.vector.reduce.add.v{_LANES}{bits}({wide})"}
+    for k in range(keys):
+        lines += [f"%t{k} = call {bits} @llvm.vector.reduce.add.v{_LANES}{bits}({wide} %d{k})"]
+        total = f"%t{k}"
+        if bits != "i64":
+            lines += [f"%u{k} = zext {bits} %t{k} to i64"]
+            total = f"%u{k}"
+        lines += [f"store i64 {total}, ptr %b{k}"]
+    lines += [f"%met = bitcast <{_LANES} x i1> %odd2 to i{_LANES}", f"%word = zext i{_LANES} %met to i64"]
+    return kernel_text(declared, [*lines, "store i64 %word, ptr %special", "br label %done", "done:", "ret void"])
+
+
+_COMPARED = {"f": "fcmp oge", "i": "icmp sge", "u": "icmp uge"}
+
+
+def _everywhere(name: str, own: str, value: str) -> list[str]:
+    """Lines that make a vector of one value."""
+    many = f"<{_LANES} x {own}>"
+    return [
+        f"{name}i = insertelement {many} undef, {own} {value}, i32 0",
+        f"{name} = shufflevector {many} {name}i, {many} undef, <{_LANES} x i32> zeroinitializer",
+    ]
+
+
+def _parted_text(dtype: np.dtype[Any], keys: int) -> str:
+    """Each element goes to the place that is next in its part, which is how many keys it reaches. The places stay in registers:
+    neighbours of one part would wait for each other in memory."""
+    own = TYPES[dtype]
+    lines = [*word("%n", 0), *word("%from", 1, "ptr"), *word("%keys", 2, "ptr"), *word("%table", 3, "ptr")]
+    lines += word("%to", 4, "ptr")
+    for k in range(keys):
+        lines += [f"%k{k}a = getelementptr {own}, ptr %keys, i64 {k}", f"%k{k} = load {own}, ptr %k{k}a"]
+    for k in range(keys + 1):
+        lines += [f"%t{k}a = getelementptr i64, ptr %table, i64 {k}", f"%t{k} = load i64, ptr %t{k}a"]
+    lines += ["%some = icmp sgt i64 %n, 0", "br i1 %some, label %loop, label %done", "loop:"]
+    lines += ["%j = phi i64 [0, %entry], [%j2, %loop]"]
+    lines += [f"%c{k} = phi i64 [%t{k}, %entry], [%d{k}, %loop]" for k in range(keys + 1)]
+    lines += [f"%p = getelementptr {own}, ptr %from, i64 %j", f"%x = load {own}, ptr %p"]
+    place, reached = "%c0", "1"
+    for k in range(keys):
+        lines += [f"%g{k} = {_COMPARED[dtype.kind]} {own} %x, %k{k}", f"%z{k} = zext i1 %g{k} to i64"]
+        lines += [f"%s{k} = select i1 %g{k}, i64 %c{k + 1}, i64 {place}"]
+        lines += [f"%e{k} = sub i64 {reached}, %z{k}", f"%d{k} = add i64 %c{k}, %e{k}"]
+        place, reached = f"%s{k}", f"%z{k}"
+    lines += [f"%d{keys} = add i64 %c{keys}, {reached}", f"%o = getelementptr {own}, ptr %to, i64 {place}"]
+    lines += [f"store {own} %x, ptr %o", "%j2 = add i64 %j, 1", "%more = icmp slt i64 %j2, %n"]
+    return kernel_text(set(), [*lines, "br i1 %more, label %loop, label %done", "done:", "ret void"])
