@@ -137,7 +137,7 @@ class Programs(RuleBasedStateMachine):
         f = getattr(np, name)
         with np.errstate(all="ignore"):
             try:
-                ref = np.asarray(f(p.ref, q.ref))
+                ref = np.asarray(f(p.ref, q.ref), order="C")  # as ours, which decides what is a view of it
             except (ValueError, TypeError):  # shapes that do not broadcast; booleans do not subtract
                 both(lambda: f(p.ref, q.ref), lambda: f(p.x, q.x))
                 return p
@@ -157,7 +157,7 @@ class Programs(RuleBasedStateMachine):
             return p
         f = getattr(np, name)
         with np.errstate(all="ignore"):
-            x, ref = f(p.x, value), np.asarray(f(p.ref, value))
+            x, ref = f(p.x, value), np.asarray(f(p.ref, value), order="C")
             return self.keep(as_pair(x if ref.ndim else x[...], ref))
 
     @rule(p=held, q=held, name=st.sampled_from(["add", "subtract", "multiply"]))
@@ -215,7 +215,7 @@ class Programs(RuleBasedStateMachine):
         if p.ref.ndim == 0 or p.ref.size == 0 or (name == "sum" and p.ref.dtype.kind == "f"):
             return p
         axis = data.draw(axes(p.ref.ndim))
-        ref = np.asarray(getattr(np, name)(p.ref, axis=axis))
+        ref = np.asarray(getattr(np, name)(p.ref, axis=axis), order="C")
         return self.keep(as_pair(getattr(np, name)(p.x, axis=axis), ref)) if ref.ndim else p
 
     @rule(target=held, p=held, data=st.data())

@@ -222,6 +222,11 @@ class Protocols(DistributedArray):
             raise TypeError("only integer scalar arrays can be converted to a scalar index")
         return operator.index(self._only("index"))
 
+    def __bytes__(self) -> bytes:
+        if not self._shape and self._dtype.kind in "iu":  # so many zero bytes, as of NumPy's integers
+            return bytes(operator.index(self))
+        return self.tobytes()
+
     def __repr__(self) -> str:
         return printing.to_repr(self)
 

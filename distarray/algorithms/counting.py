@@ -184,7 +184,7 @@ def _count(
 ) -> None:
     """Count into whole bins, where that was not done when their number was found."""
     (place,) = target.index_map.chunk_ids(device.id)
-    total = device.full(target.shape, dtype, Mode.SUM.identity(dtype))
+    total = device.full(target.shape, dtype, 0)  # of an empty bin NumPy says 0.0, no -0.0
     chunks[place] = total
     if counted is not None:
         total.array[: counted.size] += counted

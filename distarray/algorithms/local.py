@@ -198,7 +198,7 @@ def _count_here(
     chunks: list[Any],
 ) -> None:
     (place,) = target.index_map.chunk_ids(device.id)
-    total = device.full(target.shape, dtype, Mode.SUM.identity(np.dtype(dtype)))
+    total = device.full(target.shape, dtype, 0)  # of an empty bin NumPy says 0.0, no -0.0
     with device.active():
         for i, part in layout.index_map.owned(device.id):
             if part.size:

@@ -7,7 +7,8 @@ order it is in. Splitters name an element, not only its key, so that many equal 
 
 The samples are regular where a device's elements are sorted (X. Li et al., "On the versatility of parallel sorting by
 regular sampling", Parallel Computing 19, 1993), and random where they are not yet (W. D. Frazer and A. C. McKellar,
-"Samplesort", J. ACM 17, 1970): then each device only halves its elements at the splitters, and sorts once, afterwards.
+"Samplesort", J. ACM 17, 1970): then each device only halves its elements at the splitters, or brings each to its
+part by a kernel (P. Sanders and S. Winkel, "Super scalar sample sort", ESA 2004), and sorts once, afterwards.
 """
 
 from __future__ import annotations

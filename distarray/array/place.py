@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -186,13 +186,19 @@ def arrays(*items: Any) -> tuple[Context, list[Any]]:
     return context, found
 
 
-def as_array(context: Context, obj: object) -> DistributedArray:
-    """An object as an array, 0-d ones too: ours as they are, others placed."""
-    return obj if isinstance(obj, DistributedArray) else _placed(context, host_or_device_array(obj, None))
+def as_array(context: Context, obj: object, devices: Sequence[int] | None = None) -> DistributedArray:
+    """An object as an array, 0-d ones too: ours as they are, others placed, on all devices or on these."""
+    return obj if isinstance(obj, DistributedArray) else _placed(context, host_or_device_array(obj, None), devices)
 
 
-def _placed(context: Context, source: DeviceArray) -> DistributedArray:
-    return place(context, source, resolve_layout(context, None, source.shape, itemsize=source.dtype.itemsize))
+def _placed(context: Context, source: DeviceArray, devices: Sequence[int] | None = None) -> DistributedArray:
+    layout = resolve_layout(context, None, source.shape, device=devices, itemsize=source.dtype.itemsize)
+    return place(context, source, layout)
+
+
+def devices_of(arrays: Iterable[DistributedArray]) -> list[int] | None:
+    """The devices that arrays lie on between them; None of no arrays. Recorded expressions are evaluated."""
+    return sorted({device for x in arrays for device in x._own().layout.devices}) or None
 
 
 def is_masked(obj: object) -> bool:

@@ -97,6 +97,8 @@ def einsum(
         )
     if order not in ("C", "F", "A", "K", "c", "f", "a", "k", None):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    if out is not None:
+        check_out(out)
     context, found = operands(*arrays, out=out)
     dtypes = [a.dtype for a in found] + ([] if out is None or optimize else [out.dtype])
     target = np.result_type(*dtypes) if dtype is None else np.dtype(dtype)
@@ -117,8 +119,6 @@ def einsum(
             f"Iterator requested dtype could not be cast from {target!r} to {out.dtype!r}, that of out=, according to the "
             f"rule {casting!r}: pass casting='unsafe', or another out="
         )
-    if out is not None:
-        check_out(out)
     terms = _terms(found, inputs, target)
     sizes = {label: n for term in terms for label, n in zip(term.labels, term.array.shape)}
     missing = sorted(set(output) - set(sizes))

@@ -343,9 +343,9 @@ def meshgrid(
 
 
 def spread(x: DistributedArray, shape: tuple[int, ...]) -> DistributedArray:
-    """A copy of `x` broadcast to `shape` in the default layout; each element travels once, before it is repeated."""
+    """A copy of `x` broadcast to `shape` in the default layout on its devices; each element travels once, before it is repeated."""
     context = x._context
-    target = resolve_layout(context, None, shape, itemsize=x.dtype.itemsize)
+    target = resolve_layout(context, None, shape, device=x.device, itemsize=x.dtype.itemsize)
     version = demand(record(context, ASTYPE, (x._arg(),), {"dtype": x.dtype}, shape), target)
     return DistributedArray._of_version(context, version)
 

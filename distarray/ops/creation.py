@@ -210,7 +210,7 @@ def _full(context: Context, target: Layout, dtype: Any, value: Any) -> Distribut
 
 
 def _like(a: Any, dtype: Any, shape: Any, layout: Any, device: Any) -> tuple[Context, Layout, Any]:
-    """Context, layout and dtype for an array like `a`: the layout of `a`, unless another one or a shape is given."""
+    """Context, layout and dtype for an array like `a`: its layout, or of another shape its devices, unless others are given."""
     if not isinstance(a, DistributedArray):
         a = a if hasattr(a, "dtype") else np.asarray(a)
         dtype = check_dtype(a.dtype if dtype is None else dtype)
@@ -224,6 +224,8 @@ def _like(a: Any, dtype: Any, shape: Any, layout: Any, device: Any) -> tuple[Con
         seen = operand(context, a._own().version, a._view)
         if seen is not None and seen.layout.index_map.covers:
             return context, context.layout(seen.layout.index_map), dtype
+    if layout is None and device is None:
+        device = a.device
     return context, resolve_layout(context, layout, shape, device=device, itemsize=dtype.itemsize), dtype
 
 

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from distarray.algorithms.masks import assignable, mismatch
 from distarray.array.aliases import ArrayLike, Axis, ShapeLike
 from distarray.array.functions import implements
-from distarray.array.place import as_array, fetched, nested
+from distarray.array.place import as_array, devices_of, fetched, nested
 from distarray.array.shapes import PYTHON_SCALARS, fits
 from distarray.array.state import DistributedArray, copy_array
 from distarray.ops import reductions
@@ -166,7 +166,7 @@ def insert(arr: ArrayLike, obj: slice | ArrayLike, values: ArrayLike, axis: int 
         values = nested(values, x.dtype)
     elif isinstance(values, PYTHON_SCALARS):
         values = np.array(values, x.dtype)  # converted, or refused, as NumPy does it
-    new: DistributedArray = as_array(x._context, values)
+    new: DistributedArray = as_array(x._context, values, devices_of([x]))
     if new.dtype != x.dtype:
         new = new.astype(x.dtype)
     if places.size == 1:

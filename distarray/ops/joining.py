@@ -16,10 +16,10 @@ from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_array
+from distarray.array.place import as_array, devices_of
 from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
-from distarray.array.writing import check_writable
+from distarray.array.writing import check_out
 from distarray.context import Context
 from distarray.current import current
 from distarray.devices.arrays import AnyDType
@@ -46,7 +46,7 @@ def target_layout(
     context: Context, shape: tuple[int, ...], sources: Sequence[DistributedArray], dtype: AnyDType, axis: int
 ) -> Layout:
     """The result's layout: that of the largest source that is split, stretched along `axis`; where it is split along that
-    axis, even blocks; the default layout where no source is split."""
+    axis, even blocks; where no source is split, the default layout on the devices that they have between them."""
     split = []
     for x in sources:
         if x.ndim != len(shape):
@@ -64,7 +64,7 @@ def target_layout(
             found = context.layouts.remember(key, (_stretched(context, layout.index_map, shape, axis, even),))
         if found[0] is not None:
             return found[0]  # type: ignore[no-any-return]
-    return resolve_layout(context, None, shape, itemsize=dtype.itemsize)
+    return resolve_layout(context, None, shape, device=devices_of(sources), itemsize=dtype.itemsize)
 
 
 def _home(context: Context, layout: Layout) -> int | None:
@@ -148,12 +148,13 @@ def _common(arrays: Sequence[Any], dtype: Any = None) -> tuple[Context, list[Dis
         if any(other != dtype for other in dtypes) or dtype.kind not in "biufc":
             dtype = np.result_type(*dtypes)
         return context, known, dtype
-    arrays = [a if type(a) in PYTHON_SCALARS else as_array(context, a) for a in arrays]
+    beside = devices_of(known)
+    arrays = [a if type(a) in PYTHON_SCALARS else as_array(context, a, beside) for a in arrays]
     if dtype is None:
         dtype = np.result_type(*[a if type(a) in PYTHON_SCALARS else a.dtype for a in arrays])
     none = np.empty(0, dtype)  # NumPy itself converts Python numbers, or refuses them
     arrays = [np.concatenate([none, a], axis=None).reshape(()) if type(a) in PYTHON_SCALARS else a for a in arrays]
-    return context, [as_array(context, a) for a in arrays], dtype
+    return context, [as_array(context, a, beside) for a in arrays], dtype
 
 
 @implements(np.concatenate)
@@ -204,6 +205,8 @@ def concatenate(
         raise ValueError("need at least one array to concatenate")
     if out is not None and dtype is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
+    if out is not None:
+        check_out(out)
     wanted = dtype if out is None else out.dtype
     context, sources, common = _common(given, wanted)
     if axis is None:
@@ -240,7 +243,6 @@ def concatenate(
         return assemble(unfilled(context, target_layout(context, shape, sources, kind, axis), kind), pieces)
     if out.shape != shape:
         raise ValueError(f"Output array is the wrong shape: it has {out.shape}, the result has {shape}")
-    check_writable(out)
     if isinstance(out, DistributedArray):
         return assemble(out, pieces, fresh=False)
     out[...] = assemble(unfilled(context, target_layout(context, shape, sources, kind, axis), kind), pieces).get()
@@ -285,6 +287,8 @@ def stack(
     given = list(arrays)
     if not given:
         raise ValueError("need at least one array to stack")
+    if out is not None:
+        check_out(out)
     # Python numbers are arrays here, with dtypes of their own
     _, sources, _ = _common(
         [np.asarray(a) if type(a) in PYTHON_SCALARS else a for a in given], dtype if out is None else out.dtype
@@ -449,4 +453,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
     ...     da.append(da.arange(2), [5, 6]).tolist()
     [0, 1, 5, 6]
     """
-    return concatenate((asarray(arr), asarray(values)), axis)
+    known = devices_of([a for a in (arr, values) if isinstance(a, DistributedArray)])
+    return concatenate(
+        [a if isinstance(a, DistributedArray) else asarray(a, device=known) for a in (arr, values)], axis
+    )

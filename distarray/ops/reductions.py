@@ -381,8 +381,10 @@ def _checked(
             )
         kwargs["where"] = small(where.shape, where.dtype)
     with np.errstate(all="ignore"):
-        result = np.asarray(ufunc.reduce(model, **kwargs))
-        computed = result.dtype
+        if out is None or initial is NOTHING or dtype is not None:  # else the dtype of `out` decides what it may be
+            computed = np.asarray(ufunc.reduce(model, **kwargs)).dtype
+        else:
+            computed = a.dtype
         if out is not None:
             check_out(out)
             target = np.zeros([n and 1 for n in out.shape], real_out(computed, out.dtype))
@@ -395,5 +397,9 @@ def _checked(
     if initial is not NOTHING and initial is not None:
         value = np.empty((), computed)
         value[...] = initial
+        if out is not None:  # NumPy begins with it there
+            with np.errstate(all="ignore"):
+                begun = value.real if computed.kind == "c" and out.dtype.kind in "iuf" else value
+                value = begun.astype(out.dtype).astype(computed)
         call = call._replace(initial=value[()])
     return call

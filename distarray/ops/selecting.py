@@ -12,6 +12,7 @@ from distarray.array.functions import implements
 from distarray.array.place import as_array
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
 from distarray.array.state import DistributedArray, copy_array, same_context
+from distarray.array.writing import check_out
 from distarray.fusion.conditions import WarningOnce
 from distarray.ops import reductions
 from distarray.ops.choosing import where
@@ -58,6 +59,8 @@ def choose(a: ArrayLike, choices: Arrays, out: Out = None, mode: str = "raise") 
     ...     da.choose(da.asarray([0, 1, 0]), [10, [1, 2, 3]]).tolist()
     [10, 2, 10]
     """
+    if out is not None:
+        check_out(out)
     found = list(choices)
     context = same_context([x for x in (a, *found, out) if isinstance(x, DistributedArray)])
     number: Any = as_array(context, a)

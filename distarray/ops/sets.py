@@ -323,7 +323,7 @@ def isin(
     devices; otherwise, unless these hold them all, each element goes to the device with its part of the order, and its
     answer back.
 
-    Memory on each device: 2.5 times its share of the operands and the result.
+    Memory on each device: up to three times its share of the operands and the result.
 
     Examples
     --------
@@ -398,7 +398,7 @@ def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, ret
     -----
     Communication: that of :func:`unique` of both, and of :func:`isin`.
 
-    Memory on each device: up to three times its share of the operands and the result: both sets of distinct elements are
+    Memory on each device: up to four times its share of the operands and the result: both sets of distinct elements are
     beside them, each in order, what is asked of other devices and what comes from them.
 
     Examples
@@ -435,7 +435,7 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> DistributedArray:
     -----
     Communication: that of joining the two, flattened, and of :func:`unique`.
 
-    Memory on each device: 2.5 times its share of the operands and the result.
+    Memory on each device: up to three times its share of the operands and the result.
 
     Examples
     --------
@@ -469,7 +469,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Di
     -----
     Communication: that of :func:`unique` of the first, and of :func:`isin`.
 
-    Memory on each device: 2.5 times its share of the operands and the result.
+    Memory on each device: up to four times its share of the operands and the result; 2.5 times where elements lie in no order.
 
     Examples
     --------
@@ -504,7 +504,8 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Dis
     -----
     Communication: that of :func:`unique` of both, of :func:`isin`, and of sorting the result.
 
-    Memory on each device: 2.5 times its share of the operands and the result.
+    Memory on each device: up to five times its share of the operands and the result: both sets of distinct elements are beside
+    them; 2.5 times where elements lie in no order and both have as many.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from distarray.array.aliases import ArrayLike, Arrays, Fields
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.place import as_array, place
+from distarray.array.place import as_array, devices_of, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_writable, deliver
 from distarray.ops.convert import asarray, astype
@@ -331,8 +331,9 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     """
     known = [item for item in (a, v, sorter) if isinstance(item, DistributedArray)]
     context = same_context(known) if known else asarray(a)._context
-    x: DistributedArray = as_array(context, a)
-    values: DistributedArray = as_array(context, v)
+    beside = devices_of(known)
+    x: DistributedArray = as_array(context, a, beside)
+    values: DistributedArray = as_array(context, v, beside)
     np.searchsorted(small(x.shape, x.dtype), small(values.shape, values.dtype), side)  # type: ignore[call-overload]
     if sorter is not None:
         order: DistributedArray = as_array(context, sorter)

@@ -16,7 +16,7 @@ from distarray.array.aliases import ArrayLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array, fetched, host_values
 from distarray.array.state import DistributedArray, from_chunks, same_context
-from distarray.array.writing import check_writable, overwrite
+from distarray.array.writing import check_out, overwrite
 from distarray.context import Context
 from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Range, Region, blocks
@@ -129,7 +129,7 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Out = N
     # NumPy checks the indices once for each of the slices before the axis: without a slice it checks none
     chosen = moded(host, size, where or 0, mode) if outer and (size or mode == "raise") else host
     if out is not None:
-        check_writable(out)
+        check_out(out)
     single = not chosen.ndim
     flat = chosen.reshape(-1)
     if where is None or not x.ndim:
@@ -196,7 +196,7 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
     if isinstance(condition, DistributedArray):
         if x.ndim == 1 and condition.shape == x.shape:
             if out is not None:
-                check_writable(out)
+                check_out(out)
             result = mask_read(x, condition if condition.dtype.kind == "b" else condition != 0)
             return result if out is None else _into(result, out)
         condition = host_values(condition)

@@ -3,7 +3,7 @@ holds one part of it, each sends its own to all, in one round, and folds them in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,21 +44,20 @@ def folded_number(context: Context, source: Operand) -> Any:
         if context.communicator is not None:  # some parts are in other processes
             return None
         return folded_on_gpus(context, layout, dtype, [part.data.ptr for part in source.arrays])
-    fold = layout.mode.fold
-    if context.debug or fold is None or not layout.chunks:
+    if context.debug:
         return None
-    if folds_wide(layout.mode, dtype) or not layout.mode.exact_identity(dtype):
+    known = _known(context, layout, dtype)
+    if known.fold is None:
         return None
     parts = source.arrays
     if context.communicator is not None:
-        known = _known(context, layout, dtype)
-        if known is None:
-            return None
-        held, mine, sent, arrivals, detail = known
-        held[mine] = parts[mine]
-        context.communicator.swap(sent, arrivals, Signature("a value for Python", detail, site()))
+        held = known.held
+        held[known.mine] = parts[known.mine]
+        context.communicator.swap(known.sent, known.arrivals, Signature("a value for Python", known.detail, site()))
+        if known.number is not None and (total := _added(held.tolist(), known.number)) is not None:
+            return total
         parts = held
-    return _folded(context, fold, parts)
+    return _folded(context, known.fold, parts)
 
 
 def _folded(context: Context, fold: np.ufunc, parts: Sequence[Any]) -> Any:
@@ -93,17 +92,19 @@ def folded_on_gpus(context: Context, layout: Layout, dtype: AnyDType, addresses:
     if known.fold is None:
         return None
     parts = known.runtime.numbers(addresses, known.ordinals, dtype)
-    number = known.number
-    if number is None:
-        return _folded(context, known.fold, parts)
-    values = parts.tolist()
+    total = None if known.number is None else _added(parts.tolist(), known.number)
+    return _folded(context, known.fold, parts) if total is None else total
+
+
+def _added(values: Sequence[float], number: Callable[[float], Any]) -> Any:
+    """The sum of values that are a `number` each, in their order; None where one overflows."""
     total = values[0]
     for value in values[
         1:
     ]:  # Python adds double-precision numbers as NumPy does; twice as precise, a sum rounds but once
         total += value
         if not -_ROOM < total < _ROOM:
-            return _folded(context, known.fold, parts)
+            return None
         total = float(number(total))
     return number(total)
 
@@ -146,34 +147,45 @@ MOST = 1 << 14
 
 
 class _Told(NamedTuple):
-    """How partial values of a kind come together, one of each process: what is kept of it from call to call."""
+    """How partial values of a kind are folded, and come together, one of each process: what is kept of it from call to call."""
 
-    held: Any
+    fold: np.ufunc | None
+    """None where they are folded as others are."""
+    held: Any = None
     """The values, in the chunks' order."""
-    mine: int
+    mine: int = 0
     """Which of them, and which chunk, is this process's."""
-    sent: Any
+    sent: Any = None
     """Its bytes in `held`."""
-    arrivals: list[Message]
+    arrivals: Sequence[Message] = ()
     """The others' bytes there."""
-    detail: str
+    detail: str = ""
+    number: Any = None
+    """What makes a sum of them."""
 
 
-def _known(context: Context, layout: Layout, dtype: AnyDType) -> _Told | None:
-    """How partial values of a layout come together; None where not every process holds one."""
+def _known(context: Context, layout: Layout, dtype: AnyDType) -> _Told:
+    """How partial values of a layout are folded."""
     key = ("told", layout, dtype)
-    found: tuple[_Told | None] | None = context.layouts.remembered(key)
-    if found is None:
-        order = [context.by_id[device].process for device, _ in layout.chunks]
-        told = None
-        if sorted(order) == list(range(context.process_count)):
-            held = np.empty(len(order), dtype)
-            each = held.view(np.uint8).reshape(len(order), -1)
-            mine = order.index(context.process)
-            arrivals = [Message(process, each[i]) for i, process in enumerate(order) if i != mine]
-            told = _Told(held, mine, each[mine], arrivals, f"plan of {layout.digest.hex()} {dtype}")
-        found = context.layouts.remember(key, (told,))
-    return found[0]
+    found: _Told | None = context.layouts.remembered(key)
+    return context.layouts.remember(key, _telling(context, layout, dtype)) if found is None else found
+
+
+def _telling(context: Context, layout: Layout, dtype: AnyDType) -> _Told:
+    mode = layout.mode
+    if mode.fold is None or not layout.chunks or folds_wide(mode, dtype) or not mode.exact_identity(dtype):
+        return _Told(None)
+    if context.communicator is None:
+        return _Told(mode.fold)
+    order = [context.by_id[device].process for device, _ in layout.chunks]
+    if sorted(order) != list(range(context.process_count)):
+        return _Told(None)
+    held = np.empty(len(order), dtype)
+    each = held.view(np.uint8).reshape(len(order), -1)
+    mine = order.index(context.process)
+    arrivals = [Message(process, each[i]) for i, process in enumerate(order) if i != mine]
+    number = dtype.type if mode is Mode.SUM and dtype in (_SINGLE, _DOUBLE) else None
+    return _Told(mode.fold, held, mine, each[mine], arrivals, f"plan of {layout.digest.hex()} {dtype}", number)
 
 
 def _in_order(fold: np.ufunc, parts: Sequence[Any]) -> Any:

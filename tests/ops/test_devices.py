@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import array_api_compat
@@ -28,6 +29,26 @@ def test_device_is_where_the_array_went(device: Any, four: Any) -> None:
             assert made.device == device
             assert made.device == y.device
             assert hash(made.device) == hash(y.device)
+
+
+JOINED: dict[str, Callable[[Any], Any]] = {
+    "concatenate": lambda x: np.concatenate([x, x]), "beside a host array": lambda x: np.concatenate([x, [1.0, 2.0]]),
+    "stack": lambda x: np.stack([x, x]), "append": lambda x: np.append(x, 1), "insert": lambda x: np.insert(x, 1, [2, 3]),
+    "delete": lambda x: np.delete(x, 1), "tile": lambda x: np.tile(x, 2), "pad": lambda x: np.pad(x, 1),
+    "vander": lambda x: np.vander(x[:4]), "meshgrid": lambda x: np.meshgrid(x, x)[0], "cross": lambda x: np.cross(x[:3], x[3:6]),
+    "searchsorted": lambda x: np.searchsorted(x, [1, 2]), "full_like": lambda x: np.full_like(x, 2, shape=(80,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", JOINED)
+@pytest.mark.parametrize("ids", [[1], [0, 3]])
+def test_what_is_joined_stays_on_its_devices(name: str, ids: list[int]) -> None:
+    with da.init(devices=4, kind="host", minimum_chunk=1):
+        host = np.arange(40.0)
+        x = da.asarray(host).to_device(ids)
+        found = JOINED[name](x)
+        assert set(found.devices) <= set(ids)
+        np.testing.assert_array_equal(found.get(), JOINED[name](host))
 
 
 def test_other_devices_are_not_equal(four: Any) -> None:

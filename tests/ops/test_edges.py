@@ -369,6 +369,45 @@ def test_covariances_of_too_few_observations_warn_at_the_callers_line() -> None:
     }
 
 
+BINS: dict[str, Callable[[Any, Any], Any]] = {
+    "bincount": lambda x, i: np.bincount(i, weights=x, minlength=12),
+    "histogram": lambda x, i: np.histogram(x[:0], 5, (0, 20), weights=x[:0])[0],
+    "histogram2d": lambda x, i: np.histogram2d(x[:0], x[:0], 3, ((0, 20), (0, 20)))[0],
+    "histogramdd": lambda x, i: np.histogramdd(x[:0, None], [3], [(0, 20)])[0],
+}
+
+
+@pytest.mark.parametrize("name", BINS)
+def test_empty_bins_have_no_sign(name: str) -> None:
+    host = -np.zeros(9)
+    places = np.arange(9)
+    found = BINS[name](da.asarray(host), da.asarray(places)).get()
+    expected = BINS[name](host, places)
+    assert not np.signbit(expected).any()
+    assert np.array_equal(found, expected)
+    assert not np.signbit(found).any()
+
+
+@pytest.mark.parametrize(
+    "host", [np.arange(3), np.arange(4.0).reshape(2, 2).T, np.array([True, False]), np.array(5), np.zeros(0)]
+)
+def test_bytes_are_those_of_the_memory(host: Any) -> None:
+    """Python takes an array without ``__bytes__`` for a sequence of numbers below 256."""
+    assert bytes(da.asarray(host)) == bytes(host)
+    if host.ndim == 1:
+        assert bytes(da.asarray(host)[-1:]) == bytes(host[-1:])
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: np.concatenate([x, x], out=1), lambda x: np.stack([x, x], 0, 1), lambda x: np.take(x, [1], out=1),
+    lambda x: np.choose([0], [x[:1]], out=1), lambda x: np.compress([True], x, out=1), lambda x: np.einsum("i,i", x, x, out=1),
+])  # fmt: skip
+def test_outputs_are_arrays(call: Callable[[Any], Any]) -> None:
+    for x in (np.arange(4.0), da.asarray(np.arange(4.0))):
+        with pytest.raises(TypeError):
+            call(x)
+
+
 def test_what_has_no_axes_takes_axis_0_where_numpy_says_so() -> None:
     for axis in (0, -1):
         for name in ("nanmean", "nanvar", "nanstd"):
@@ -460,3 +499,30 @@ def test_imaginary_parts_dropped_under_a_mask_are_warned_of() -> None:
     with pytest.warns(np.exceptions.ComplexWarning):
         np.copyto(x, da.asarray([1, 2, 3j]), casting="unsafe", where=np.array([True, False, True]))
     assert x.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "nansum", "nanmin"])
+def test_reductions_begin_with_what_initial_is_in_out(name: str) -> None:
+    for dtype, kind, initial in (
+        ("u1", "f8", -2.5),
+        ("f8", "i8", -2.5),
+        ("c8", "i8", -2.5),
+        ("i4", "u1", 300),
+        ("?", "f4", 2),
+    ):
+        host = (np.arange(12) % 5 + 1).reshape(4, 3).astype(dtype)
+        mine, theirs = da.zeros(3, kind), np.zeros(3, kind)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+            getattr(np, name)(host, axis=0, out=theirs, initial=initial)
+            getattr(np, name)(da.asarray(host, layout=da.blocks(0)), axis=0, out=mine, initial=initial)
+        np.testing.assert_array_equal(mine.get(), theirs)
+
+
+def test_a_reduction_with_dtype_out_and_initial_is_computed_in_dtype() -> None:
+    host = np.array([200, 100], "u1")
+    for dtype in ("u1", "f4", "i8"):
+        mine, theirs = da.zeros((), "f8"), np.zeros((), "f8")
+        np.sum(host, dtype=dtype, out=theirs, initial=2)
+        np.sum(da.asarray(host), dtype=dtype, out=mine, initial=2)
+        assert mine == theirs

@@ -44,6 +44,9 @@ _LANES = 8
 _PARTED = 16
 """Steps of expressions that take NumPy as long as bringing an element to its part."""
 
+_COUNTABLE = 2**32 - 1
+"""So many elements are counted in four bytes."""
+
 _COUNTED = 4
 """Steps of expressions that take NumPy as long as counting an element."""
 
@@ -166,9 +169,7 @@ def integers_counted(array: np.ndarray[Any, Any], bins: int) -> np.ndarray[Any, 
     return found
 
 
-def parted(
-    array: np.ndarray[Any, Any], out: np.ndarray[Any, Any], cuts: Sequence[tuple[Any, int | None]]
-) -> list[int] | None:
+def parted(array: np.ndarray[Any, Any], out: DeviceArray, cuts: Sequence[tuple[Any, int | None]]) -> list[int] | None:
     """Write an array's elements to another one so that ascending keys cut it in parts, and say where the parts begin; None, and
     nothing of use is written, where NumPy has to do it, as where equal elements may be told apart (zeros of both signs, NaN).
 
@@ -182,6 +183,8 @@ def parted(
     if dtype.kind not in "iuf" or dtype not in TYPES or item < 4 or not 0 < count <= _KEYS or any(n for _, n in cuts):
         return None
     if not (array.ndim == 1 and array.flags.c_contiguous and out.flags.c_contiguous and array.flags.aligned):
+        return None
+    if array.size > _COUNTABLE and item == 4:
         return None
     keys = _least(dtype, cuts)
     if keys is None:
@@ -199,6 +202,8 @@ def parted(
     if special[0] or (dtype.kind == "f" and bool((np.isnan(rest) | (np.signbit(rest) & (rest == 0))).any())):
         return None
     behind += [np.count_nonzero(rest >= key) for key in keys]
+    if bool((behind[1:] > behind[:-1]).any()):  # keys that do not ascend
+        return None
     places = array.size - behind
     second(pack("@5q", array.size, _address(array), _address(keys), _address(np.array([0, *places])), _address(out)))
     found: list[int] = places.tolist()
@@ -212,7 +217,8 @@ def _least(dtype: np.dtype[Any], cuts: Sequence[tuple[Any, int | None]]) -> np.n
     if dtype.kind != "f":
         if bool((after & (keys == np.iinfo(dtype).max)).any()):
             return None
-        return keys + after.astype(dtype)
+        least: np.ndarray[Any, Any] = keys + after.astype(dtype)
+        return least
     if np.isnan(keys).any():
         return None
     with np.errstate(all="ignore"):
