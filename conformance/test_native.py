@@ -411,3 +411,15 @@ def test_sorts_part_their_elements_by_kernels(distinct, monkeypatch):
             np.testing.assert_array_equal(np.sort(da.asarray(a, layout=da.blocks(0))).get(), np.sort(a))
     assert None in parted or distinct != 3
     assert any(found is not None for found in parted)
+
+
+def test_a_result_of_one_short_row_is_written():
+    """It is no row that is repeated, though it runs as such a one does."""
+    a, b = np.random.default_rng(0).random((2, 5, 40))
+    layout = {0: [(slice(0, 0),), (slice(0, 1),), (slice(1, 5),)]}
+    with context(1), compiled():
+        x, y = (da.asarray(value, layout=layout) for value in (a, b))
+        held = np.add(x, y) * 3
+        total = (held - x).evaluate()
+        np.testing.assert_array_equal(held.get(), (a + b) * 3)
+        np.testing.assert_array_equal(total.get(), (a + b) * 3 - a)

@@ -160,7 +160,7 @@ def as_operand(context: Context, obj: object) -> Any:
 
 
 def _numbers(array: np.ndarray[Any, Any]) -> object:
-    """An array of objects that are floating-point numbers, as one of those: matplotlib makes some of lists of arrays, for error bars.
+    """An array of objects that are floats, as one of floats: matplotlib makes some of lists of arrays, for error bars.
 
     Integers are taken among them alone, and where floats hold them: Python's never wrap, as NumPy's would.
     """

@@ -35,13 +35,12 @@ def test_hdf5(layout: Any, tmp_path: Any, four: Any) -> None:
 def test_zarr(layout: Any, tmp_path: Any, four: Any) -> None:
     zarr = pytest.importorskip("zarr", reason="zarr is in the extra 'test'")
     x = da.asarray(HOST, layout=layout)
-    try:
-        made = zarr.array(x)
-    except ValueError as error:  # zarr 3.1 views the values as bytes in their order, which lie scattered over the devices
-        assert layout == da.blocks(1) and "reshard" in str(error)
+    if layout == da.blocks(1) and zarr.__version__.startswith("3.1."):
+        # it views the values as bytes in their order, which lie scattered over the devices
+        with pytest.raises(ValueError, match="reshard"):
+            zarr.array(x)
         x = x.reshard(da.blocks(0))
-        made = zarr.array(x)
-    np.testing.assert_array_equal(made[...], HOST)
+    np.testing.assert_array_equal(zarr.array(x)[...], HOST)
     target = zarr.create_array({}, shape=HOST.shape, chunks=(4, 3), dtype="f8")
     da.store(x, target)
     np.testing.assert_array_equal(target[...], HOST)

@@ -172,7 +172,7 @@ def test_host_arrays_of_objects_that_are_floats_are_operands() -> None:
     others[3] = True
     others[4, 0] = np.longdouble(1)
     others[5, 0] = 2**60 + 1
-    others[6, 0] = np.timedelta64(1)
+    others[6, 0] = np.timedelta64(1, "s")
     for layout in LAYOUTS[::2]:
         x = da.asarray(np.arange(4.0), layout=layout)
         for found in (x * numbers, numbers * x):
