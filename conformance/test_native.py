@@ -417,7 +417,7 @@ def test_a_result_of_one_short_row_is_written():
     """It is no row that is repeated, though it runs as such a one does."""
     a, b = np.random.default_rng(0).random((2, 5, 40))
     layout = {0: [(slice(0, 0),), (slice(0, 1),), (slice(1, 5),)]}
-    with context(1), compiled():
+    with da.init(devices=1, kind="host"), compiled():
         x, y = (da.asarray(value, layout=layout) for value in (a, b))
         held = np.add(x, y) * 3
         total = (held - x).evaluate()

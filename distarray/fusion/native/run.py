@@ -393,7 +393,9 @@ def _tiled(arrays: Sequence[Any], sizes: Sequence[int], steps: Sequence[Sequence
     """The same for short rows that meet arrays without gaps: in rows of about `TILE` elements. None of others."""
     line = sizes[-1]
     rows = tuple([k for k, step in enumerate(steps) if list(step) == [0, 1]])
-    if sizes[0] == 1 or not 1 < line <= SHORT or not rows or any(list(step) not in ([line, 1], [0, 1], [0, 0]) for step in steps):
+    if sizes[0] == 1 or not 1 < line <= SHORT or not rows:
+        return None
+    if any(list(step) not in ([line, 1], [0, 1], [0, 0]) for step in steps):
         return None
     long = TILE // line * line
     items = [a.dtype.itemsize for a in arrays]
