@@ -116,6 +116,8 @@ def quantiles(name: str) -> Callable[[Draw], Case]:
         axis, keep = draw(axis_sets(x.ndim)) or None if x.size else None, pick(draw, True, False)
         many = [0.4] if name.startswith("nan") else [[0.1, 0.9]]  # NumPy moves axes wrongly there
         q = pick(draw, 0.5, [0.25], [0.0, 0.3, 1.0], many, 1, 0, np.float64(0.75))
+        if isinstance(q, np.float64) and x.dtype.kind == "f" and np.isnan(x).any():
+            q = float(q)  # NumPy's dtype would depend on the NaN
         q = q if "quantile" in name else np.multiply(q, 100).tolist()
         method = pick(draw, *METHODS)
         return [x], lambda x: getattr(np, name)(x, q, axis, method=method, keepdims=keep)

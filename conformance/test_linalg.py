@@ -368,7 +368,7 @@ REFUSED = {
     "svd of a vector": lambda x: np.linalg.svd(x[0]),
     "svd of NaN": lambda x: np.linalg.svd(x * np.nan),
     "singular values of NaN": lambda x: np.linalg.svd(x * np.nan, compute_uv=False),
-    "condition of one NaN": lambda x: np.linalg.cond(np.where(x == x[0, 0], np.nan, x)),
+    "values of one NaN": lambda x: np.linalg.svd(np.where(x == x[0, 0], np.nan, x), compute_uv=False),
     "eig of inf": lambda x: np.linalg.eig(x[:, :3] * np.inf),
     "lstsq of a stack": lambda x: np.linalg.lstsq(x[None], x),
     "lstsq with other rows": lambda x: np.linalg.lstsq(x, x.T),
@@ -390,6 +390,16 @@ REFUSED = {
     "einsum letters": lambda x: np.einsum("i$", x),
     "einsum casting": lambda x: np.einsum("ij->ji", x, dtype="int32"),
 }
+
+
+@pytest.mark.parametrize("p", [None, -2, "nuc", 1, "fro"])
+@pytest.mark.parametrize("large", [False, True])
+def test_conditions_of_odd_matrices(p, large):
+    odd, zero = np.eye(4), np.zeros((4, 4))
+    odd[1, 2] = np.nan
+    with context(3) as c, spread(c, 2, 1 if large else 64):
+        for a in (odd, zero, np.stack([odd, np.eye(4), zero])):
+            both(lambda a=a: np.linalg.cond(a, p), lambda a=a: np.linalg.cond(da.asarray(a), p), exact=False, ulps=64)
 
 
 @pytest.mark.parametrize("name", REFUSED)

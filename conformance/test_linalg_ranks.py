@@ -122,7 +122,7 @@ FAILING = {
     "eig": lambda x: np.linalg.eig(x * np.inf),
     "lstsq of infinities": lambda x: np.linalg.lstsq(np.where(x == x[0, 0], np.inf, x), x),
     "pinv of NaN": lambda x: np.linalg.pinv(np.where(x == x[0, 0], np.nan, x)),
-    "cond of NaN": lambda x: np.linalg.cond(x * np.nan),
+    "values of NaN": lambda x: np.linalg.svd(x * np.nan, compute_uv=False),
     "rank of NaN": lambda x: np.linalg.matrix_rank(x * np.nan),
     "one of a stack": lambda x: np.linalg.inv(np.stack([x, x * 0, x])),
 }

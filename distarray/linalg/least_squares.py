@@ -254,7 +254,7 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Any:
     Raises
     ------
     LinAlgError
-        `x` is empty, has fewer than two axes, or is not square where it must be.
+        `x` is empty, has fewer than two axes, or is not square where it must be; before NumPy 2.5 also where it has NaN.
     ValueError
         There is no such norm.
 
@@ -270,16 +270,41 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Any:
     found: Any
     with np.errstate(all="ignore"):
         if p is None or p in (2, -2):
-            s = svd(a, compute_uv=False)
+            s = _singular_values(a)
             found = s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
         else:
             square(a)
             (a,) = common(a)
-            found = norm(a, p, (-2, -1)) * norm(_inverse_or_nan(a), p, (-2, -1))
+            inverse = _inverse_or_nan(a)
+            if p == "nuc" and _NAN_HAS_A_CONDITION:
+                found = np.sum(_singular_values(a), axis=-1) * np.sum(_singular_values(inverse), axis=-1)
+            else:
+                found = norm(a, p, (-2, -1)) * norm(inverse, p, (-2, -1))
         found = np.where(np.isnan(found) & ~np.any(np.isnan(a), axis=(-2, -1)), np.inf, found).astype(found.dtype)
     if not found.ndim:
         found._detached = True
     return found
+
+
+def _nan_has_a_condition() -> bool:
+    try:
+        np.linalg.cond(np.full((1, 1), np.nan))
+    except Linear:
+        return False
+    return True
+
+
+_NAN_HAS_A_CONDITION = _nan_has_a_condition()
+"""Whether NumPy calls the condition of a matrix with NaN NaN, as from 2.5 on, or raises LinAlgError."""
+
+
+def _singular_values(a: DistributedArray) -> Any:
+    """The singular values; of matrices with NaN those are NaN where NumPy's ``cond`` has them so."""
+    if not _NAN_HAS_A_CONDITION:
+        return svd(a, compute_uv=False)
+    odd: Any = np.any(np.isnan(a), axis=(-2, -1))
+    s: Any = svd(np.where(odd[..., None, None], 0, a), compute_uv=False)
+    return np.where(odd[..., None], np.nan, s).astype(s.dtype)
 
 
 def _inverse_or_nan(x: DistributedArray) -> Any:
