@@ -103,7 +103,7 @@ def distinct(
     found = _find_here(context, source, devices, tail, wanted)
     if whole or len(devices) == 1:
         sizes = agreed(context, devices, [None if own is None else [own.values.shape[0]] for own in found], 1)
-        result = _kept(context, source, devices, found, int(sizes[0, 0]), tail, wanted, name)
+        result = _kept(context, source, given.devices, devices, found, int(sizes[0, 0]), tail, wanted, name)
     else:
         result = _united(context, source, devices, found, tail, wanted, name)
     if result.inverse is not None and not rows and layout is not given:
@@ -216,14 +216,15 @@ def _sums(lib: Library, starts: DeviceArray, weights: DeviceArray | None, size: 
 
 
 def _kept(
-    context: Context, source: Operand, devices: Sequence[int], found: Sequence[_Own | None], size: int,
+    context: Context, source: Operand, among: Sequence[int], devices: Sequence[int], found: Sequence[_Own | None], size: int,
     tail: tuple[int, ...], wanted: Wanted, name: str,
 ) -> Distinct:  # fmt: skip
-    """Each device's own findings, where each holds everything."""
+    """Each device's own findings, where each holds everything; the others of `among` hold nothing of the result."""
 
     def placed(tail: tuple[int, ...]) -> tuple[Layout, Sequence[int]]:
         whole = Region.full((size, *tail))
-        return context.layout(IndexMap(whole.shape, {d: [whole] for d in devices})), range(len(devices))
+        regions = {d: [whole] if d in devices else [] for d in among}
+        return context.layout(IndexMap(whole.shape, regions)), range(len(devices))
 
     inverse = None
     if wanted.inverse:

@@ -250,6 +250,7 @@ class _Hits:
         self.context = context
         self.shape = a.shape
         found = is_true(a)._operand(name)
+        self.among = found.layout.devices
         if found.layout.is_replicated:
             owners = [(device, (slice(None),) * a.ndim, i) for i, (device, _) in enumerate(found.layout.chunks)]
             starts = [(0, 0)] * len(owners)
@@ -307,7 +308,9 @@ class _Hits:
                 mine.pop()
             if region.size or not mine:
                 mine.append((region, i))
-        self.index_map = IndexMap((self.total,), {device: [r for r, _ in own] for device, own in rows.items()})
+        regions: dict[int, list[Region]] = {device: [] for device in self.among}  # the operand's, the idle ones too
+        regions.update({device: [r for r, _ in own] for device, own in rows.items()})
+        self.index_map = IndexMap((self.total,), regions)
         where = {(device, region): i for device, own in rows.items() for region, i in own}
         self.chunks = [local[where[row]] for row in self.index_map.chunks]
 

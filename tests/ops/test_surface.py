@@ -304,3 +304,19 @@ def test_tables_of_isin_that_would_be_too_large() -> None:
         with pytest.raises(RuntimeError, match="exceed the maximum"):
             np.isin(x, np.array([-100, 100], "i1"), kind="table")
         assert np.isin(x, np.array([-100, 100, 4], "i1")).tolist() == [*[False] * 6, True]
+
+
+@pytest.mark.parametrize("n", [20, 400_000])
+def test_what_is_found_stays_on_the_devices(n):
+    with da.init(devices=4, kind="host", minimum_chunk=2**16):
+        x = da.asarray(np.arange(n) % 3)
+        for found in (
+            *da.nonzero(x),
+            da.argwhere(x),
+            da.flatnonzero(x),
+            da.unique_values(x),
+            *da.unique_inverse(x),
+            np.union1d(x, x),
+        ):
+            assert found.device == x.device
+        np.testing.assert_array_equal(da.flatnonzero(x).get(), np.flatnonzero(x.get()))
