@@ -234,7 +234,7 @@ def test_many_chunks_are_written_through_one_file(tmp_path, monkeypatch, four):
         opened.clear()
         np.save(tmp_path / "x.npy", da.asarray(h, layout=layout))
         np.testing.assert_array_equal(da.load(tmp_path / "x.npy", layout=layout).get(), h)
-        assert len([a for a in opened if str(tmp_path) in str(a[0])]) <= 10
+        assert len([a for a in opened if str(tmp_path) in str(a[0])]) <= 12  # three a device, and not one a chunk
 
 
 def test_memory_is_one_piece_a_device(tmp_path):
