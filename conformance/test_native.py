@@ -1,6 +1,7 @@
 """Compiled expressions are those of NumPy's calls: bits, dtypes and warnings, over random programs, layouts and values."""
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from unittest import mock
@@ -397,6 +398,26 @@ def test_elements_that_their_counts_do_not_hold_are_not_parted(monkeypatch):
         monkeypatch.setattr(vectors, "_COUNTABLE", 99)
         assert vectors.parted(a, np.empty_like(a), cuts) is None
         assert vectors.parted(a.astype("i8"), np.empty(100, "i8"), cuts) == [50]
+
+
+def test_threads_part_elements_beside_each_other():
+    """What a kernel reads lives as long as it runs, whatever other threads allocate."""
+    arrays = [np.random.default_rng(k).random(20_000) for k in range(4)]
+    wanted = [np.sort(a) for a in arrays]
+
+    def task(k: int) -> bool:
+        out = np.empty_like(arrays[k])
+        cuts = [(key, 0) for key in wanted[k][[5_000, 10_000, 15_000]]]
+        for _ in range(200):
+            if (
+                vectors.parted(arrays[k], out, cuts) != [5_000, 10_000, 15_000]
+                or out[:5_000].sum() > wanted[k][:5_000].sum() + 1
+            ):
+                return False
+        return np.array_equal(np.sort(out), wanted[k])
+
+    with compiled(), ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(task, range(4)))
 
 
 @pytest.mark.parametrize("distinct", [1, 3, 1 << 30])
