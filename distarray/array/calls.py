@@ -23,6 +23,7 @@ from distarray.fusion.conditions import WarningOnce
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import (
     ASTYPE,
+    COMPARISONS,
     Leaf,
     Node,
     forced,
@@ -84,6 +85,9 @@ def apply(
     mask = None if where is True else as_operand(context, as_mask(where))
     operands = tuple([recordable(a) for a in args])
     shape = _checked_shape(ufunc, operands, args, out, mask, kwargs)
+    if kwargs.get("dtype") is not None or "signature" in kwargs:
+        args, kwargs = _in_plain_loop(ufunc, args, kwargs, convert=context.kind != "host")
+        operands = tuple([recordable(a) for a in args])
     if ufunc.nout > 1:
         return _several(context, ufunc, args, out, mask, shape, kwargs)
     if out is None and mask is None and not kwargs:
@@ -133,15 +137,63 @@ def _argument(context: Context, item: ArrayLike) -> Any:
     return item if isinstance(item, (*PYTHON_SCALARS, np.generic)) else as_operand(context, item)
 
 
+def _asked_for(ufunc: np.ufunc, kwargs: dict[str, Any]) -> Any:
+    """A call's ``signature=``, or what its ``dtype=`` means."""
+    if kwargs.get("signature") is None and kwargs.get("dtype") is not None:
+        return (*[None] * ufunc.nin, *[np.dtype(kwargs["dtype"])] * ufunc.nout)
+    return kwargs.get("signature")
+
+
+def _loop(
+    ufunc: np.ufunc,
+    args: Sequence[Any],
+    signature: Any,  # a str, a tuple of dtypes, or None
+    casting: Any,  # a str, which NumPy checks
+) -> tuple[Any, ...] | None:
+    """The dtypes of the loop that NumPy calls; None where there is none."""
+    taken: list[Any] = []
+    for a in args:
+        kind = np.dtype(bool) if isinstance(a, bool) else type(a)
+        taken.append(a.dtype if isinstance(a, (DistributedArray, np.generic)) else kind)
+    asked: Any = {} if signature is None else {"signature": signature}
+    try:
+        return ufunc.resolve_dtypes((*taken, *[None] * ufunc.nout), casting=casting, **asked)
+    except TypeError:  # the call itself raises this, in NumPy's words
+        return None
+
+
+def _in_plain_loop(
+    ufunc: np.ufunc, args: list[Any], kwargs: dict[str, Any], convert: bool
+) -> tuple[list[Any], dict[str, Any]]:
+    """A call without ``dtype=`` and ``signature=`` where these ask for the loop that the operands have anyway. With `convert`, for
+    libraries that find a loop by its result alone, also where they ask for another one: by operands in that one's dtypes."""
+    casting = kwargs.get("casting", "same_kind")
+    loop = _loop(ufunc, args, _asked_for(ufunc, kwargs), casting)
+    if loop is None or any(t.kind not in "biufcmM" and t.name != "bfloat16" for t in loop):
+        return args, kwargs
+    rest = {name: value for name, value in kwargs.items() if name not in ("dtype", "signature")}
+    compares = ufunc in COMPARISONS
+    if compares and kwargs.get("signature") is None:  # a dtype of the result, which says nothing of the operands
+        return args, rest
+    if loop == _loop(ufunc, args, None, casting) and not (compares and any(type(a) is int for a in args)):
+        return args, rest  # with a signature a comparison refuses integers beyond the dtype
+    if not convert:
+        return args, kwargs
+    found: list[Any] = []
+    for a, dtype in zip(args, loop, strict=False):
+        if isinstance(a, DistributedArray):
+            found.append(a if a.dtype == dtype else DistributedArray._of_node(astype_node(a, dtype)))
+        else:
+            with np.errstate(all="ignore"):
+                found.append(np.full((), a, dtype)[()])  # a Python integer without room is refused
+    rest.pop("casting", None)
+    return found, rest
+
+
 def _in_loop_dtypes(ufunc: np.ufunc, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """A call's operands, complex ones as the real numbers that the loop takes: warned of here, not by every block."""
-    signature: Any = kwargs.get("signature")
-    if signature is None and kwargs.get("dtype") is not None:
-        signature = (*[None] * ufunc.nin, *[np.dtype(kwargs["dtype"])] * ufunc.nout)
-    taken = tuple([a.dtype if isinstance(a, (DistributedArray, np.generic)) else type(a) for a in args])
-    try:
-        loop = ufunc.resolve_dtypes((*taken, *[None] * ufunc.nout), signature=signature, casting="unsafe")
-    except TypeError:  # the call itself raises this, in NumPy's words
+    loop = _loop(ufunc, args, _asked_for(ufunc, kwargs), "unsafe")
+    if loop is None:
         return list(args)
     found = []
     for a, dtype in zip(args, loop, strict=False):
@@ -283,7 +335,7 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
         for i, device, region in context.local_regions(layouts[0]):
             chunk = chunks[i] = device.empty(region.shape, dtype, ufunc.__name__)
             with device.active(), np.errstate(all="ignore"):
-                call = getattr(device.lib, ufunc.__name__)
+                call = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
                 call(*[o[i] if isinstance(o, list) else o for o in operands], out=chunk.array)
         target = context.layout(layouts[0].index_map, mode)
     version = Version(target, list(chunks), dtype)

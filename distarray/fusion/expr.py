@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASTYPE",
+    "COMPARISONS",
     "MAX_NODES",
     "Conversion",
     "Leaf",
@@ -45,6 +46,8 @@ MAX_NODES = 48
 """An expression of more nodes is evaluated when it is recorded: a bound that metadata alone sets."""
 
 _NUMBERS = frozenset((bool, int, float, np.float64))
+
+COMPARISONS = frozenset((np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal))
 
 _PLAIN = frozenset("biufc")
 _OBJECT = np.dtype(object)
@@ -282,6 +285,26 @@ def small(
     return type(value) in _NUMBERS and -65504 <= value <= 65504
 
 
+def _decided(ufunc: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """A comparison with a Python integer that the other operand's dtype has no room for, which NumPy decides by itself, as one
+    that kernels can compute: with the dtype's least number."""
+    for place, number in enumerate(args):
+        other = args[1 - place]
+        dtype = None if type(number) is not int else getattr(other, "dtype", None)
+        if dtype is None or dtype.kind not in "iu":
+            continue
+        limits = np.iinfo(dtype)
+        if limits.min <= number <= limits.max:
+            continue
+        if ufunc is np.equal or ufunc is np.not_equal:
+            holds = ufunc is np.not_equal
+        else:
+            is_less = (number > limits.max) == (place == 1)  # the first operand than the second
+            holds = is_less == (ufunc is np.less or ufunc is np.less_equal)
+        return (np.greater_equal if holds else np.less), (other, int(limits.min))
+    return ufunc, args
+
+
 def record(
     context: Context,
     ufunc: np.ufunc | Conversion,
@@ -305,6 +328,8 @@ def record(
             f"{ufunc.__name__} gives dtype {dtype} here, which can't be distributed: call it on x.get(), or on operands "
             f"and with a dtype= that are bool, integer, floating, complex or of times"
         )
+    if ufunc in COMPARISONS and kwargs.get("signature") is None:
+        ufunc, args = _decided(ufunc, args)
     if mask is not None:
         args = (*args, *mask)
     size = 1

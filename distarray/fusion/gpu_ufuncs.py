@@ -221,11 +221,25 @@ def _evaluated(lib: Library, step: Instruction, inputs: list[Any], into: DeviceA
         into[...] = source
         return into
     kwargs = {} if step.kwargs.get("dtype") is None else {"dtype": step.kwargs["dtype"]}
+    if any([type(a) is int and not 0 <= a < 128 for a in inputs]):  # noqa: C419 - a list takes half the time of a generator
+        inputs = _fitting(lib, step.ufunc, inputs, kwargs.get("dtype"))
     function = function_of(lib, step.ufunc)
     if into is not None:
         return function(*inputs, out=into, **kwargs)
     result = function(*inputs, **kwargs)
     return result if result.dtype == dtype else result.astype(dtype)
+
+
+def _fitting(lib: Library, ufunc: np.ufunc, inputs: list[Any], dtype: AnyDType | None) -> list[Any]:
+    """The inputs, with Python integers in the dtype in which NumPy computes, where an array's own has no room for them: the
+    library would take those for numbers of that, wrap or refuse them."""
+    limits = [np.iinfo(a.dtype) for a in inputs if hasattr(a, "dtype") and a.dtype.kind in "iu"] or [np.iinfo(np.int64)]
+    least, most = max([limit.min for limit in limits]), min([limit.max for limit in limits])
+    if all(type(a) is not int or least <= a <= most for a in inputs) or not isinstance(ufunc, np.ufunc):
+        return inputs
+    return [
+        constant(lib, a, t) if type(a) is int else a for a, t in zip(inputs, _loop(ufunc, inputs, dtype), strict=False)
+    ]
 
 
 def _corrected(
@@ -358,14 +372,8 @@ def _logical(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDTy
 
 
 def _compare(lib: Library, ufunc: np.ufunc, inputs: Sequence[Any], dtype: AnyDType) -> Any:
-    """NumPy orders complex numbers by both parts, and none with a NaN part; it compares any Python int with integers."""
+    """NumPy orders complex numbers by both parts, and none with a NaN part."""
     name = ufunc.__name__
-    for i, a in enumerate(inputs):
-        other = inputs[1 - i]
-        if type(a) is int and not -(2**63) <= a < 2**64 and _has("biu", [other]):
-            less = (a > 0) if i else (a < 0)  # whether the first operand is the less
-            value = {"equal": False, "not_equal": True}.get(name, less == name.startswith("less"))
-            return lib.full(other.shape, value, bool)
     if name in ("equal", "not_equal") or not _has("c", inputs, None):
         return None
     first, second = _cast(lib, inputs, _loop(ufunc, inputs, dtype))

@@ -130,7 +130,7 @@ def _extreme(
     else:
         bound = complex(end, end) if x.dtype.kind == "c" else end  # complex numbers are in the order of both parts
     begun = initial is not NOTHING and initial is not None
-    blank = begun and bool(np.isnan(initial))
+    blank = begun and type(initial) is not int and bool(np.isnan(initial))
     if blank:  # an initial NaN is left out too
         initial = bound
     elif out is None:  # the ordinary extreme is NaN where any element is, and costs one pass and no copy

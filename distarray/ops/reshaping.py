@@ -138,7 +138,8 @@ def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     order = order.upper()
     flags = model(x).flags
     if order == "K":
-        x, order = x._viewed(x._view_map().transpose(_by_strides(byte_strides(x)))), "C"
+        strides = [stride if n > 1 else 0 for n, stride in zip(x.shape, byte_strides(x), strict=True)]
+        x, order = x._viewed(x._view_map().transpose(_by_strides(strides))), "C"
         flags = model(x).flags
     elif order == "A":
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"

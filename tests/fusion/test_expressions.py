@@ -8,6 +8,7 @@ import pytest
 
 import distarray as da
 from conformance import contexts
+from distarray.array import calls
 
 
 @pytest.fixture(autouse=True)
@@ -269,3 +270,56 @@ def test_tests_of_numbers_write_every_element(function, dtype):
                 kept = np.where(np.isfinite(host), host, np.nan)
                 y = da.asarray(kept, layout=rows)
                 np.testing.assert_allclose(np.asarray(np.nansum(y.T, axis=1)), np.nansum(kept.T, axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u4", "i8", "u8"])
+def test_comparisons_with_integers_beyond_the_dtype_are_recorded_within_it(dtype):
+    """NumPy decides them by itself; a kernel takes its numbers in the array's dtype."""
+    h, a = rows(9, dtype=dtype)
+    limits = np.iinfo(dtype)
+    for number in (limits.min - 1, limits.max + 1, 2**70, -(2**70), 1):
+        for f in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal):
+            for call in (lambda x, f=f, n=number: f(x, n), lambda x, f=f, n=number: f(n, x)):
+                found = call(a)
+                for arg in found._node.args:
+                    assert type(arg) is not int or limits.min <= arg <= limits.max
+                np.testing.assert_array_equal(found.get(), call(h))
+    outside = np.array([True, False, True] * 3)
+    x = da.asarray(outside, layout=da.blocks(0))
+    out = np.less(a, int(limits.max) + 1, out=da.zeros(9, bool), where=x)
+    np.testing.assert_array_equal(out.get(), outside)
+
+
+def test_dtypes_and_signatures_of_the_operands_own_loop_are_dropped():
+    h, a = rows(9, dtype="i4")
+    for call in (
+        lambda x: np.equal(x, x + 1, dtype=bool),
+        lambda x: np.isfinite(x, dtype=bool),
+        lambda x: np.add(x, 1, signature="ii->i"),
+        lambda x: np.divide(x, 3, dtype=float),
+    ):
+        found = call(a)
+        assert not {"dtype", "signature"} & set(found._node.kwargs)
+        np.testing.assert_array_equal(found.get(), call(h))
+
+
+def test_calls_in_other_loops_convert_operands_for_libraries_that_know_no_signatures():
+    """As GPUs get them: such a library would add the small integers, and convert the sum."""
+    h = np.array([100, -100, 7], "i1")
+    a = da.asarray(h, layout=da.blocks(0))
+    for ufunc, other, asked in (
+        (np.add, 100, {"signature": "hh->h"}),
+        (np.add, 100, {"dtype": "i4"}),
+        (np.less, 300, {"signature": "ll->?"}),
+        (np.floor_divide, True, {"signature": (np.dtype("f4"), None, None)}),
+    ):
+        expected = ufunc(h, other, **asked)
+        args, kwargs = calls._in_plain_loop(ufunc, [a, other], dict(asked), convert=True)
+        assert not kwargs
+        found = ufunc(*args)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.get(), expected)
+    with pytest.raises(OverflowError):
+        np.less(a, 300, signature="bb->?")
+    with pytest.raises(OverflowError):
+        calls._in_plain_loop(np.add, [a, -1], {"dtype": np.dtype("u2"), "casting": "unsafe"}, convert=True)

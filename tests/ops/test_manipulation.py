@@ -518,3 +518,12 @@ def test_what_is_joined_of_slices_is_spread(devices: int) -> None:
             together = np.concatenate([x[: ends // 2], x[ends // 2 : ends]]).evaluate()
         assert ledger.bytes_moved == 0
         assert {device for device, region in together.layout.chunks if region.size} == {0}
+
+
+def test_elements_in_memory_order_pass_over_axes_of_one_element() -> None:
+    """Their strides say nothing, as to NumPy's iterator."""
+    a = np.broadcast_to(np.arange(4.0).reshape(1, 4).T[:, None], (4, 3, 1))
+    with da.init(devices=3, kind="host", minimum_chunk=1):
+        x = np.broadcast_to(da.asarray(np.arange(4.0).reshape(1, 4)).swapaxes(1, 0)[:, None], (4, 3, 1))
+        assert x.ravel("K").tolist() == x.flatten("K").tolist() == a.ravel("K").tolist()
+        assert a.ravel("K").tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]

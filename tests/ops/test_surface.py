@@ -184,7 +184,7 @@ def test_slices_of_nan_alone_warn(four, function, message):
         ([np.nan, complex(np.inf, 5)], {}), ([np.nan, complex(-np.inf, -5)], {}), ([np.nan, np.inf, np.inf], {}),
         ([np.nan, -np.inf, -np.inf], {}), ([np.nan, 1.0, 2.0], {"initial": np.nan}), ([3.0, 4.0], {"initial": np.nan}),
         ([np.nan, 1.0, 2.0], {"initial": -5.0}), ([np.nan, 1.0, 2.0], {"initial": 0.0, "where": [True, True, False]}),
-        ([np.nan, np.nan], {"initial": 5.0}),
+        ([np.nan, np.nan], {"initial": 5.0}), ([np.nan, 1.0], {"initial": 2**70}),
     ],
 )  # fmt: skip
 def test_extremes_leave_nan_out_and_nothing_else(four, function, values, extra):
