@@ -9,11 +9,6 @@ import tempfile
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-if (
-    "PYTEST_XDIST_WORKER" in os.environ
-):  # a worker a core, and NumPy is not imported yet: threads of BLAS would only wait
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink]  # explaining a failure is slow

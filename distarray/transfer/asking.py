@@ -33,6 +33,11 @@ _CALLS = ("CALL", "PRECALL")
 """Python 3.11 makes a call in either, once it knows what is called."""
 
 
+def _is_forbidden() -> bool:
+    watch = watching.get()
+    return watch is not None and watch.forbidden
+
+
 def ensure_asked(frame: FrameType, nbytes: int) -> None:
     """Refuse to bring an array to the host inside ``no_implicit_communication()``, unless the user's own line asked.
 
@@ -48,8 +53,7 @@ def ensure_asked(frame: FrameType, nbytes: int) -> None:
     ImplicitCommunicationError
         Before anything moves.
     """
-    watch = watching.get()
-    if watch is None or not watch.forbidden:
+    if not _is_forbidden():
         return
     module = str(frame.f_globals.get("__name__", ""))
     root = module.partition(".")[0]
@@ -84,8 +88,7 @@ def ensure_not_fetched(frame: FrameType, nbytes: int) -> None:
     ImplicitCommunicationError
         Before anything moves.
     """
-    watch = watching.get()
-    if watch is None or not watch.forbidden:
+    if not _is_forbidden():
         return
     name = called_name(frame)
     if name in _FETCHING:
@@ -109,8 +112,7 @@ def refuse_host_target(nbytes: int) -> None:
     ImplicitCommunicationError
         Before anything moves.
     """
-    watch = watching.get()
-    if watch is not None and watch.forbidden:
+    if _is_forbidden():
         raise ImplicitCommunicationError(
             f"a value of {nbytes} bytes would be written to a NumPy array from a distributed one, inside "
             f"no_implicit_communication(). Write to a distributed array, pass x.get() if that is meant, or run it outside the "

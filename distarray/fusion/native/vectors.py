@@ -205,9 +205,8 @@ def parted(array: np.ndarray[Any, Any], out: DeviceArray, cuts: Sequence[tuple[A
     if bool((behind[1:] > behind[:-1]).any()):  # keys that do not ascend
         return None
     places = array.size - behind
-    table = np.concatenate(
-        [np.zeros(1, np.int64), places]
-    )  # named: the kernel reads it after this line has its address
+    # the table has a name, as the kernel reads it after this line has its address
+    table = np.concatenate([np.zeros(1, np.int64), places])
     second(pack("@5q", array.size, _address(array), _address(keys), _address(table), _address(out)))
     found: list[int] = places.tolist()
     return found
