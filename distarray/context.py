@@ -20,10 +20,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 from zlib import crc32
 
-import numpy as np
-
 from distarray.comm.base import Communicator, Signature
-from distarray.devices import Device, Process, Quiet, RemoteDevice, Workers, as_int, cpu_set, make_devices
+from distarray.devices import Device, Process, Quiet, RemoteDevice, Workers, as_int, cpu_set, error_states, make_devices
 from distarray.errors import CommunicationError, DeviceError, ForkError
 from distarray.failures import alike, told
 from distarray.geometry import IndexMap, Region, blocks, replicated
@@ -357,7 +355,7 @@ class Context:
         bool
             The same on all processes.
         """
-        return self.warnings_raise or not RAISING.isdisjoint(np.geterr().values())
+        return self.warnings_raise or not RAISING.isdisjoint(error_states().values())
 
     def guarding(self, operation: str, *, fallible: bool | None = None) -> AbstractContextManager[None]:
         """Around local work on data: where those may make NumPy or a user's function raise, processes agree on the failure.

@@ -31,7 +31,7 @@ class Layout:
 
     __slots__ = (
         "__weakref__", "_digest", "_hash", "chunks", "devices", "home", "index_map", "is_partial", "keeper", "kin", "mode",
-        "shape", "small",
+        "shape", "small", "totals",
     )  # fmt: skip
 
     index_map: IndexMap
@@ -52,6 +52,8 @@ class Layout:
     """Whether it is an array of at most as many elements as the context computes without a plan."""
     kin: dict[tuple[int, ...], Layout]
     """Layouts of this and other shapes that lie on the devices as this one does, where `home` is not -1. Filled by the table."""
+    totals: dict[Hashable, Any]
+    """How numbers are made of all elements of arrays that lie so, where that is known: filled by ``algorithms/small_folds.py``."""
 
     def __init__(self, index_map: IndexMap, mode: Mode) -> None:
         object.__setattr__(self, "index_map", index_map)
@@ -63,6 +65,7 @@ class Layout:
         object.__setattr__(self, "_digest", None)
         object.__setattr__(self, "_hash", hash((index_map, mode.value)))
         object.__setattr__(self, "home", -1)
+        object.__setattr__(self, "totals", {})
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"Layout is immutable: cannot set {name!r}; build another with x.reshard(...)")

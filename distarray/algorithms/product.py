@@ -17,11 +17,12 @@ from distarray.algorithms.again import learn_product
 from distarray.algorithms.contraction import Contraction, Factor, LocalProduct, Problem, Stage, needed
 from distarray.algorithms.rounds import BOUND, FEW_ROWS, is_bearable, plan
 from distarray.array.aliases import AnyArray, Out
+from distarray.array.in_parts import PRODUCT, learn_number
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, host_or_device_array, place
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.context import Context
-from distarray.devices import Chunk, Device, arrays_of
+from distarray.devices import Chunk, Device, arrays_of, error_states
 from distarray.devices.arrays import AnyDType, DeviceArray, Library
 from distarray.errors import UnsupportedError
 from distarray.fusion.conditions import WarningOnce
@@ -122,11 +123,52 @@ def contract(
         _run_all(context, name, problem, todo, sources, chunks, dtype, conjugate)
         if context.kind != "host" and name == "matmul" and not detached and not conjugate and dtype == whole:
             learn_product(context, a, b, todo, layout, dtype)
+        if context.communicator is not None and dtype == whole and dtype.kind != "c":
+            _learn_number(context, problem, a, b, todo, layout, dtype)
     product = from_chunks(context, layout, chunks, dtype, detached=detached)
     if dtype != whole:
         product = DistributedArray._of_node(astype_node(product, whole))
         product._detached = detached
     return product
+
+
+def _learn_number(
+    context: Context, problem: Problem, a: AnyArray, b: AnyArray, todo: Contraction, layout: Layout, dtype: AnyDType
+) -> None:
+    """Let products of small vectors that lie alike be made by the chunk, where processes have one each."""
+    if problem.counts != (0, 0, 1, 0) or type(a) is not DistributedArray or type(b) is not DistributedArray:
+        return
+    first, second = a._storage, b._storage
+    if first is None or second is None or a._map is not None or b._map is not None or a.ndim != 1 or b.ndim != 1:
+        return
+    version, other = first.version, second.version
+    if (
+        version.layout is not other.layout
+        or version.layout.is_partial
+        or version.dtype != dtype
+        or other.dtype != dtype
+    ):
+        return
+    if len(todo.steps) != 1 or todo.steps[0].work > ALONE or not _is_light(context, todo.steps[0], 20):
+        return
+    mine = [(device, jobs) for device, jobs in todo.steps[0].jobs if context.by_id[device].process == context.process]
+    if len(mine) != 1 or len(mine[0][1]) != 1:
+        return
+    device, (job,) = context.by_id[mine[0][0]], mine[0][1]
+    chunk = job.a.chunk
+    if job.add or job.key is not None or (job.a, job.b) != ((False, chunk, None), (False, chunk, None)):
+        return
+    call = partial(_product_of, device, dtype)
+    learn_number(context, (PRODUCT, dtype, dtype), version.layout, layout, chunk, dtype, call)
+
+
+def _product_of(device: Device, dtype: AnyDType, left: DeviceArray, right: DeviceArray) -> Any:
+    """Two vectors multiplied as `_multiply` does it; None where they do not lie in one piece."""
+    if not (left.flags.c_contiguous and right.flags.c_contiguous):
+        return None
+    into = np.empty((1, 1), dtype)
+    device.multiply(left.reshape(1, -1), right.reshape(-1, 1), into)
+    return into[0, 0]
 
 
 def _nothing_added(context: Context, name: str, problem: Problem, dtype: AnyDType, detached: bool) -> DistributedArray:
@@ -219,7 +261,7 @@ def _is_light(context: Context, step: Stage, weight: int) -> bool:
     """Whether a step is so little work that the calling thread does it at once, where processes need not agree on what failed."""
     if step.work > ALONE or context.kind != "host" or step.work * weight >= context.workers.inline_bytes:
         return False
-    return context.communicator is None or not (context.warnings_raise or "raise" in np.geterr().values())
+    return context.communicator is None or not (context.warnings_raise or "raise" in error_states().values())
 
 
 def _multiply_all(context: Context, step: Stage, arguments: Sequence[Any]) -> None:

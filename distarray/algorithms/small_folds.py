@@ -11,6 +11,7 @@ import numpy as np
 
 from distarray.algorithms.fold_plans import Reduction
 from distarray.algorithms.folds import UNFOLDED, local_reduce
+from distarray.array.in_parts import learn_number
 from distarray.array.state import DistributedArray, from_chunks
 from distarray.devices import Chunk, Device, arrays_of
 from distarray.layout import Layout
@@ -18,7 +19,7 @@ from distarray.storage import Operand
 from distarray.transfer.execute import allocate, is_uncounted
 from distarray.transfer.partial_numbers import folded_number
 
-__all__ = ["AT_ONCE", "fold_all", "fold_again", "learn_small_fold", "root_of"]
+__all__ = ["AT_ONCE", "fold_again", "fold_all", "learn_small_fold", "root_of"]
 
 AT_ONCE = 1 << 16
 """Folds of fewer bytes in all are the calling thread's, one call of NumPy a chunk."""
@@ -99,6 +100,9 @@ def learn_small_fold(
         axis: Any = call.axes[0] if len(call.axes) == 1 else call.axes
         fold = partial(call.ufunc.reduce, axis=axis, dtype=call.given, keepdims=call.keepdims)
     context.layouts.remember((key, version.layout, version.dtype), _SmallFold(call, layout, places, fold))
+    if fold is not None and len(places) == 1 and key == ("fold", call.ufunc, None, None, False):
+        made: Any = call.ufunc.reduce if x.ndim == 1 else partial(call.ufunc.reduce, axis=call.axes)
+        learn_number(context, (call.ufunc, version.dtype), version.layout, layout, places[0].source, call.dtype, made)
 
 
 def root_of(number: DistributedArray) -> Any:

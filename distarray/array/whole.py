@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.array import calls, recorded
+from distarray.array import calls, in_parts, recorded
 from distarray.array.aliases import ArrayLike
 from distarray.array.functions import NOTHING, SHORT, ShortWay
 from distarray.array.shown import UNCOUNTED, chunk_of, seen
@@ -414,6 +414,8 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     context = array._context
     found = None if context.kind != "host" else _values(inputs, context.small)
     if found is None:
+        if rule == "product" and not kwargs and len(args) == 2 and type(args[0]) is DistributedArray is type(args[1]):
+            return in_parts.product(*args)
         return NotImplemented
     values, first = found
     cast = kwargs.get("dtype") is not None or len(args) > count + 1
@@ -466,7 +468,9 @@ def _of_one(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     if context.kind != "host":
         return NotImplemented
     value = seen(x)
-    if value is None or not 0 < value.size <= context.small:
+    if value is None:
+        return in_parts.total(called, x, args, kwargs)
+    if not 0 < value.size <= context.small:
         return NotImplemented
     if any(map(_is_written, args[1:])) or any(map(_is_written, kwargs.values())):
         return NotImplemented

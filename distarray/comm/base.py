@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any, NamedTuple, Protocol
+from zlib import crc32
+
+import numpy as np
 
 from distarray.devices.arrays import DeviceArray
 from distarray.errors import PeerLostError
 
-__all__ = ["Communicator", "Control", "Message", "Signature", "chosen_survivors"]
+__all__ = ["Communicator", "Control", "Message", "Numbers", "Signature", "chosen_survivors"]
 
 
 class Message(NamedTuple):
@@ -33,6 +37,29 @@ class Signature(NamedTuple):
     operation: str
     detail: str = ""
     site: str = ""
+
+
+class Numbers:
+    """A kind of call in which each process tells a few numbers to all: what it is, and how they are packed.
+
+    Parameters
+    ----------
+    operation, detail : str
+        Equal in all processes.
+    form : str
+        How the numbers are packed, in the letters of :mod:`struct`: 48 bytes at most.
+    """
+
+    __slots__ = ("detail", "form", "name", "operation")
+
+    LONGEST = 64
+
+    def __init__(self, operation: str, detail: str, form: str) -> None:
+        self.operation = operation
+        self.detail = detail
+        self.name = crc32(detail.encode(), crc32(operation.encode()))
+        self.form = Struct(f"=QQ{form}")  # the number of the call and its name come first
+        assert self.form.size <= self.LONGEST
 
 
 class Communicator(abc.ABC):
@@ -70,10 +97,14 @@ class Communicator(abc.ABC):
             A peer failed inside an operation; carries the type and text of its exception.
         """
 
-    def swap(self, mine: DeviceArray, arrivals: Sequence[Message], signature: Signature) -> None:
-        """Send the few bytes `mine` to each of the processes that `arrivals` name, and receive as many from each. The arrays are
-        of bytes, one-dimensional and in C order, and are not looked at."""
-        self.exchange([Message(peer, mine) for peer, _ in arrivals], arrivals, signature)
+    def tell_numbers(self, numbers: Numbers, mine: Sequence[Any], site: str) -> list[tuple[Any, ...]]:
+        """Tell all processes a few numbers, and hear theirs: of each process its call, the call's name and its numbers, in rank
+        order. The call is ordered and checked as an exchange is."""
+        form = numbers.form
+        frames = np.empty((self.size, form.size), np.uint8)
+        frames[self.rank] = np.frombuffer(form.pack(self.sequence, numbers.name, *mine), np.uint8)
+        self.gather(frames[self.rank], frames, Signature(numbers.operation, numbers.detail, site))
+        return [form.unpack(frame.tobytes()) for frame in frames]
 
     def gather(self, part: DeviceArray, room: DeviceArray, signature: Signature) -> None:
         """Bring the arrays `part` of all processes, which have one size, into the memory of `room`, one behind the other. Where

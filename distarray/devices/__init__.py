@@ -9,7 +9,7 @@ from distarray.devices.cuda import CudaDevice, CudaRuntime
 from distarray.devices.gpus import cupy_available, from_dlpack, gpu_count, gpu_report, no_gpu
 from distarray.devices.host import HostDevice
 from distarray.devices.pool import HostPool
-from distarray.devices.quiet import Quiet
+from distarray.devices.quiet import Quiet, error_states
 from distarray.devices.remote import RemoteDevice
 from distarray.devices.workers import INLINE_BYTES, Process, Workers, cpu_count, cpu_set, in_turn
 from distarray.errors import DeviceError
@@ -29,6 +29,7 @@ __all__ = [
     "RemoteDevice",
     "Process",
     "Workers",
+    "error_states",
     "cpu_count",
     "cpu_set",
     "cupy_available",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distarray.context import RAISING
+from distarray.devices import error_states
 from distarray.devices.arrays import AnyDType, DeviceArray
 from distarray.errors import UnsupportedError
 from distarray.fusion.forms import Form, base_form, grown, kind_of_number
@@ -339,7 +340,7 @@ def record(
     if size > MAX_NODES:
         size = 1 + _distinct(args)
     if context.kind == "host":
-        errors: Any = np.geterr()
+        errors = error_states()
         node = Node(context, ufunc, args, kwargs, shape, dtype, size, errors, mask is not None)
         node.site = call_site()
     else:

@@ -427,7 +427,7 @@ class MpiWire(Channel):
 
     # ---- what the others are at
 
-    def admit(self, call: Call) -> None:
+    def admit(self, call: Call, listens: bool = False) -> None:
         """Before a call: news, and data of an earlier call that nobody here took."""
         mpi, status = self._mpi, self._status
         try:

@@ -18,6 +18,7 @@ import numpy as np
 from distarray.algorithms.again import again
 from distarray.algorithms.contraction import Problem
 from distarray.algorithms.product import contract, operands, view
+from distarray.array import in_parts
 from distarray.array.aliases import AnyArray, ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
@@ -254,6 +255,8 @@ def _gufunc(
     if ufunc is np.matmul and type(x1) is DistributedArray is type(x2) and casting == "same_kind":
         plain = all(item is None for item in (out, dtype, signature, axes, axis, keepdims))
         if plain and (ready := again(("product",), x1, x2)) is not None:
+            return ready
+        if plain and (ready := in_parts.product(x1, x2)) is not NotImplemented:
             return ready
     context, (a, b) = operands(x1, x2, out=out)
     if axes is None and axis is None and keepdims is None:

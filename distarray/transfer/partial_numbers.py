@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from distarray.comm.base import Message, Signature
+from distarray.comm.base import Numbers
+from distarray.devices import Chunk
 from distarray.devices.arrays import AnyDType
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half
-from distarray.storage import Operand
+from distarray.storage import Operand, Version
+from distarray.transfer.ledger import note_to_host
 from distarray.transfer.round import site
 
 if TYPE_CHECKING:
     from distarray.context import Context
 
-__all__ = ["folded_number", "folded_on_gpus", "folded_whole", "folds_wide", "quiet"]
+__all__ = [
+    "PartsKnown", "Share", "folded_number", "folded_on_gpus", "folded_whole", "folds_wide", "known_parts", "number_of_share",
+    "quiet",
+]  # fmt: skip
 
 
 def quiet() -> dict[str, Any]:
@@ -46,18 +51,50 @@ def folded_number(context: Context, source: Operand) -> Any:
         return folded_on_gpus(context, layout, dtype, [part.data.ptr for part in source.arrays])
     if context.debug:
         return None
-    known = _known(context, layout, dtype)
+    known = known_parts(context, layout, dtype)
     if known.fold is None:
         return None
-    parts = source.arrays
-    if context.communicator is not None:
-        held = known.held
-        held[known.mine] = parts[known.mine]
-        context.communicator.swap(known.sent, known.arrivals, Signature("a value for Python", known.detail, site()))
-        if known.number is not None and (total := _added(held.tolist(), known.number)) is not None:
-            return total
-        parts = held
-    return _folded(context, known.fold, parts)
+    if context.communicator is None:
+        return _folded(context, known.fold, source.arrays)
+    return _together(context, known, source.arrays[known.mine])
+
+
+class Share(NamedTuple):
+    """A number that processes hold in parts, in no storage yet: what is known of its kind, and this process's part."""
+
+    known: PartsKnown
+    value: Any
+
+    def version(self) -> Version:
+        """As a value that has a chunk here."""
+        layout, device = self.known.layout, self.known.device
+        assert layout is not None
+        chunks: list[Chunk | None] = [None] * len(layout.chunks)
+        chunks[self.known.mine] = Chunk(device, np.asarray(self.value))
+        return Version(layout, chunks, self.known.dtype)
+
+
+def number_of_share(context: Context, share: Share) -> Any:
+    """The number, folded, on every process."""
+    with context.lock:
+        context.check()
+        number = _together(context, share.known, share.value)
+        note_to_host(share.known.dtype.itemsize)
+        return number
+
+
+def _together(context: Context, known: PartsKnown, mine: Any) -> Any:
+    """Parts of a number that stand one in each process, told to all and folded in the chunks' order."""
+    communicator, numbers, fold, dtype = context.communicator, known.numbers, known.fold, known.dtype
+    assert communicator is not None and numbers is not None and fold is not None
+    if known.raw:
+        told = communicator.tell_numbers(numbers, (mine.tobytes(),), site())
+        return _folded(context, fold, [np.frombuffer(told[rank][2], dtype)[0] for rank in known.order])
+    told = communicator.tell_numbers(numbers, (mine,), site())
+    parts = [told[rank][2] for rank in known.order]
+    if known.number is not None and (total := _added(parts, known.number)) is not None:
+        return total
+    return _folded(context, fold, list(np.array(parts, dtype)))
 
 
 def _folded(context: Context, fold: np.ufunc, parts: Sequence[Any]) -> Any:
@@ -146,46 +183,55 @@ MOST = 1 << 14
 """Elements of what is folded at once: more is worth a thread a device."""
 
 
-class _Told(NamedTuple):
+class PartsKnown(NamedTuple):
     """How partial values of a kind are folded, and come together, one of each process: what is kept of it from call to call."""
 
     fold: np.ufunc | None
     """None where they are folded as others are."""
-    held: Any = None
-    """The values, in the chunks' order."""
+    dtype: Any = None
+    layout: Layout | None = None
+    device: Any = None
+    """This process's."""
+    order: Sequence[int] = ()
+    """The processes that hold the chunks."""
     mine: int = 0
-    """Which of them, and which chunk, is this process's."""
-    sent: Any = None
-    """Its bytes in `held`."""
-    arrivals: Sequence[Message] = ()
-    """The others' bytes there."""
-    detail: str = ""
+    """Which chunk is this process's."""
+    numbers: Numbers | None = None
+    raw: bool = False
+    """Whether they are told as bytes."""
     number: Any = None
     """What makes a sum of them."""
 
 
-def _known(context: Context, layout: Layout, dtype: AnyDType) -> _Told:
+_LETTERS = {np.dtype(kind).newbyteorder("="): letter for kind, letter in zip(
+    ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"), "?bhiqBHIQfd", strict=True)
+}  # fmt: skip
+"""Letters of :mod:`struct` for dtypes whose values Python's numbers hold."""
+
+
+def known_parts(context: Context, layout: Layout, dtype: AnyDType) -> PartsKnown:
     """How partial values of a layout are folded."""
     key = ("told", layout, dtype)
-    found: _Told | None = context.layouts.remembered(key)
-    return context.layouts.remember(key, _telling(context, layout, dtype)) if found is None else found
+    found: PartsKnown | None = context.layouts.remembered(key)
+    return context.layouts.remember(key, _parts(context, layout, dtype)) if found is None else found
 
 
-def _telling(context: Context, layout: Layout, dtype: AnyDType) -> _Told:
+def _parts(context: Context, layout: Layout, dtype: AnyDType) -> PartsKnown:
     mode = layout.mode
     if mode.fold is None or not layout.chunks or folds_wide(mode, dtype) or not mode.exact_identity(dtype):
-        return _Told(None)
+        return PartsKnown(None)
     if context.communicator is None:
-        return _Told(mode.fold)
+        return PartsKnown(mode.fold)
     order = [context.by_id[device].process for device, _ in layout.chunks]
     if sorted(order) != list(range(context.process_count)):
-        return _Told(None)
-    held = np.empty(len(order), dtype)
-    each = held.view(np.uint8).reshape(len(order), -1)
-    mine = order.index(context.process)
-    arrivals = [Message(process, each[i]) for i, process in enumerate(order) if i != mine]
+        return PartsKnown(None)
+    letter = _LETTERS.get(dtype)
+    detail = f"plan of {layout.digest.hex()} {dtype}"
+    numbers = Numbers("a value for Python", detail, letter or f"{dtype.itemsize}s")
     number = dtype.type if mode is Mode.SUM and dtype in (_SINGLE, _DOUBLE) else None
-    return _Told(mode.fold, held, mine, each[mine], arrivals, f"plan of {layout.digest.hex()} {dtype}", number)
+    mine = order.index(context.process)
+    device = context.by_id[layout.chunks[mine][0]]
+    return PartsKnown(mode.fold, dtype, layout, device, order, mine, numbers, letter is None, number)
 
 
 def _in_order(fold: np.ufunc, parts: Sequence[Any]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from distarray.comm.base import Communicator, Message, Signature
+from distarray.comm.base import Communicator, Message, Numbers, Signature
 from distarray.errors import (
     CollectiveMismatchError,
     CommunicationError,
@@ -154,6 +154,25 @@ class Healthy:
             ]
 
     @staticmethod
+    def numbers(comm: Communicator) -> None:
+        """A few numbers of each process are told to all, between other calls and by processes that come late."""
+        ranks = range(comm.size)
+        kinds: list[tuple[str, Callable[[int, int], tuple[Any, ...]]]] = [
+            ("d", lambda rank, lap: (rank / 3 + lap,)), ("q", lambda rank, lap: (rank - lap * 2**40,)),
+            ("?", lambda rank, lap: (rank == lap,)), ("32s", lambda rank, lap: (bytes([rank, lap] * 16),)),
+            ("2d", lambda rank, lap: (float(rank), -0.0)),
+        ]  # fmt: skip
+        for lap in range(12):
+            for form, value in kinds:
+                if lap == 3 and comm.rank == 0:
+                    time.sleep(0.003)
+                numbers = Numbers("a number", f"form {form}", form)
+                told = comm.tell_numbers(numbers, value(comm.rank, lap), "program.py:12")
+                assert [row[2:] for row in told] == [value(rank, lap) for rank in ranks]
+            comm.barrier(HERE)
+            swap(comm, lambda source, target: 3)
+
+    @staticmethod
     def barriers(comm: Communicator) -> None:
         for _ in range(5):
             comm.barrier(HERE)
@@ -227,6 +246,47 @@ class Failing:
         raised(CollectiveMismatchError, program, "plan of another shape", "'redistribute'")
         if comm.rank == 0 or peer[1] == 0:
             assert not into.any()
+
+    @staticmethod
+    def another_number(comm: Communicator) -> None:
+        """Numbers of another kind, of the same length: found at that call, which has no result."""
+        mine = "mean" if comm.rank else "sum"
+        site = "program.py:12" if comm.rank else "other.py:7"
+
+        def program() -> None:
+            comm.tell_numbers(Numbers("a number", f"plan of a {mine}", "d"), (1.0,), site)
+            raise AssertionError("it was told")
+
+        text = raised(CollectiveMismatchError, program, "plan of a sum", "plan of a mean")
+        assert "other.py:7" in text and "program.py:12" in text
+        raised(CollectiveMismatchError, lambda: comm.barrier(HERE))
+
+    @staticmethod
+    def a_number_too_few(comm: Communicator) -> None:
+        """The last rank has made a call more, in which it met nobody: what it tells belongs to another call."""
+
+        def program() -> None:
+            if comm.rank == comm.size - 1:
+                comm.exchange([], [], HERE)
+            comm.tell_numbers(Numbers("a number", "plan of a sum", "d"), (1.0,), "other.py:7")
+            raise AssertionError("it was told")
+
+        raised(CollectiveMismatchError, program, "'a number'")
+
+    @staticmethod
+    def a_number_or_an_exchange(comm: Communicator) -> None:
+        """One rank exchanges where the others tell a number."""
+        start = time.monotonic()
+
+        def program() -> None:
+            if comm.rank:
+                comm.tell_numbers(Numbers("a number", "plan of a sum", "d"), (1.0,), "other.py:7")
+            else:
+                swap(comm, lambda source, target: 8, own=False)
+            raise AssertionError("it was told")
+
+        raised(CollectiveMismatchError, program, "'redistribute'", "'a number'")
+        assert time.monotonic() - start < comm.deadline
 
     @staticmethod
     def another_size(comm: Communicator) -> None:

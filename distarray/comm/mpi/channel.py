@@ -23,7 +23,7 @@ from distarray.errors import CollectiveMismatchError, CommunicationError, PeerLo
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-__all__ = ["Channel", "Pending"]
+__all__ = ["Channel", "Pending", "Standing"]
 
 SPIN = 50e-6
 """Seconds a wait spins: what a small message between two idle cores takes, several times over."""
@@ -62,6 +62,49 @@ class Pending:
         self.done = False
 
 
+class Standing:
+    """Messages of one length from each process to all others whose requests are made once, for what is told again and again.
+
+    Attributes
+    ----------
+    mine : bytearray
+        What this process tells.
+    frames : list of bytearray
+        What every process told, in rank order.
+    """
+
+    TAG = 8  # no slot of a call, and no control message
+    LENGTH = 64
+
+    def __init__(self, mpi: ModuleType, comm: MPI.Intracomm, rank: int, size: int) -> None:
+        self.mine = bytearray(self.LENGTH)
+        self.frames = [self.mine if peer == rank else bytearray(self.LENGTH) for peer in range(size)]
+        self.peers = [peer for peer in range(size) if peer != rank]
+        arriving = [
+            Pending(comm.Recv_init([self.frames[peer], mpi.BYTE], peer, self.TAG), peer, self.frames[peer], True)
+            for peer in self.peers
+        ]
+        leaving = [
+            Pending(comm.Send_init([self.mine, mpi.BYTE], peer, self.TAG), peer, self.mine, False)
+            for peer in self.peers
+        ]
+        self.items = [*arriving, *leaving]
+        self.requests = [item.request for item in self.items]
+        self.begin, self.test = mpi.Prequest.Startall, mpi.Request.Testall
+        self.error = mpi.Exception
+
+    def set_done(self, done: bool) -> None:
+        """Take down that no message is under way, or that all are."""
+        for item in self.items:
+            item.done = done
+
+    def free(self) -> None:
+        """Give the requests back to MPI, where none is under way."""
+        if all(item.done for item in self.items):
+            for request in self.requests:
+                request.Free()
+
+
 class Channel:
     """Messages between the processes of one MPI communicator, and the failure that ended it, if one did."""
 
@@ -79,6 +122,7 @@ class Channel:
         self.record = Recorder(self.rank, self.size)
         self._tags = Tags(int(comm.Get_attr(mpi.TAG_UB) or 32767), self.TURNS)
         self._control = ControlMessages(mpi, comm)
+        self._standing: Standing | None = None
         self._status = mpi.Status()
         self._failure: tuple[type[CommunicationError], str] | None = None
         self._statuses: dict[int, Status] = {}
@@ -107,21 +151,23 @@ class Channel:
 
     # Its calls
 
-    def begin(self, kind: str, signature: Signature) -> Call:
+    def begin(self, kind: str, signature: Signature, listens: bool = False) -> Call:
         """Record a call under the next sequence number, and admit it."""
         call = self.record.begin(self.sequence, kind, signature)
         self.sequence += 1
-        self.admit(call)
+        self.admit(call, listens)
         return call
 
-    def admit(self, call: Call) -> None:
-        """Hear, before a call, whether a process has failed, and raise what it failed with."""
+    def admit(self, call: Call, listens: bool = False) -> None:
+        """Hear, before a call, whether a process has failed, and raise what it failed with. `listens`: the call waits for all
+        others, and hears it then."""
         if self._statuses:
             self._statuses = {}
         try:
-            if self._failure is None:
+            away = call.start - self._busy > AWAY
+            if self._failure is None and (away or not listens):
                 self.listen(call, [])
-                if call.start - self._busy > AWAY:  # MPI reads what has piled up only bit by bit
+                if away:  # MPI reads what has piled up only bit by bit
                     for _ in range(8):
                         self.listen(call, [])
             self._busy = call.start
@@ -425,10 +471,26 @@ class Channel:
         self._failure = PeerLostError, f"{text} {self.REMEDY.capitalize()}, or make a new one."
         self.tell("left", text=f"aborted the communicator ({reason})"[:TEXT], clean=False)
 
+    # What stands from call to call
+
+    @property
+    def standing(self) -> Standing:
+        """The requests of what is told again and again, made when they are first used."""
+        if self._standing is None:
+            self._standing = Standing(self._mpi, self._comm, self.rank, self.size)
+        return self._standing
+
+    def free_standing(self) -> None:
+        """Give them back to MPI, which counts them when it ends."""
+        standing, self._standing = self._standing, None
+        if standing is not None and self._failure is None:
+            standing.free()
+
     # How it ends
 
     def farewell(self, text: str, clean: bool) -> None:
         """Tell the peers that this process has come to its end; called by the exit handler."""
+        self.free_standing()
         self.tell("bye", text=text[:TEXT], clean=clean)
 
     def leave(self) -> bool:

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distarray.comm.base import Communicator, Message, Signature, chosen_survivors
+from distarray.comm.base import Communicator, Message, Numbers, Signature, chosen_survivors
 from distarray.comm.deadlines import seconds
 from distarray.comm.mpi import verdict
 from distarray.comm.mpi.channel import Channel, Pending
 from distarray.comm.mpi.control import Tags
 from distarray.comm.mpi.exit import GRAVEYARD, forget, load_mpi
 from distarray.comm.mpi.forming import duplicated
-from distarray.comm.mpi.telling import all_gather, barrier, introduce, start
+from distarray.comm.mpi.telling import all_gather, barrier, introduce, start, tell_numbers
 from distarray.comm.record import Bytes, Call, byte_views, collective_deadline
-from distarray.devices.arrays import DeviceArray
 from distarray.errors import CollectiveMismatchError, PeerLostError
 
 if TYPE_CHECKING:
@@ -91,20 +90,8 @@ class MpiCommunicator(Channel, Communicator):
             raise
         call.finish()
 
-    def swap(self, mine: DeviceArray, arrivals: Sequence[Message], signature: Signature) -> None:
-        call = start(self, "exchange", signature)
-        pending: list[Pending] = []
-        try:
-            tag = self._tags.tag(Tags.EXCHANGE, call.sequence, signature)
-            for peer, buffer in arrivals:
-                self.transfer(call, pending, peer, buffer, True, tag)
-            for peer, _ in arrivals:
-                self.transfer(call, pending, peer, mine, False, tag)
-            self.complete(call, pending)
-        except BaseException as error:
-            self.broke(call, pending, error)
-            raise
-        call.finish()
+    def tell_numbers(self, numbers: Numbers, mine: Sequence[Any], site: str) -> list[tuple[Any, ...]]:
+        return tell_numbers(self, numbers, mine, site)
 
     def all_gather(self, payload: bytes, signature: Signature) -> list[bytes]:
         return all_gather(self, payload, signature)
@@ -135,6 +122,7 @@ class MpiCommunicator(Channel, Communicator):
             return
         if self._failure is None:
             self.barrier(Signature("close"))
+            self.free_standing()
             if self._control.settle():
                 forget(self)
                 self._comm.Free()

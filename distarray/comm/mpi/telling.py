@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from distarray.comm.base import Signature
+from distarray.comm.base import Numbers, Signature
 from distarray.comm.mpi import verdict
-from distarray.comm.mpi.channel import Channel, Pending
+from distarray.comm.mpi.channel import Channel, Pending, Standing
 from distarray.comm.mpi.control import Tags
 from distarray.comm.mpi.exit import register
 from distarray.comm.record import Call, fingerprint
 from distarray.errors import CollectiveMismatchError
 
-__all__ = ["all_gather", "barrier", "compare", "introduce", "start"]
+__all__ = ["all_gather", "barrier", "compare", "introduce", "start", "tell_numbers"]
 
 FRAME = 256
 """Bytes of the first message of an all-gather; longer payloads send the rest in a second one."""
 DEBUG_FRAME = 1024
+TURNS = 64
+"""Looks at the messages of numbers before the wait is one as any other."""
 
 
 def introduce(channel: Channel) -> None:
@@ -68,6 +72,65 @@ def barrier(channel: Channel, signature: Signature) -> None:
         channel.broke(call, pending, error)
         raise
     call.finish()
+
+
+def tell_numbers(channel: Channel, numbers: Numbers, mine: Sequence[Any], site: str) -> list[tuple[Any, ...]]:
+    """Every process's call, its name and its numbers, in the order of ranks. Each message says which call it belongs to."""
+    signature = Signature(numbers.operation, numbers.detail, site)
+    if channel.debug:
+        call = start(channel, "exchange", signature)
+    else:
+        call = channel.begin("exchange", signature, listens=True)
+    standing = channel.standing
+    form = numbers.form
+    try:
+        sequence, name = call.sequence, numbers.name
+        form.pack_into(standing.mine, 0, sequence, name, *mine)
+        _hear(channel, call, standing)
+        told = [form.unpack_from(frame) for frame in standing.frames]
+        for first, second, *_ in told:
+            if first != sequence or second != name:
+                told = _heard_again(channel, call, numbers)
+                break
+    except BaseException as error:
+        channel.broke(call, standing.items, error)
+        raise
+    call.finish()
+    return told
+
+
+def _hear(channel: Channel, call: Call, standing: Standing) -> None:
+    """Send and await the messages that stand: a short while as if they were one, listening once, and then as any others."""
+    test, requests = standing.test, standing.requests
+    standing.set_done(False)
+    try:
+        standing.begin(requests)
+        if not test(requests):
+            channel.listen(call, standing.peers)
+            for _ in range(TURNS):
+                if test(requests):
+                    break
+            else:
+                channel.complete(call, standing.items)
+                return
+    except standing.error as error:
+        channel.translate(call, error, None)
+    standing.set_done(True)
+
+
+def _heard_again(channel: Channel, call: Call, numbers: Numbers) -> list[tuple[Any, ...]]:
+    """What is heard where a process told something at another call: the wait goes on, and finds out where that process is."""
+    standing, form = channel.standing, numbers.form
+    wanted = call.sequence, numbers.name
+    while True:
+        told = [form.unpack_from(frame) for frame in standing.frames]
+        others = [item for item in standing.items if item.receiving and told[item.peer][:2] != wanted]
+        if not others:
+            return told
+        for item in others:
+            item.done = False
+            item.request.Start()
+        channel.complete(call, others)
 
 
 def _gathered(channel: Channel, call: Call, pending: list[Pending], payload: bytes) -> list[bytes]:
