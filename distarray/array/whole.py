@@ -305,8 +305,8 @@ def apply(
 def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: DeviceArray) -> bool:
     """A ufunc called by NumPy on whole operands and into an array of the host's; False where nothing was done."""
     array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None or ufunc.signature is not None or ufunc is np.power or ufunc in GAPPED:
-        return False
+    if array is None or ufunc.signature is not None or ufunc is np.power or ufunc in GAPPED or watching.get() is not None:
+        return False  # what goes to the host is counted, or refused, by the general way
     found = _values(inputs, array._context.small)
     if found is None:
         return False
@@ -473,6 +473,8 @@ def _of_one(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     if value.dtype.kind == "c" and (kwargs.get("dtype") is not None or len(args) > 2):
         return NotImplemented  # as in `cast`
     fold = _FOLDS.get(called)
+    if called in _SPREADS and _warns(value.shape, args, kwargs):
+        return NotImplemented
     try:
         if fold is None:
             result, met = context.quiet(called, value, *args[1:], **kwargs)
@@ -490,6 +492,17 @@ def _of_one(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     elif not isinstance(result, np.generic):
         return NotImplemented
     return wrapped(x, x._kin, result)
+
+
+_SPREADS = frozenset((np.mean, np.var, np.std))
+
+
+def _warns(shape: tuple[int, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether NumPy's mean, variance or deviation may warn of too few elements: the general way does it at the caller's line."""
+    if len(args) > 4 or "where" in kwargs:
+        return True
+    taken = kwargs.get("ddof") or kwargs.get("correction")
+    return bool(taken) and (type(taken) is not int or taken >= min(shape, default=1))
 
 
 ShortWay.call = staticmethod(function)
