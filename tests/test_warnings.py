@@ -24,6 +24,8 @@ LINES = {
     "nanmax": "np.nanmax(r * np.nan)",
     "polyfit": "np.polyfit(r, r, 5)",
     "polynomial": "xp.polynomial.polynomial.polyfit(r, r, 5)",
+    "pad": "np.pad(r, 0, 'mean', stat_length=0)",
+    "pad with it": "np.pad(r, (0, 1), 'mean', stat_length=(1, 0))",
     "cross": "np.cross(r[:2], r[:2])",
 }
 

@@ -305,7 +305,13 @@ def apply(
 def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: DeviceArray) -> bool:
     """A ufunc called by NumPy on whole operands and into an array of the host's; False where nothing was done."""
     array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None or ufunc.signature is not None or ufunc is np.power or ufunc in GAPPED or watching.get() is not None:
+    if (
+        array is None
+        or ufunc.signature is not None
+        or ufunc is np.power
+        or ufunc in GAPPED
+        or watching.get() is not None
+    ):
         return False  # what goes to the host is counted, or refused, by the general way
     found = _values(inputs, array._context.small)
     if found is None:
@@ -454,7 +460,7 @@ def _asked(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
     asked = {"axis": None}
     for given in (zip(names, args[1:], strict=False), kwargs.items()):
         for name, value in given:
-            if value is not NOTHING and (value is not None or name == "initial"):
+            if value is not NOTHING and (value is not None or name in ("initial", "where")):
                 asked[name] = value
     return asked
 
