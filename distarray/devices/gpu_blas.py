@@ -129,9 +129,10 @@ def qr(lib: Library, a: DeviceArray, mode: str) -> Any:
         return lib.linalg.qr(a, mode=mode)
     good = lib.isfinite(a).all(axis=-2)
     place = lib.arange(columns)
-    first = lib.where(good, columns, place).min(axis=-1)[..., None]
+    none = max(rows, columns)
+    first = lib.where(good, none, place).min(axis=-1)[..., None]
     last = rows - 1 if a.dtype.kind != "c" else rows  # a reflector of one row is the identity
-    first = lib.where(first == last, columns, first)
+    first = lib.where(first == last, none, first)
     found = lib.linalg.qr(lib.where(good[..., None], lib.swapaxes(a, -1, -2), 0).swapaxes(-1, -2), mode=mode)
     after = place >= first
     parts = list(found) if isinstance(found, tuple) else [found]

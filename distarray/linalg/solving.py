@@ -130,11 +130,14 @@ def _or_nan(device: Device, a: DeviceArray, compute: Callable[[Any], Any]) -> An
     with device.lapack.raising():
         try:
             return compute(a)
-        except Linear:
-            odd = ~lib.isfinite(a).all(axis=(-2, -1))[..., None, None]
-            if device.kind == "host" or not odd.any():
+        except Linear as error:
+            if device.kind == "host":
                 raise
-            return lib.where(odd, lib.nan, compute(lib.where(odd, lib.eye(a.shape[-1], dtype=a.dtype), a)))
+            odd = ~lib.isfinite(a).all(axis=(-2, -1))[..., None, None]
+            if not odd.any():
+                raise Linear("Singular matrix") from error
+            others = lib.where(odd, lib.eye(a.shape[-1], dtype=a.dtype), a)
+            return lib.where(odd, lib.nan, _or_nan(device, others, compute))
 
 
 def _solve_rows(device: Device, b: DeviceArray, a: DeviceArray) -> Any:

@@ -19,7 +19,7 @@ MODES = ("reduced", "complete", "r", "raw")
 
 def odd_matrices() -> Iterator[np.ndarray]:
     for m, n in [(1, 1), (1, 3), (2, 1), (2, 2), (3, 2), (2, 3), (4, 3)]:
-        for i, j, dtype, bad in itertools.product(range(m), range(n), ("f4", "f8", "c16"), (np.nan, np.inf)):
+        for i, j, dtype, bad in itertools.product(range(m), range(n), ("f4", "f8", "c16"), (np.nan, np.inf, 0)):
             for base in (np.eye(m, n), np.zeros((m, n)), np.arange(1.0, m * n + 1).reshape(m, n) ** 2):
                 a = base.astype(dtype)
                 a[i, j] = bad
