@@ -159,12 +159,30 @@ def _plain(key: object) -> Any:
             parts.append(slice(*bounds))
         elif part is None or part is Ellipsis:
             parts.append(part)
+        elif type(part) is list or type(part) is _array:
+            array = _listed(part)
+            if array is None or (array.dtype.kind == "b" and type(key) is tuple):
+                return None
+            if type(key) is not tuple:
+                return array
+            made = _Arrays
+            parts.append(array)
         else:
             number = _number(part)
             if number is _ABSENT:
                 return None
             parts.append(number)
     return made(parts)
+
+
+def _listed(
+    part: Any,  # a list, or an array of NumPy's
+) -> Any:
+    """Positions, or a mask, that a list of Python's or an array of NumPy's means; None of others."""
+    if type(part) is list:
+        kinds = set(map(type, part))
+        return np.asarray(part) if kinds == {int} or kinds == {bool} else None
+    return part if part.ndim and part.dtype.kind in "iub" else None
 
 
 class _Arrays(tuple[Any, ...]):
