@@ -140,9 +140,10 @@ class Protocols(DistributedArray):
         return (1, 0)
 
     def __getitem__(self, key: Key) -> DistributedArray:
-        if self._context.hints is not None:
+        context = self._context
+        if context.hints is not None:
             touched(self, key, "read")
-        ready = (elements.item if self._context.kind == "host" else elements.viewed)(self, key)
+        ready = elements.item(self, key) if context.kind == "host" else elements.viewed(self, key)
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
         if not (elements.is_plain(key) or _is_basic(key)):

@@ -102,12 +102,12 @@ def wrapped(
     if dtype is not like._dtype and dtype.kind not in KINDS and dtype.name != "bfloat16":
         return NotImplemented
     found: DistributedArray = _new(DistributedArray)
-    found._context = like._context
+    found._context = context = like._context
     if type(result) is _array:
         found._shape = shape = result.shape
         here = layout.kin.get(shape)
         if here is None:
-            here = like._context.layouts.of_shape(layout, shape)
+            here = context.layouts.of_shape(layout, shape)
         found._kin = here
         if not plain and not result.flags.c_contiguous:
             result = np.ascontiguousarray(result)
@@ -203,7 +203,7 @@ def binary(
     if array._context.kind != "host":
         found = recorded.binary(ufunc, left, right, array)
         return general(ufunc, left, right, array) if found is None else found
-    if ufunc in _BITS and array._detached and (bits := _of_bits(_BITS[ufunc], left, right, array)) is not None:
+    if array._detached and ufunc in _BITS and (bits := _of_bits(_BITS[ufunc], left, right, array)) is not None:
         return wrapped(array, array._kin, bits)  # type: ignore[arg-type]
     a = fresh if type(fresh := array._fresh) is _array else seen(array)
     if a is None:
@@ -228,7 +228,7 @@ def binary(
                     function = _SCALAR.get(ufunc, ufunc)
             elif not layout.small and not kin.small:
                 ready = ready and a.size <= context.small
-        else:
+        elif not 0 < a.size * b.size <= context.small:
             ready = ready and fits(ufunc, (a, b), context.small)
         plain = plain and not other._reach
     elif kind in NUMBERS:
@@ -240,15 +240,20 @@ def binary(
         b, plain = other, False
         ready = kind is _array and b.dtype.kind in KINDS and fits(ufunc, (a, b), context.small)
     if ready:
-        runner = context.quiet.take()
+        quiet = context.quiet
         try:
-            result = runner[0](function, a, b) if left is array else runner[0](function, b, a)
+            runner = quiet.spare.pop()
+        except IndexError:
+            runner = quiet.take()
+        run, met = runner
+        try:
+            result = run(function, a, b) if left is array else run(function, b, a)
         except Exception:  # the general way raises the error in full
             ready = False
-        if runner[1]:
+        if met:
             ready = False
-            runner[1].clear()
-        context.quiet.spare.append(runner)
+            met.clear()
+        quiet.spare.append(runner)
         if ready:
             made = wrapped(array, layout, result, plain)
             if made is not NotImplemented:
@@ -275,17 +280,25 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     if context.kind != "host":
         made = recorded.binary(ufunc, inputs[0], recorded.ALONE, array) if len(inputs) == 1 else None
         return NotImplemented if made is None else made
-    values: Sequence[Any]
     if len(inputs) == 1:
         value = seen(array)
         if value is None or value.size > context.small or ufunc.signature is not None:
             return NotImplemented
-        values, first = (value,), array
-    else:
-        found = small_values(inputs, context.small)
-        if found is None or not fits(ufunc, found[0], context.small):
-            return NotImplemented
-        values, first = found
+        quiet = context.quiet
+        runner = quiet.take()
+        try:
+            result = runner[0](ufunc, value)
+        except Exception:
+            result = None
+        if runner[1]:
+            result = None
+            runner[1].clear()
+        quiet.spare.append(runner)
+        return NotImplemented if result is None else wrapped(array, array._kin, result)  # type: ignore[arg-type]
+    found = small_values(inputs, context.small)
+    if found is None or not fits(ufunc, found[0], context.small):
+        return NotImplemented
+    values, first = found
     try:
         result, met = context.quiet(ufunc, *values)
     except Exception:
