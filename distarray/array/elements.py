@@ -61,7 +61,10 @@ def is_plain(
     return True
 
 
-def item(x: DistributedArray, key: Key) -> Any:
+def item(
+    x: DistributedArray,
+    key: Any,  # told apart by its class
+) -> Any:
     """``x[key]`` for a basic key that one chunk here shows all of: a view, or a detached scalar; else NotImplemented."""
     if x._detached:
         return NotImplemented
