@@ -14,10 +14,10 @@ from typing import Any, NoReturn, TypeGuard
 import numpy as np
 
 from distarray.algorithms.again import number_of
-from distarray.array import elements
+from distarray.array import elements, short
 from distarray.array.aliases import ArrayLike, DTypeLike, Key
 from distarray.array.fallback import falls_back, on_host
-from distarray.array.functions import FUNCTIONS
+from distarray.array.functions import FUNCTIONS, SHORT
 from distarray.array.hints import touched
 from distarray.array.shapes import own_protocol
 from distarray.array.state import DistributedArray, copy_array, detach
@@ -42,6 +42,7 @@ from distarray.transfer.ledger import note_to_host, watching
 
 __all__ = ["Protocols", "as_numpy"]
 
+_ARRAY = np.ndarray
 _NUMPYS = np.empty(0)
 """An array of NumPy's: it says what became of attributes that it once had."""
 
@@ -70,6 +71,8 @@ class Protocols(DistributedArray):
         self, func: Callable[..., Any], types: Collection[type], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         for kind in types:
+            if kind is DistributedArray or kind is _ARRAY:
+                continue
             if not issubclass(kind, (DistributedArray, np.ndarray, np.generic)) or own_protocol(kind):
                 return NotImplemented
         implementation = FUNCTIONS.get(func)
@@ -81,6 +84,11 @@ class Protocols(DistributedArray):
                 f"{name} has no distributed implementation; nothing was gathered. To run it on one host, call it on "
                 f"x.get(), or inside `with distarray.host_fallback():`; to run it on each chunk, use distarray.map_chunks"
             )
+        if func in SHORT:
+            ready = short.function(func, args, kwargs)
+            if ready is not NotImplemented:
+                return ready
+            implementation = getattr(implementation, "__wrapped__", implementation)
         token = current_context.set(self._context)
         try:
             return implementation(*args, **kwargs)
@@ -94,11 +102,15 @@ class Protocols(DistributedArray):
         if copy is False:
             raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
         frame = sys._getframe(1)
-        ensure_asked(frame, self.nbytes)
-        refuse_strides(frame, self.shape, self.dtype.itemsize)
-        return as_numpy(self, dtype)
+        if watching.get() is not None:
+            ensure_asked(frame, self.nbytes)
+        if frame.f_code.co_name == "as_strided":
+            refuse_strides(frame, self.shape, self.dtype.itemsize)
+        return self._value() if dtype is None else as_numpy(self, dtype)
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # NumPy asks for some before it calls __array__
+            raise AttributeError(f"DistributedArray has no attribute {name!r}", name=name, obj=self)
         reason = memory.ELSEWHERE.get(name, "it has no distributed implementation")
         if self._detached and not hasattr(np.ndarray, name):
             raise absent("DistributedArray", name, self._dtype.type, f"x.get()[()].{name}", self, reason)
@@ -128,9 +140,10 @@ class Protocols(DistributedArray):
         return (1, 0)
 
     def __getitem__(self, key: Key) -> DistributedArray:
-        if self._context.hints is not None:
+        context = self._context
+        if context.hints is not None:
             touched(self, key, "read")
-        ready = (elements.item if self._context.kind == "host" else elements.viewed)(self, key)
+        ready = elements.item(self, key) if context.kind == "host" else elements.viewed(self, key)
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
         if not (elements.is_plain(key) or _is_basic(key)):

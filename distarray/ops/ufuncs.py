@@ -23,17 +23,13 @@ def call(
     ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, where: ArrayLike = True, **kwargs: Any
 ) -> Any:
     """``ufunc(*inputs, **kwargs)``; generalised ufuncs (``matmul``, ``vecdot``) have implementations of their own."""
-    if (
-        out is None
-        and where is True
-        and not kwargs
-        and ufunc.nout == 1
-        and ufunc.ntypes > 1
-        and ufunc.signature is None
-    ):
-        ready = whole.call(ufunc, inputs)
-        if ready is not NotImplemented:
-            return ready
+    if where is True and not kwargs and ufunc.nout == 1 and ufunc.ntypes > 1 and ufunc.signature is None:
+        if out is None:
+            ready = whole.call(ufunc, inputs)
+            if ready is not NotImplemented:
+                return ready
+        elif type(out[0]) is DistributedArray and whole.update(ufunc, inputs, out[0]):
+            return out[0]
     if out is not None and any(target is Ellipsis for target in out):
         raise TypeError("must use `...` as `out=...` and not per-operand/in a tuple")
     if not all(known(x) for x in (*inputs, *(out or ())) if x is not None) or not known(as_mask(where)):
