@@ -22,9 +22,10 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 SHORT: dict[Callable[..., Any], tuple[int, str]] = {
     **dict.fromkeys(
-        (np.sum, np.prod, np.max, np.amax, np.min, np.amin, np.any, np.all, np.mean, np.ptp, np.argmax, np.argmin,
-         np.cumsum, np.cumprod, np.round, np.trace, np.triu, np.tril, np.linalg.norm, np.var, np.std), (1, "")
+        (np.sum, np.prod, np.max, np.amax, np.min, np.amin, np.any, np.all, np.ptp, np.argmax, np.argmin,
+         np.cumsum, np.cumprod, np.round, np.trace, np.triu, np.tril, np.linalg.norm), (1, "")
     ),
+    **dict.fromkeys((np.mean, np.var, np.std), (1, "enough")),
     **dict.fromkeys((np.where, np.clip), (3, "broadcast")),
     **dict.fromkeys((np.matmul, np.dot, np.vdot, np.inner), (2, "product")),
     np.outer: (2, "outer"),

@@ -130,7 +130,7 @@ def _asked(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
     asked = {"axis": None}
     for given in (zip(names, args[1:], strict=False), kwargs.items()):
         for name, value in given:
-            if value is not NOTHING and (value is not None or name == "initial"):
+            if value is not NOTHING and (value is not None or name in ("initial", "where")):
                 asked[name] = value
     return asked
 
@@ -229,12 +229,20 @@ def _of_bins(values: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any
     return int(value.min()) >= 0 and int(value.max()) < limit
 
 
+def _of_enough(values: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> bool:
+    """Whether there are elements enough: of fewer NumPy warns, which the general way does at the caller's line."""
+    if len(args) > 4 or "where" in kwargs:
+        return False
+    taken = kwargs.get("ddof") or kwargs.get("correction")
+    return not taken or (type(taken) is int and taken < min(values[0].shape, default=1))
+
+
 _RULES: dict[str, Callable[..., bool]] = {
     "line": lambda values, args, kwargs, limit: values[0].ndim == len(args) == 1 and not kwargs and values[0].size ** 2 <= limit,
     "sorted": lambda values, args, kwargs, limit: np.ndim(values[0]) == 1 and len(args) == 2 and kwargs.keys() <= {"side"},
     "axes": lambda values, args, kwargs, limit: values[0].ndim > 0,
     "at": lambda values, args, kwargs, limit: values[0].ndim == 1 and len(args) > 1 and type(args[1]) is int
                                               and all(type(item) in REAL for item in args[2:]) and not kwargs,
-    "take": _of_take, "repeat": _of_repeat, "bins": _of_bins,
+    "take": _of_take, "repeat": _of_repeat, "bins": _of_bins, "enough": _of_enough,
 }  # fmt: skip
 """What the rules of the table ask, besides those of `_bounded`: of the arrays, the arguments, those by name, and the limit."""

@@ -338,8 +338,14 @@ def apply(
 def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: DeviceArray) -> bool:
     """A ufunc called by NumPy on whole operands and into an array of the host's; False where nothing was done."""
     array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None or ufunc.signature is not None or ufunc is np.power or ufunc in GAPPED:
-        return False
+    if (
+        array is None
+        or ufunc.signature is not None
+        or ufunc is np.power
+        or ufunc in GAPPED
+        or watching.get() is not None
+    ):
+        return False  # what goes to the host is counted, or refused, by the general way
     found = small_values(inputs, array._context.small)
     if found is None:
         return False

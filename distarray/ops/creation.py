@@ -23,6 +23,7 @@ from distarray.array.state import DistributedArray, fresh_array, from_chunks
 from distarray.context import Context, group_ids
 from distarray.devices import Chunk, Device
 from distarray.devices.arrays import AnyDType
+from distarray.fusion.expr import real_for
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.ops.generate import as_shape, generate, placement
@@ -205,6 +206,7 @@ def _full(context: Context, target: Layout, dtype: Any, value: Any) -> Distribut
     if 0 in target.shape and not isinstance(value, PYTHON_SCALARS):  # nothing is converted
         return _uninitialised(context, target, dtype)
     scalar = np.empty((), dtype)
+    value = real_for(np.asarray(value) if isinstance(value, complex) else value, scalar.dtype)
     np.copyto(scalar, value, casting="unsafe")
     context.traced("full", target.shape, scalar)
     return _filled(context, target, dtype, scalar[()], "full")

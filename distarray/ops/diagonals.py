@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from functools import partial
 from typing import Any, cast
 
@@ -19,6 +18,7 @@ from distarray.array.state import DistributedArray, fresh_array, from_chunks
 from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
+from distarray.sites import call_site, warn_at
 
 __all__ = ["cross", "diagonal", "trace"]
 
@@ -297,11 +297,11 @@ def cross(
             f"incompatible dimensions for cross product (dimension must be 2 or 3): the vectors have {sizes} elements"
         )
     if 2 in sizes:
-        warnings.warn(
+        warn_at(
+            call_site(),
             "Arrays of 2-dimensional vectors are deprecated. Use arrays of 3-dimensional vectors instead. (deprecated in "
             "NumPy 2.0)",
             DeprecationWarning,
-            stacklevel=2,
         )
     dtype = np.promote_types(x.dtype, y.dtype)
     x, y = (v if v.dtype == dtype else v.astype(dtype) for v in (x, y))
