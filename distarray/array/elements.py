@@ -319,7 +319,7 @@ def assign(
     kind = type(value)
     if kind is DistributedArray:
         given = seen(value)
-        if given is None or not meet(value, x._context, layout):
+        if given is None or not (value._kin is layout or meet(value, x._context, layout)):
             return False
         kind = type(given)
     if storage is not None:

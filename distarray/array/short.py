@@ -16,7 +16,7 @@ import numpy as np
 from distarray.array.functions import NOTHING, SHORT, TOLD, ShortWay
 from distarray.array.shown import seen
 from distarray.array.state import DistributedArray
-from distarray.array.whole import COMPLEX, REAL, fits, small_values, wrapped
+from distarray.array.whole import COMPLEX, REAL, binary, declined, fits, small_values, wrapped
 from distarray.transfer.ledger import watching
 
 __all__ = ["function"]
@@ -29,6 +29,8 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     count, rule = SHORT[called]
     if count == 1 and args and type(args[0]) is DistributedArray:
         return _of_one(called, args, kwargs)
+    if rule == "product" and len(args) == 2 and not kwargs and _are_vectors(*args):
+        return binary(called, args[0], args[1], args[0], declined)  # type: ignore[arg-type]
     inputs: Any = args[:count]
     listed = type(inputs[0]) in (list, tuple) if inputs else False
     if listed:
@@ -62,6 +64,13 @@ def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     except Exception:
         return NotImplemented
     return NotImplemented if met else _new(first, result, values)
+
+
+def _are_vectors(a: object, b: object) -> bool:
+    """Whether both are arrays of one axis, on the host, the first with elements."""
+    if type(a) is not DistributedArray or type(b) is not DistributedArray:
+        return False
+    return len(a._shape) == len(b._shape) == 1 and a._shape[0] > 0 and a._context.kind == "host"
 
 
 def _new(

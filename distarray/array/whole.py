@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from distarray.layout import Layout
 
 __all__ = [
-    "COMPLEX", "KINDS", "NUMBERS", "REAL", "apply", "binary", "call", "cast", "fits", "in_place", "meet", "outer", "report",
-    "small_values", "unshared", "update", "wrapped",
+    "COMPLEX", "KINDS", "NUMBERS", "REAL", "apply", "binary", "call", "cast", "declined", "fits", "in_place", "meet", "outer",
+    "report", "small_values", "unshared", "update", "wrapped",
 ]  # fmt: skip
 
 _PYTHON = frozenset((bool, int, float, complex))
@@ -176,19 +176,37 @@ def fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
     return size <= limit
 
 
-def _of_bits(function: Callable[..., Any], left: Any, right: Any, array: DistributedArray) -> Any:
-    """The bits of two whole numbers, of which `array` is one, combined; None where one is something else, or far."""
-    a, other = array._fresh, right if left is array else left
+def _of_numbers(
+    ufunc: np.ufunc,
+    left: Any,  # told apart by its class
+    right: Any,  # told apart by its class
+    array: DistributedArray,
+) -> Any:
+    """A ufunc of two real numbers, of which `array` is one; None where the other one is something else, or far, and where there
+    is something to say."""
+    layout, a = array._kin, array._fresh
+    other = right if left is array else left
     if type(other) is DistributedArray:
-        if other._kin is not array._kin:
+        if not other._detached or other._kin is not layout:
             return None
         other = other._fresh
-    if type(a) not in _WHOLE or type(other) not in _WHOLE:
+    if type(a) not in REAL or type(other) not in REAL:
         return None
+    bits = type(a) in _WHOLE and type(other) in _WHOLE and ufunc in _BITS
+    function = _BITS[ufunc] if bits else _SCALAR.get(ufunc)
+    if function is None:
+        return None
+    quiet = array._context.quiet
+    runner = quiet.take()
     try:
-        return function(a, other) if left is array else function(other, a)
-    except Exception:  # the general way says it
-        return None
+        result = runner[0](function, a, other) if left is array else runner[0](function, other, a)
+    except Exception:  # the general way raises the error in full
+        result = None
+    if runner[1]:
+        result = None
+        runner[1].clear()
+    quiet.spare.append(runner)
+    return None if result is None else wrapped(array, layout, result)  # type: ignore[arg-type]
 
 
 def binary(
@@ -203,8 +221,8 @@ def binary(
     if array._context.kind != "host":
         found = recorded.binary(ufunc, left, right, array)
         return general(ufunc, left, right, array) if found is None else found
-    if array._detached and ufunc in _BITS and (bits := _of_bits(_BITS[ufunc], left, right, array)) is not None:
-        return wrapped(array, array._kin, bits)  # type: ignore[arg-type]
+    if array._detached and (made := _of_numbers(ufunc, left, right, array)) is not None:
+        return made
     a = fresh if type(fresh := array._fresh) is _array else seen(array)
     if a is None:
         return general(ufunc, left, right, array)
@@ -213,7 +231,6 @@ def binary(
     other = right if left is array else left
     kind = type(other)
     plain = not array._reach  # in C order
-    function: Any = ufunc
     if kind is DistributedArray:
         b = fresh if type(fresh := other._fresh) is _array else seen(other)
         if b is None:
@@ -223,10 +240,7 @@ def binary(
         if not ready and meet(other, context, layout):
             ready, layout = True, kin if b.size > a.size else layout
         if array._shape == other._shape:
-            if not array._shape:
-                if type(a) in REAL and type(b) in REAL:
-                    function = _SCALAR.get(ufunc, ufunc)
-            elif not layout.small and not kin.small:
+            if not layout.small and not kin.small:
                 ready = ready and a.size <= context.small
         elif not 0 < a.size * b.size <= context.small:
             ready = ready and fits(ufunc, (a, b), context.small)
@@ -234,8 +248,6 @@ def binary(
     elif kind in NUMBERS:
         b = other
         ready = layout.small or a.size <= context.small
-        if type(a) in REAL and kind in REAL:
-            function = _SCALAR.get(ufunc, ufunc)
     else:
         b, plain = other, False
         ready = kind is _array and b.dtype.kind in KINDS and fits(ufunc, (a, b), context.small)
@@ -247,7 +259,7 @@ def binary(
             runner = quiet.take()
         run, met = runner
         try:
-            result = run(function, a, b) if left is array else run(function, b, a)
+            result = run(ufunc, a, b) if left is array else run(ufunc, b, a)
         except Exception:  # the general way raises the error in full
             ready = False
         if met:
@@ -261,7 +273,8 @@ def binary(
     return general(ufunc, left, right, array)
 
 
-def _declined(*_: object) -> Any:
+def declined(*_: object) -> Any:
+    """In the place of a general way: none."""
     return NotImplemented
 
 
@@ -275,7 +288,7 @@ def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     context = array._context
     if len(inputs) == 2:
         if ufunc.signature is None or ufunc is np.matmul:
-            return binary(ufunc, inputs[0], inputs[1], array, _declined)
+            return binary(ufunc, inputs[0], inputs[1], array, declined)
         return NotImplemented
     if context.kind != "host":
         made = recorded.binary(ufunc, inputs[0], recorded.ALONE, array) if len(inputs) == 1 else None
