@@ -83,7 +83,11 @@ def number_of_share(context: Context, share: Share) -> Any:
         return number
 
 
-def _together(context: Context, known: PartsKnown, mine: Any) -> Any:
+def _together(
+    context: Context,
+    known: PartsKnown,
+    mine: Any,  # a scalar of NumPy's, or an array without axes
+) -> Any:
     """Parts of a number that stand one in each process, told to all and folded in the chunks' order."""
     communicator, numbers, fold, dtype = context.communicator, known.numbers, known.fold, known.dtype
     assert communicator is not None and numbers is not None and fold is not None
