@@ -22,6 +22,7 @@ from distarray.context import Context
 from distarray.devices import arrays_of
 from distarray.devices.arrays import AnyDType
 from distarray.ops.convert import asarray, astype
+from distarray.ops.creation import full_like
 from distarray.ops.joining import concatenate
 from distarray.ops.reshaping import ravel, reshape
 from distarray.ops.sorting import sort
@@ -279,6 +280,19 @@ def _operands(*given: Any) -> list[DistributedArray]:
     return [as_array(context, item) for item in given]
 
 
+def _common(*dtypes: AnyDType) -> np.dtype[Any]:
+    """The dtype of arrays that are joined; NumPy's error where there is none, as of dates and time spans."""
+    return np.concatenate([np.empty(0, dtype) for dtype in dtypes]).dtype
+
+
+def _joinable(*dtypes: AnyDType) -> bool:
+    try:
+        _common(*dtypes)
+    except TypeError:
+        return False
+    return True
+
+
 def _mixed(one: AnyDType, other: AnyDType) -> bool:
     """Whether two dtypes are integers that no integer dtype holds both."""
     return one.kind in "iu" and other.kind in "iu" and np.promote_types(one, other).kind == "f"
@@ -349,7 +363,10 @@ def isin(
             "datatype. Please set `kind` to None or 'sort'."
         )
     mixed = _mixed(x.dtype, tests.dtype)
-    common = np.dtype(np.uint64) if mixed else np.result_type(x.dtype, tests.dtype)
+    few = tests.size < 10 * x.size**0.145  # NumPy compares with each of them then, and joins both else
+    if few and not _joinable(x.dtype, tests.dtype):  # what is never equal
+        return full_like(x, invert, bool)  # type: ignore[no-any-return]
+    common = np.dtype(np.uint64) if mixed else _common(x.dtype, tests.dtype)
     context = x._context
     ordered = sort(astype(tests, common), None)
     wanted = astype(x, common)
@@ -373,7 +390,7 @@ def _reach(x: DistributedArray) -> int:
 
 def _alike(*arrays: DistributedArray) -> list[DistributedArray]:
     """Arrays in the dtype that they have when they are joined."""
-    common = np.result_type(*[array.dtype for array in arrays])
+    common = _common(*[array.dtype for array in arrays])
     return [astype(array, common) for array in arrays]
 
 
