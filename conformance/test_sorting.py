@@ -3,7 +3,10 @@ dtype; what moves, and what it takes in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 import numpy as np
@@ -22,17 +25,32 @@ from distarray.devices import ordering
 SORTED_DTYPES = NUMPY if not on_gpu() else [t for t in NUMPY if t.kind != "c"]
 
 
-@pytest.fixture(params=["rounds of few samples", "as set"], scope="module")
-def thresholds(request: Any) -> Iterator[None]:
+@contextmanager
+def few_samples() -> Iterator[None]:
     """Small arrays take the ways of large ones, and splitters are far off."""
     kept = (sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW)
-    if request.param == "rounds of few samples":
-        sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW = 2, 0, 0, 1
-    yield
-    sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW = kept
+    sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW = 2, 0, 0, 1
+    try:
+        yield
+    finally:
+        sample_sort.SAMPLES, sorting.SHORT, lookup.FEW_BYTES, ordering._FEW = kept
 
 
-both_ways = pytest.mark.usefixtures("thresholds")
+def both_ways(test: Callable[..., None]) -> Callable[..., None]:
+    """The test runs with rounds of few samples, and as the thresholds are set. They hold for it alone, in whatever order tests run:
+    a fixture for each test would be none to hypothesis."""
+
+    @pytest.mark.parametrize("way", [few_samples, nullcontext], ids=["rounds of few samples", "as set"])
+    @wraps(test)
+    def run(way: Any, **given_: Any) -> None:
+        with way():
+            test(**given_)
+
+    names = signature(test).parameters.values()
+    run.__signature__ = Signature(
+        [Parameter("way", Parameter.KEYWORD_ONLY), *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in names)]
+    )
+    return run
 
 
 @st.composite

@@ -152,6 +152,62 @@ def test_reductions(data: Any, state: str, name: str) -> None:
     same(lambda x: getattr(np, name)(x, axis=axis), state, a)
 
 
+LISTED: dict[str, Any] = {
+    "append": lambda x, i, n: np.append(x, n),
+    "argwhere": lambda x, i, n: np.argwhere(x),
+    "bincount": lambda x, i, n: np.bincount(i),
+    "column_stack": lambda x, i, n: np.column_stack([x, x]),
+    "count_nonzero": lambda x, i, n: np.count_nonzero(x),
+    "count_nonzero along": lambda x, i, n: np.count_nonzero(x, axis=-1, keepdims=True),
+    "delete": lambda x, i, n: np.delete(x, n),
+    "diag": lambda x, i, n: np.diag(x),
+    "dstack": lambda x, i, n: np.dstack((x, x)),
+    "flatnonzero": lambda x, i, n: np.flatnonzero(x),
+    "flatten": lambda x, i, n: x[::-1].flatten() if x.ndim else x.flatten(),
+    "insert": lambda x, i, n: np.insert(x, n, 3.5),
+    "nonzero": lambda x, i, n: np.stack(np.nonzero(x)),
+    "positions": lambda x, i, n: x[[n, 0]],
+    "positions of NumPy's": lambda x, i, n: x[np.array([[0, n], [-1, 0]])],
+    "mask of Python's": lambda x, i, n: x[[k % 2 == 0 for k in range(len(x))]],
+    "ravel": lambda x, i, n: np.ravel(x[..., ::2] if x.ndim else x),
+    "repeat": lambda x, i, n: np.repeat(x, n),
+    "repeat along": lambda x, i, n: x.repeat(n, axis=0),
+    "roll": lambda x, i, n: np.roll(x, n, axis=-1),
+    "searchsorted": lambda x, i, n: np.searchsorted(np.sort(i), x, side="right"),
+    "searchsorted one": lambda x, i, n: np.searchsorted(np.sort(i), n),
+    "take": lambda x, i, n: np.take(x, i),
+    "take along": lambda x, i, n: x.take(i, axis=-1, mode="wrap"),
+    "take one": lambda x, i, n: np.take(x, n, axis=0),
+    "tile": lambda x, i, n: np.tile(x, n),
+    "where": lambda x, i, n: np.stack(np.where(x)),
+    "write positions": lambda x, i, n: x.__setitem__([0, n], 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LISTED)
+@given(data=st.data(), state=STATES)
+@examples(1)
+def test_functions_of_the_table(name: str, data: Any, state: str) -> None:
+    a = data.draw(arrays(data.draw(shapes(max_dims=2)), data.draw(dtypes())))
+    i = data.draw(arrays((data.draw(st.integers(0, 6)),), np.dtype(np.int64))) % 5
+    n = data.draw(st.integers(0, 4))
+    same(lambda x, i: LISTED[name](x, i, n), state, a, i)
+
+
+def test_the_functions_of_the_table_are_numpys() -> None:
+    """And of the table, not of the general way, where nothing is counted; where it is, the ledger says the same as before."""
+    x, i = np.linspace(-1, 1, 12).reshape(3, 4), np.array([3, 0, 2])
+    with whole(), context(2):
+        for name, program in LISTED.items():
+            host = x[0] if name in ("diag", "insert") else x
+            wanted, given = program(host.copy(), i, 2), program(da.asarray(host), da.asarray(i), 2)
+            if wanted is not None:
+                assert given.get().tobytes() == wanted.tobytes() and given.dtype == wanted.dtype, name
+        with da.ledger() as log:
+            np.take(da.asarray(x), da.asarray(i))
+        assert log.bytes_to_host == i.nbytes
+
+
 @given(data=st.data())
 def test_elements_go_to_python(data: Any) -> None:
     a = data.draw(arrays(data.draw(shapes(max_dims=2, min_dims=1)), data.draw(dtypes())))

@@ -14,12 +14,13 @@ from typing import Any, NoReturn, TypeGuard
 import numpy as np
 
 from distarray.algorithms.again import number_of
-from distarray.array import elements
+from distarray.array import elements, short, whole
 from distarray.array.aliases import ArrayLike, DTypeLike, Key
 from distarray.array.fallback import falls_back, on_host
-from distarray.array.functions import FUNCTIONS
+from distarray.array.functions import FUNCTIONS, SHORT
 from distarray.array.hints import touched
 from distarray.array.shapes import own_protocol
+from distarray.array.shown import seen
 from distarray.array.state import DistributedArray, copy_array, detach
 from distarray.array.writing import assign, element_of
 from distarray.context import current_context
@@ -42,6 +43,8 @@ from distarray.transfer.ledger import note_to_host, watching
 
 __all__ = ["Protocols", "as_numpy"]
 
+_ARRAY = np.ndarray
+_ASKED = frozenset(("__array_struct__", "__array_interface__"))
 _NUMPYS = np.empty(0)
 """An array of NumPy's: it says what became of attributes that it once had."""
 
@@ -58,7 +61,13 @@ class Protocols(DistributedArray):
     __slots__ = ()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        found = _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
+        if not kwargs and method == "__call__" and ufunc.nout == 1 and ufunc.ntypes > 1 and ufunc.signature is None:
+            found = whole.call(ufunc, inputs)
+            if found is not NotImplemented:
+                return found
+            found = ufuncs.beyond(ufunc, inputs, None, True, kwargs)
+        else:
+            found = _UFUNC_METHODS[method](ufunc, *inputs, **kwargs)
         if found is NotImplemented and any(
             _is_dask(item) for item in inputs
         ):  # Dask leaves what it does not know to them
@@ -70,6 +79,8 @@ class Protocols(DistributedArray):
         self, func: Callable[..., Any], types: Collection[type], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         for kind in types:
+            if kind is DistributedArray or kind is _ARRAY:
+                continue
             if not issubclass(kind, (DistributedArray, np.ndarray, np.generic)) or own_protocol(kind):
                 return NotImplemented
         implementation = FUNCTIONS.get(func)
@@ -81,6 +92,11 @@ class Protocols(DistributedArray):
                 f"{name} has no distributed implementation; nothing was gathered. To run it on one host, call it on "
                 f"x.get(), or inside `with distarray.host_fallback():`; to run it on each chunk, use distarray.map_chunks"
             )
+        if func in SHORT:
+            ready = short.function(func, args, kwargs)
+            if ready is not NotImplemented:
+                return ready
+            implementation = getattr(implementation, "__wrapped__", implementation)
         token = current_context.set(self._context)
         try:
             return implementation(*args, **kwargs)
@@ -94,11 +110,19 @@ class Protocols(DistributedArray):
         if copy is False:
             raise ValueError("a distributed array can't become a NumPy array without a copy: use np.asarray(x)")
         frame = sys._getframe(1)
-        ensure_asked(frame, self.nbytes)
-        refuse_strides(frame, self.shape, self.dtype.itemsize)
-        return as_numpy(self, dtype)
+        if frame.f_code.co_name == "as_strided":
+            refuse_strides(frame, self.shape, self.dtype.itemsize)
+        if watching.get() is not None:
+            ensure_asked(frame, self.nbytes)
+        elif dtype is None and self._node is None and type(shown := seen(self)) is _ARRAY:
+            return shown.copy()
+        return self._value() if dtype is None else as_numpy(self, dtype)
 
     def __getattr__(self, name: str) -> NoReturn:
+        if name in _ASKED:  # by NumPy, before it calls __array__
+            raise AttributeError(name)
+        if name.startswith("__"):
+            raise AttributeError(f"DistributedArray has no attribute {name!r}", name=name, obj=self)
         reason = memory.ELSEWHERE.get(name, "it has no distributed implementation")
         if self._detached and not hasattr(np.ndarray, name):
             raise absent("DistributedArray", name, self._dtype.type, f"x.get()[()].{name}", self, reason)
@@ -128,9 +152,10 @@ class Protocols(DistributedArray):
         return (1, 0)
 
     def __getitem__(self, key: Key) -> DistributedArray:
-        if self._context.hints is not None:
+        context = self._context
+        if context.hints is not None:
             touched(self, key, "read")
-        ready = (elements.item if self._context.kind == "host" else elements.viewed)(self, key)
+        ready = elements.item(self, key) if context.kind == "host" else elements.viewed(self, key)
         if ready is not NotImplemented:
             return ready  # type: ignore[no-any-return]
         if not (elements.is_plain(key) or _is_basic(key)):

@@ -15,7 +15,9 @@ Site = tuple[str, int, dict[str, Any]]
 def warn_at(site: Site, text: str, category: type[Warning] = RuntimeWarning) -> None:
     """Give a warning as if the line itself had: with its module, and in that module's registry."""
     file, line, names = site
-    module = names.get("__name__") or "__main__"  # Python drops a warning of no module, as code in exec may have none
+    module = names.get("__name__")
+    if not isinstance(module, str):  # code in exec may have none: Python itself says "<string>" then
+        module = "<string>"
     registry = names.setdefault("__warningregistry__", {})
     warnings.warn_explicit(text, category, file, line, module=module, registry=registry)
 

@@ -69,8 +69,8 @@ class Householder:
         """Factorize a panel that is up to date."""
         low, _ = self.a.bounds[k]
         device = self.context.by_id[self.a.owner(k)]
-        lib, part = device.lib, self.a.panel(k)[:, low:]
-        stored, factors = lib.linalg.qr(part.T, mode="raw")
+        part = self.a.panel(k)[:, low:]
+        stored, factors = device.lapack.qr(part.T, "raw")
         part[...] = stored
         self._factors[k] = factors
         self._triangles[k] = self._triangle(device, self._v(device, k), factors)

@@ -197,7 +197,7 @@ class Jacobi:
         lib = device.lib
         both = lib.concatenate([array for _, array in blocks])
         # shifted columns are of one size: their inner products are accurate, and cheaper than the triangle
-        triangle = lib.linalg.qr(both.T, mode="r") if self._shift is None else both.T
+        triangle = device.lapack.qr(both.T, "r") if self._shift is None else both.T
         inner = lib.matmul(lib.conjugate(triangle).T, triangle)
         gram = lib.abs(inner)
         norms = lib.sqrt(lib.diagonal(gram).copy())

@@ -112,11 +112,11 @@ class TSQR:
             run(context, meetings, 4 * n**3 * len(level), waits=True)
 
     def _leaf(self, leaf: int, device: int, array: DeviceArray) -> None:
-        self._q[leaf], self._r[leaf] = self.context.by_id[device].lib.linalg.qr(array)
+        self._q[leaf], self._r[leaf] = self.context.by_id[device].lapack.qr(array)
 
     def _meet(self, number: int, node: _Merge, come: object) -> None:
-        lib = self.context.by_id[self.devices[node.stays]].lib
-        inner, self._r[node.stays] = lib.linalg.qr(lib.concatenate([self._r[node.stays], come]))
+        device = self.context.by_id[self.devices[node.stays]]
+        inner, self._r[node.stays] = device.lapack.qr(device.lib.concatenate([self._r[node.stays], come]))
         self._inner[number, node.stays] = inner
 
     def _exchange(self, moves: list[tuple[int, int, int]], arrays: dict[int, Any]) -> dict[int, Any]:

@@ -27,7 +27,7 @@ __all__ = ["assign", "is_plain", "item", "named", "permuted", "reshaped", "trans
 _array = np.ndarray
 _share = np.may_share_memory
 _new = object.__new__
-_BOUNDS = frozenset((int, type(None)))
+_void = np.void
 REAL = frozenset("biuf")
 TAKEN: dict[Any, frozenset[type]] = {
     np.dtype(np.float64): NUMBERS - COMPLEX,
@@ -50,26 +50,33 @@ def is_plain(
     for part in key if kind is tuple else (key,):
         kind = type(part)
         if kind is slice:
-            if type(part.start) not in _BOUNDS or type(part.stop) not in _BOUNDS or type(part.step) not in _BOUNDS:
+            if (bound := part.start) is not None and type(bound) is not int:
+                return False
+            if (bound := part.stop) is not None and type(bound) is not int:
+                return False
+            if (bound := part.step) is not None and type(bound) is not int:
                 return False
         elif kind is not int and part is not None and part is not Ellipsis:
             return False
     return True
 
 
-def item(x: DistributedArray, key: Key) -> Any:
+def item(
+    x: DistributedArray,
+    key: Any,  # told apart by its class
+) -> Any:
     """``x[key]`` for a basic key that one chunk here shows all of: a view, or a detached scalar; else NotImplemented."""
     if x._detached:
         return NotImplemented
-    if not is_plain(key):
+    if type(key) is not int and not is_plain(key):
         key = _plain(key)
         if key is None:
             return NotImplemented
         if type(key) in _ARRAYS:
             return _chosen(x, key)
-    if x._dtype.type is np.void:  # NumPy's scalar of a structure is a view
+    if x._dtype.type is _void:  # NumPy's scalar of a structure is a view
         return NotImplemented
-    array = seen(x)
+    array = fresh if type(fresh := x._fresh) is _array else seen(x)
     layout, home, reach, inner = x._kin, x._home, x._reach, key
     if array is None:
         bounds = _bounds(x._shape, key)
@@ -159,12 +166,30 @@ def _plain(key: object) -> Any:
             parts.append(slice(*bounds))
         elif part is None or part is Ellipsis:
             parts.append(part)
+        elif type(part) is list or type(part) is _array:
+            array = _listed(part)
+            if array is None or (array.dtype.kind == "b" and type(key) is tuple):
+                return None
+            if type(key) is not tuple:
+                return array
+            made = _Arrays
+            parts.append(array)
         else:
             number = _number(part)
             if number is _ABSENT:
                 return None
             parts.append(number)
     return made(parts)
+
+
+def _listed(
+    part: Any,  # a list, or an array of NumPy's
+) -> Any:
+    """Positions, or a mask, that a list of Python's or an array of NumPy's means; None of others."""
+    if type(part) is list:
+        kinds = set(map(type, part))
+        return np.asarray(part) if kinds == {int} or kinds == {bool} else None
+    return part if part.ndim and part.dtype.kind in "iub" else None
 
 
 class _Arrays(tuple[Any, ...]):
@@ -294,7 +319,7 @@ def assign(
     kind = type(value)
     if kind is DistributedArray:
         given = seen(value)
-        if given is None or not meet(value, x._context, layout):
+        if given is None or not (value._kin is layout or meet(value, x._context, layout)):
             return False
         kind = type(given)
     if storage is not None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, SupportsIndex, TypeVar, cast
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "NOTHING", "SHORT", "ShortWay", "given", "implements"]
+__all__ = ["FUNCTIONS", "NOTHING", "SHORT", "TOLD", "ShortWay", "given", "implements"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,16 +22,33 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 SHORT: dict[Callable[..., Any], tuple[int, str]] = {
     **dict.fromkeys(
-        (np.sum, np.prod, np.max, np.amax, np.min, np.amin, np.any, np.all, np.mean, np.ptp, np.argmax, np.argmin,
-         np.cumsum, np.cumprod, np.round, np.trace, np.triu, np.tril, np.linalg.norm, np.var, np.std), (1, "")
+        (np.sum, np.prod, np.max, np.amax, np.min, np.amin, np.any, np.all, np.ptp, np.argmax, np.argmin,
+         np.cumsum, np.cumprod, np.round, np.trace, np.triu, np.tril, np.linalg.norm), (1, "")
     ),
+    **dict.fromkeys((np.mean, np.var, np.std), (1, "enough")),
     **dict.fromkeys((np.where, np.clip), (3, "broadcast")),
     **dict.fromkeys((np.matmul, np.dot, np.vdot, np.inner), (2, "product")),
     np.outer: (2, "outer"),
-    **dict.fromkeys((np.concatenate, np.stack, np.vstack, np.hstack), (1, "")),
+    **dict.fromkeys((np.concatenate, np.stack, np.vstack, np.hstack, np.column_stack, np.dstack), (1, "")),
+    np.append: (2, ""),
+    np.roll: (1, ""),
+    np.searchsorted: (2, "sorted"),
+    np.take: (2, "take"),
+    np.repeat: (1, "repeat"),
+    np.tile: (1, "repeat"),
+    np.diag: (1, "line"),
+    np.bincount: (1, "bins"),
+    np.delete: (1, "at"),
+    np.insert: (1, "at"),
+    np.count_nonzero: (1, ""),
+    **dict.fromkeys((np.nonzero, np.flatnonzero, np.argwhere), (1, "axes")),
 }  # fmt: skip
-"""Functions that NumPy itself computes where the operands are small and whole: how many of the first arguments are arrays,
-and what bounds the result. They give new arrays, and what they give of whole arrays is what they give here."""
+"""Functions that NumPy itself computes where the operands are small and whole: how many of the first arguments are arrays, and
+the rule that bounds the result (``array/short.py``). They give new arrays, and what they give of whole arrays is what they give
+here."""
+
+TOLD = frozenset({np.take, np.nonzero, np.flatnonzero, np.argwhere, np.where, np.searchsorted, np.bincount})
+"""Those of them that fetch counts or indices in the general way: where that is counted, they go it."""
 
 
 class ShortWay:

@@ -28,6 +28,9 @@ def resolve_layout(
         A REPLICA layout leaves an element out; the message names one.
     """
     ids = group_ids(context, device)
+    usual = ("usual", shape, ids, itemsize) if layout is None and mode is Mode.REPLICA else None
+    if usual is not None and (known := context.layouts.remembered(usual)) is not None:
+        return known  # type: ignore[no-any-return]
     if isinstance(layout, Layout):
         mode, layout = layout.mode, layout.index_map
     if layout is None:
@@ -53,4 +56,6 @@ def resolve_layout(
             f"the index map leaves element {index_map.uncovered()} of shape {shape} on no device, and a REPLICA array "
             f"needs every element somewhere: add it to a device's chunks, or use mode 'sum', 'min', 'max' or 'prod'"
         )
+    if usual is not None:
+        context.layouts.remember(usual, kept)
     return kept

@@ -11,7 +11,8 @@ from distarray.array.agreement import compare_host
 from distarray.array.dtypes import check_dtype
 from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import PYTHON_SCALARS
-from distarray.array.state import DistributedArray, from_chunks, same_context
+from distarray.array.shown import is_short
+from distarray.array.state import DistributedArray, fresh_array, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import Chunk, from_dlpack
 from distarray.devices.arrays import DeviceArray
@@ -114,6 +115,8 @@ def place(
     on_gpu = not isinstance(source, np.ndarray)
     if on_gpu and context.kind == "host":
         source, on_gpu = source.get(), False
+    if is_short(layout, source.nbytes) and dtype.kind in "biufc":
+        return fresh_array(context, layout, np.array(source, order="C"))
     chunks: list[Chunk | None] = [None] * len(layout.chunks)
     single = mode in (Mode.SUM, Mode.PROD) and not index_map.is_disjoint
     with context.reporting():

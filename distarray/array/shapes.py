@@ -61,9 +61,20 @@ def own_protocol(kind: type) -> bool:
 
 
 def as_mask(where: ArrayLike) -> Any:
-    """What ``where=`` means: arrays as they are, all else (numbers, None, nested lists) by its truth values."""
-    plain = isinstance(where, np.generic) or not hasattr(where, "dtype")
-    return np.asarray(where, bool) if plain else where
+    """What ``where=`` means: arrays of bool as they are, all else (numbers, None, nested lists) by its truth values.
+
+    Raises
+    ------
+    TypeError
+        An array of another dtype.
+    """
+    if isinstance(where, np.generic) or not hasattr(where, "dtype"):
+        return np.asarray(where, bool)
+    if getattr(where.dtype, "kind", "b") != "b":
+        raise TypeError(
+            f"Cannot cast array data from {where.dtype!r} to dtype('bool') according to the rule 'safe': pass where != 0"
+        )
+    return where
 
 
 def fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:

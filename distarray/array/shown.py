@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distarray.layout import Layout
     from distarray.storage import Storage
 
-__all__ = ["UNCOUNTED", "chunk_of", "fresh_chunks", "seen"]
+__all__ = ["UNCOUNTED", "chunk_of", "fresh_chunks", "is_short", "seen"]
 
 UNCOUNTED = 1 << 15
 """A result of so many bytes is a chunk, which its device counts, when it is first viewed, written to or moved, unless memory is
@@ -80,6 +80,14 @@ def _found(x: State) -> Layout | None:
     x._home = home
     x._kin = layout
     return layout
+
+
+def is_short(layout: Layout, nbytes: int) -> bool:
+    """Whether an array of so many bytes lies whole and small in this process, where its device counts it when it is first needed
+    as a chunk (`UNCOUNTED`)."""
+    if layout.home < 0 or not layout.small or nbytes > UNCOUNTED:
+        return False
+    return layout.keeper.kind == "host" and layout.keeper.memory_limit is None
 
 
 def chunk_of(layout: Layout, array: DeviceArray) -> Chunk:

@@ -20,7 +20,7 @@ from distarray.array.aliases import LayoutLike, Out
 from distarray.array.layouts import resolve_layout
 from distarray.array.posing import class_shown
 from distarray.array.shapes import check_host
-from distarray.array.shown import fresh_chunks, seen
+from distarray.array.shown import fresh_chunks, is_short, seen
 from distarray.current import current
 from distarray.devices import Chunk
 from distarray.errors import DeviceError, UnsupportedError
@@ -545,6 +545,13 @@ def from_chunks(
     return DistributedArray._of_version(context, Version(layout, list(chunks), np.dtype(dtype)), detached=detached)
 
 
+def fresh_array(context: Context, layout: Layout, array: np.ndarray[Any, Any]) -> DistributedArray:
+    """The array of new memory in C order, in a layout of which `is_short` holds."""
+    found = DistributedArray._make(context, array.shape, array.dtype, None, None)
+    found._fresh, found._kin = array, layout
+    return found
+
+
 def copy_array(a: DistributedArray) -> DistributedArray:
     """A copy that shares what it can until one of the two is written to."""
     context = a._context
@@ -554,6 +561,9 @@ def copy_array(a: DistributedArray) -> DistributedArray:
     with context.lock:
         if (a._map is None or a._view is None) and not storage.exposed:
             return DistributedArray._of_version(context, storage.version)
+        shown = seen(a)
+        if type(shown) is np.ndarray and is_short(kin := context.layouts.of_shape(a._kin, a._shape), shown.nbytes):  # type: ignore[arg-type]
+            return fresh_array(context, kin, np.array(shown, order="C"))
         found = a._operand("copy", partial_ok=True)
         chunks = allocate(context, found.layout, a.dtype, label="a copy")
         for chunk, array in zip(chunks, found.arrays, strict=True):

@@ -22,7 +22,6 @@ import numpy as np
 
 from distarray.array import calls, recorded
 from distarray.array.aliases import ArrayLike
-from distarray.array.functions import NOTHING, SHORT, ShortWay
 from distarray.array.shown import UNCOUNTED, chunk_of, seen
 from distarray.array.state import DistributedArray
 from distarray.devices.arrays import DeviceArray
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from distarray.layout import Layout
 
 __all__ = [
-    "COMPLEX", "KINDS", "NUMBERS", "apply", "binary", "call", "cast", "function", "in_place", "meet", "outer", "report", "unshared",
-    "update", "wrapped",
+    "COMPLEX", "KINDS", "NUMBERS", "REAL", "apply", "binary", "call", "cast", "declined", "fits", "in_place", "meet", "outer",
+    "report", "small_values", "unshared", "update", "wrapped",
 ]  # fmt: skip
 
 _PYTHON = frozenset((bool, int, float, complex))
@@ -48,8 +47,8 @@ NUMBERS = _PYTHON | {
 """Types of scalars that NumPy takes as they are."""
 
 COMPLEX = frozenset((complex, np.complex64, np.complex128))
-_ALONE = NUMBERS - COMPLEX
-_WHOLE = frozenset(kind for kind in _ALONE if issubclass(kind, (int, np.bool, np.integer)))
+REAL = NUMBERS - COMPLEX
+_WHOLE = frozenset(kind for kind in REAL if issubclass(kind, (int, np.bool, np.integer)))
 _COMPARED: dict[Any, Any] = {
     np.less: lt, np.less_equal: le, np.greater: gt, np.greater_equal: ge, np.equal: eq, np.not_equal: ne
 }  # fmt: skip
@@ -103,12 +102,12 @@ def wrapped(
     if dtype is not like._dtype and dtype.kind not in KINDS and dtype.name != "bfloat16":
         return NotImplemented
     found: DistributedArray = _new(DistributedArray)
-    found._context = like._context
+    found._context = context = like._context
     if type(result) is _array:
         found._shape = shape = result.shape
         here = layout.kin.get(shape)
         if here is None:
-            here = like._context.layouts.of_shape(layout, shape)
+            here = context.layouts.of_shape(layout, shape)
         found._kin = here
         if not plain and not result.flags.c_contiguous:
             result = np.ascontiguousarray(result)
@@ -129,7 +128,7 @@ def wrapped(
     return found
 
 
-def _values(inputs: Sequence[Any], limit: int) -> tuple[list[Any], DistributedArray] | None:
+def small_values(inputs: Sequence[Any], limit: int) -> tuple[list[Any], DistributedArray] | None:
     """The operands as NumPy takes them, where they lie alike and are small, and the first array among them."""
     values = []
     first: DistributedArray | None = None
@@ -158,7 +157,7 @@ def _values(inputs: Sequence[Any], limit: int) -> tuple[list[Any], DistributedAr
     return None if first is None else (values, first)
 
 
-def _fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
+def fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
     """Whether a result is small too."""
     if ufunc is np.matmul and len(values) == 2:
         a, b = values
@@ -177,19 +176,37 @@ def _fits(ufunc: np.ufunc, values: Sequence[Any], limit: int) -> bool:
     return size <= limit
 
 
-def _of_bits(function: Callable[..., Any], left: Any, right: Any, array: DistributedArray) -> Any:
-    """The bits of two whole numbers, of which `array` is one, combined; None where one is something else, or far."""
-    a, other = array._fresh, right if left is array else left
+def _of_numbers(
+    ufunc: np.ufunc,
+    left: Any,  # told apart by its class
+    right: Any,  # told apart by its class
+    array: DistributedArray,
+) -> Any:
+    """A ufunc of two real numbers, of which `array` is one; None where the other one is something else, or far, and where there
+    is something to say."""
+    layout, a = array._kin, array._fresh
+    other = right if left is array else left
     if type(other) is DistributedArray:
-        if other._kin is not array._kin:
+        if not other._detached or other._kin is not layout:
             return None
         other = other._fresh
-    if type(a) not in _WHOLE or type(other) not in _WHOLE:
+    if type(a) not in REAL or type(other) not in REAL:
         return None
+    bits = type(a) in _WHOLE and type(other) in _WHOLE and ufunc in _BITS
+    function = _BITS[ufunc] if bits else _SCALAR.get(ufunc)
+    if function is None:
+        return None
+    quiet = array._context.quiet
+    runner = quiet.take()
     try:
-        return function(a, other) if left is array else function(other, a)
-    except Exception:  # the general way says it
-        return None
+        result = runner[0](function, a, other) if left is array else runner[0](function, other, a)
+    except Exception:  # the general way raises the error in full
+        result = None
+    if runner[1]:
+        result = None
+        runner[1].clear()
+    quiet.spare.append(runner)
+    return None if result is None else wrapped(array, layout, result)  # type: ignore[arg-type]
 
 
 def binary(
@@ -197,88 +214,104 @@ def binary(
     left: Any,  # told apart by its class
     right: Any,  # told apart by its class
     array: DistributedArray,
+    general: Callable[..., Any] = calls.binary,
 ) -> Any:
-    """An operator of two operands, of which `array` is one. What `call` does, at the least cost: loops run through here."""
+    """A ufunc of two operands, of which `array` is one, at the least cost: loops run through here. `general` does it where the
+    gate does not open."""
     if array._context.kind != "host":
         found = recorded.binary(ufunc, left, right, array)
-        return calls.binary(ufunc, left, right, array) if found is None else found
-    if ufunc in _BITS and array._detached and (bits := _of_bits(_BITS[ufunc], left, right, array)) is not None:
-        return wrapped(array, array._kin, bits)  # type: ignore[arg-type]
+        return general(ufunc, left, right, array) if found is None else found
+    if array._detached and (made := _of_numbers(ufunc, left, right, array)) is not None:
+        return made
     a = fresh if type(fresh := array._fresh) is _array else seen(array)
     if a is None:
-        return calls.binary(ufunc, left, right, array)
+        return general(ufunc, left, right, array)
     layout: Any = array._kin
     context = array._context
     other = right if left is array else left
     kind = type(other)
     plain = not array._reach  # in C order
-    function: Any = ufunc
     if kind is DistributedArray:
         b = fresh if type(fresh := other._fresh) is _array else seen(other)
         if b is None:
-            return calls.binary(ufunc, left, right, array)
+            return general(ufunc, left, right, array)
         kin = other._kin
-        fits = kin is layout or kin.kin is layout.kin
-        if not fits and meet(other, context, layout):
-            fits, layout = True, kin if b.size > a.size else layout
+        ready = kin is layout or kin.kin is layout.kin
+        if not ready and meet(other, context, layout):
+            ready, layout = True, kin if b.size > a.size else layout
         if array._shape == other._shape:
-            if not array._shape:
-                if type(a) in _ALONE and type(b) in _ALONE:
-                    function = _SCALAR.get(ufunc, ufunc)
-            elif not layout.small and not kin.small:
-                fits = fits and a.size <= context.small
-        else:
-            fits = fits and _fits(ufunc, (a, b), context.small)
+            if not layout.small and not kin.small:
+                ready = ready and a.size <= context.small
+        elif not 0 < a.size * b.size <= context.small:
+            ready = ready and fits(ufunc, (a, b), context.small)
         plain = plain and not other._reach
     elif kind in NUMBERS:
         b = other
-        fits = layout.small or a.size <= context.small
-        if type(a) in _ALONE and kind in _ALONE:
-            function = _SCALAR.get(ufunc, ufunc)
+        ready = layout.small or a.size <= context.small
     else:
         b, plain = other, False
-        fits = kind is _array and b.dtype.kind in KINDS and _fits(ufunc, (a, b), context.small)
-    if fits:
-        runner = context.quiet.take()
+        ready = kind is _array and b.dtype.kind in KINDS and fits(ufunc, (a, b), context.small)
+    if ready:
+        quiet = context.quiet
         try:
-            result = runner[0](function, a, b) if left is array else runner[0](function, b, a)
+            runner = quiet.spare.pop()
+        except IndexError:
+            runner = quiet.take()
+        run, met = runner
+        try:
+            result = run(ufunc, a, b) if left is array else run(ufunc, b, a)
         except Exception:  # the general way raises the error in full
-            fits = False
-        if runner[1]:
-            fits = False
-            runner[1].clear()
-        context.quiet.spare.append(runner)
-        if fits:
-            ready = wrapped(array, layout, result, plain)
-            if ready is not NotImplemented:
-                return ready
-    return calls.binary(ufunc, left, right, array)
+            ready = False
+        if met:
+            ready = False
+            met.clear()
+        quiet.spare.append(runner)
+        if ready:
+            made = wrapped(array, layout, result, plain)
+            if made is not NotImplemented:
+                return made
+    return general(ufunc, left, right, array)
+
+
+def declined(*_: object) -> Any:
+    """In the place of a general way: none."""
+    return NotImplemented
 
 
 def call(ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     """A ufunc of one output, called by NumPy on whole operands; NotImplemented where the general way has to do it."""
-    array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None:
+    for array in inputs:
+        if type(array) is DistributedArray:
+            break
+    else:
         return NotImplemented
     context = array._context
+    if len(inputs) == 2:
+        if ufunc.signature is None or ufunc is np.matmul:
+            return binary(ufunc, inputs[0], inputs[1], array, declined)
+        return NotImplemented
     if context.kind != "host":
-        made = None
-        if len(inputs) <= 2:
-            made = recorded.binary(ufunc, inputs[0], inputs[1] if len(inputs) == 2 else recorded.ALONE, array)
+        made = recorded.binary(ufunc, inputs[0], recorded.ALONE, array) if len(inputs) == 1 else None
         return NotImplemented if made is None else made
-    values: Sequence[Any]
     if len(inputs) == 1:
         value = seen(array)
         if value is None or value.size > context.small or ufunc.signature is not None:
             return NotImplemented
-        values, first = (value,), array
-    else:
-        found = _values(inputs, context.small)
-        if found is None:
-            return NotImplemented
-        values, first = found
-        if len(values) > 1 and not _fits(ufunc, values, context.small):
-            return NotImplemented
+        quiet = context.quiet
+        runner = quiet.take()
+        try:
+            result = runner[0](ufunc, value)
+        except Exception:
+            result = None
+        if runner[1]:
+            result = None
+            runner[1].clear()
+        quiet.spare.append(runner)
+        return NotImplemented if result is None else wrapped(array, array._kin, result)  # type: ignore[arg-type]
+    found = small_values(inputs, context.small)
+    if found is None or not fits(ufunc, found[0], context.small):
+        return NotImplemented
+    values, first = found
     try:
         result, met = context.quiet(ufunc, *values)
     except Exception:
@@ -305,9 +338,15 @@ def apply(
 def _into_host(ufunc: np.ufunc, inputs: Sequence[Any], target: DeviceArray) -> bool:
     """A ufunc called by NumPy on whole operands and into an array of the host's; False where nothing was done."""
     array = next((item for item in inputs if type(item) is DistributedArray), None)
-    if array is None or ufunc.signature is not None or ufunc is np.power or ufunc in GAPPED:
-        return False
-    found = _values(inputs, array._context.small)
+    if (
+        array is None
+        or ufunc.signature is not None
+        or ufunc is np.power
+        or ufunc in GAPPED
+        or watching.get() is not None
+    ):
+        return False  # what goes to the host is counted, or refused, by the general way
+    found = small_values(inputs, array._context.small)
     if found is None:
         return False
     try:
@@ -360,7 +399,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
     if ufunc is np.power and any(getattr(item, "dtype", target._dtype).kind in "biu" for item in (*inputs, target)):
         return False  # a negative exponent may raise when some elements are written
     context = target._context
-    found = _values((*inputs, target), context.small)
+    found = small_values((*inputs, target), context.small)
     if found is None:
         return False
     storage = target._storage
@@ -368,7 +407,7 @@ def update(ufunc: np.ufunc, inputs: Sequence[Any], target: DistributedArray) -> 
         if storage.exposed:
             return False
         if unshared(storage, target._home):  # operands that showed the old chunk show the copy now
-            found = _values((*inputs, target), context.small)
+            found = small_values((*inputs, target), context.small)
             assert found is not None
     try:
         *values, into = found[0]
@@ -392,121 +431,7 @@ def unshared(storage: Storage, home: int) -> bool:
     return True
 
 
-# --- functions --------------------------------------------------------------------------------------------------------
-
-
-def function(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One of NumPy's functions, called on whole arrays; NotImplemented where the general way has to do it."""
-    count, rule = SHORT[called]
-    if count == 1 and args and type(args[0]) is DistributedArray:
-        return _of_one(called, args, kwargs)
-    inputs: Any = args[:count]
-    listed = type(inputs[0]) in (list, tuple) if inputs else False
-    if listed:
-        inputs = inputs[0]
-    if any(map(_is_written, args[count:])) or any(map(_is_written, kwargs.values())):
-        return NotImplemented
-    for array in inputs:
-        if type(array) is DistributedArray:
-            break
-    else:
-        return NotImplemented
-    context = array._context
-    found = None if context.kind != "host" else _values(inputs, context.small)
-    if found is None:
-        return NotImplemented
-    values, first = found
-    cast = kwargs.get("dtype") is not None or len(args) > count + 1
-    for value in values:
-        if type(value) is _array:
-            if not value.size or (cast and value.dtype.kind == "c"):
-                return NotImplemented
-        elif cast and type(value) in COMPLEX:
-            return NotImplemented  # as in `cast`
-    if not _bounded(rule, values, context.small):
-        return NotImplemented
-    try:
-        given = (values, *args[1:]) if listed else (*values, *args[count:])
-        result, met = context.quiet(called, *given, **kwargs)
-    except Exception:
-        return NotImplemented
-    if met or not isinstance(result, (_array, np.generic)) or result.size > context.small:
-        return NotImplemented
-    if type(result) is _array and (result.base is not None or any(result is value for value in values)):
-        result = result.copy()
-    return wrapped(first, first._kin, result)  # type: ignore[arg-type]
-
-
-_FOLDS: dict[Any, tuple[np.ufunc, tuple[str, ...]]] = {
-    **{f: (u, ("axis", "dtype", "out", "keepdims", "initial", "where")) for f, u in ((np.sum, np.add), (np.prod, np.multiply))},
-    **{f: (u, ("axis", "out", "keepdims", "initial", "where")) for f, u in (
-        (np.max, np.maximum), (np.amax, np.maximum), (np.min, np.minimum), (np.amin, np.minimum)
-    )},
-    **{f: (u, ("axis", "out", "keepdims")) for f, u in ((np.any, np.logical_or), (np.all, np.logical_and))},
-}  # fmt: skip
-"""The ufunc of which a function is the reduction, and the names of its arguments behind the array, in order."""
-
-
-def _asked(names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a function that folds as its ufunc's ``reduce`` takes them, which begins with another axis."""
-    if len(args) > len(names) + 1 or (kwargs and not kwargs.keys().isdisjoint(names[: len(args) - 1])):
-        raise TypeError  # the general way says it
-    asked = {"axis": None}
-    for given in (zip(names, args[1:], strict=False), kwargs.items()):
-        for name, value in given:
-            if value is not NOTHING and (value is not None or name == "initial"):
-                asked[name] = value
-    return asked
-
-
-def _of_one(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A function of one array, its other arguments no arrays: what `function` does, at the least cost."""
-    x = args[0]
-    context = x._context
-    if context.kind != "host":
-        return NotImplemented
-    value = seen(x)
-    if value is None or not 0 < value.size <= context.small:
-        return NotImplemented
-    if any(map(_is_written, args[1:])) or any(map(_is_written, kwargs.values())):
-        return NotImplemented
-    if value.dtype.kind == "c" and (kwargs.get("dtype") is not None or len(args) > 2):
-        return NotImplemented  # as in `cast`
-    fold = _FOLDS.get(called)
-    try:
-        if fold is None:
-            result, met = context.quiet(called, value, *args[1:], **kwargs)
-        else:
-            result, met = context.quiet(fold[0].reduce, value, **_asked(fold[1], args, kwargs))
-    except Exception:
-        return NotImplemented
-    if met:
-        return NotImplemented
-    if type(result) is _array:
-        if result.size > context.small:
-            return NotImplemented
-        if result.base is not None or result is value:
-            result = result.copy()
-    elif not isinstance(result, np.generic):
-        return NotImplemented
-    return wrapped(x, x._kin, result)
-
-
-ShortWay.call = staticmethod(function)
-
-
-def _is_written(item: Any) -> bool:
-    """Whether an argument is an array, to which a function may write."""
-    return type(item) is DistributedArray or type(item) is _array
-
-
-def _bounded(rule: str, values: Sequence[Any], limit: int) -> bool:
-    """Whether a function's result is small, by what bounds it."""
-    if rule == "broadcast":
-        return _fits(np.add, values, limit)
-    if rule == "product":
-        return all(np.ndim(value) < 2 for value in values) or _fits(np.matmul, values, limit)
-    return not rule or math.prod([np.size(value) for value in values]) <= limit
+# --- conversions and the gate ---------------------------------------------------------------------------------------
 
 
 def cast(x: DistributedArray, dtype: np.dtype[Any]) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from distarray.devices.arrays import DeviceArray, Library
 from distarray.devices.blas import PREFIXES, lay_of, lying
 
-__all__ = ["cholesky_columns", "lu_columns", "multiply_rows", "solve_triangular", "subtract"]
+__all__ = ["cholesky_columns", "lu_columns", "multiply_rows", "qr", "solve_triangular", "subtract"]
 
 
 class _Kind(NamedTuple):
@@ -116,3 +116,35 @@ def lu_columns(lib: Library, columns: DeviceArray) -> Any:
     getattr(solver, f"{prefix}getrf")(handle, rows, width, place, apart, room.data.ptr, swaps.data.ptr, failed.data.ptr)
     swaps -= 1
     return swaps
+
+
+def qr(lib: Library, a: DeviceArray, mode: str) -> Any:
+    """``lib.linalg.qr``; nothing is waited for.
+
+    cuSOLVER never ends where a column has an infinity or NaN below zeros. It reads zeros for such columns, and what LAPACK derives
+    from them is NaN: these columns, and from the first on the reflectors, the rows of R and the columns of Q.
+    """
+    rows, columns = a.shape[-2:]
+    if not a.size:
+        return lib.linalg.qr(a, mode=mode)
+    good = lib.isfinite(a).all(axis=-2)
+    place = lib.arange(columns)
+    none = max(rows, columns)
+    first = lib.where(good, none, place).min(axis=-1)[..., None]
+    last = rows - 1 if a.dtype.kind != "c" else rows  # a reflector of one row is the identity
+    first = lib.where(first == last, none, first)
+    found = lib.linalg.qr(lib.where(good[..., None], lib.swapaxes(a, -1, -2), 0).swapaxes(-1, -2), mode=mode)
+    after = place >= first
+    parts = list(found) if isinstance(found, tuple) else [found]
+    r = parts[0] if mode == "raw" else parts[-1].swapaxes(-1, -2)  # columns, each with its rows
+    down = lib.arange(r.shape[-1])
+    lost = ~good[..., None] | after[..., None] & (down >= first)[..., None, :]
+    if mode == "raw":
+        parts[1][(after & (place != last))[..., : parts[1].shape[-1]]] = lib.nan
+    else:
+        lost &= place[:, None] >= down
+    r[lost] = lib.nan
+    if len(parts) == 2 and mode != "raw":
+        q = parts[0].swapaxes(-1, -2)
+        q[lib.broadcast_to(lib.arange(q.shape[-2]) >= first, q.shape[:-1])] = lib.nan
+    return found

@@ -26,15 +26,19 @@ def gpu_report() -> tuple[int, str]:
         warnings.simplefilter("ignore")
         try:
             import cupy
+
+            version = cupy.__version__
+        except AttributeError:
+            return 0, "CuPy is not installed, and some folder of its name is imported"
         except Exception as error:
             return 0, f"CuPy is installed but cannot be imported ({type(error).__name__}: {error})"
         try:
             count = int(cupy.cuda.runtime.getDeviceCount())
         except Exception as error:
             if getattr(error, "status", None) == 100:  # cudaErrorNoDevice
-                return 0, f"CuPy {cupy.__version__} is installed, but the CUDA driver finds no GPU"
-            return 0, f"CuPy {cupy.__version__} is installed, but there is no usable CUDA driver ({error})"
-    return count, "" if count else f"CuPy {cupy.__version__} is installed, but the CUDA driver finds no GPU"
+                return 0, f"CuPy {version} is installed, but the CUDA driver finds no GPU"
+            return 0, f"CuPy {version} is installed, but there is no usable CUDA driver ({error})"
+    return count, "" if count else f"CuPy {version} is installed, but the CUDA driver finds no GPU"
 
 
 def gpu_count() -> int:

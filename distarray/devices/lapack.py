@@ -1,6 +1,6 @@
 """What the array libraries' LAPACKs do differently: the few local steps of which NumPy and CuPy have different calls.
 
-Everything that both have under one name (``lib.linalg.qr``, ``svd``, ``eigh`` …) is called there. On the host the steps
+Everything that both have under one name (``lib.linalg.svd``, ``eigh`` …) is called there. On the host the steps
 come from SciPy and release the interpreter's lock, which SciPy's triangular solvers hold: these go through ``blas``. On GPUs they
 go through ``gpu_blas``.
 """
@@ -29,6 +29,10 @@ class HostLapack:
     def raising(self) -> AbstractContextManager[Any]:
         """A block in which ``lib.linalg`` raises LinAlgError, as NumPy always does."""
         return nullcontext()
+
+    def qr(self, a: DeviceArray, mode: str = "reduced") -> Any:
+        """Q and R, or what else the mode says, as ``numpy.linalg.qr``."""
+        return np.linalg.qr(a, mode)  # type: ignore[call-overload]
 
     def cholesky(self, a: DeviceArray) -> Any:
         """The lower factor of a Hermitian matrix; LinAlgError where it is not positive definite."""
@@ -72,6 +76,12 @@ class CudaLapack:
         import cupyx
 
         return cupyx.errstate(linalg="raise")  # type: ignore[no-any-return]
+
+    def qr(self, a: DeviceArray, mode: str = "reduced") -> Any:
+        """Q and R, or what else the mode says, as ``numpy.linalg.qr``; nothing is waited for."""
+        import cupy
+
+        return gpu_blas.qr(cupy, a, mode)
 
     def cholesky(self, a: DeviceArray) -> Any:
         """The lower factor of a Hermitian matrix; LinAlgError where it is not positive definite."""

@@ -227,7 +227,7 @@ def _spread_qr(x: DistributedArray, mode: str, *, tall: bool) -> Any:
 
 
 def _qr(device: Device, a: DeviceArray, *, mode: str) -> Any:
-    found = device.lib.linalg.qr(a, mode=mode)
+    found = device.lapack.qr(a, mode)
     return found if mode == "r" else tuple(found)
 
 
@@ -328,7 +328,10 @@ def spread_svd(x: DistributedArray, *, full: bool, vectors: bool) -> tuple[Any, 
     context = x._context
     found = Jacobi(context, (n, m), x.dtype, taking_part(x.layout), "svd", vectors=vectors)
     found.fill(x.mT._operand("svd"))
-    factor = to_scale(float(np.max(found.sizes(np.inf))), x.dtype)
+    largest = float(np.max(found.sizes(np.inf)))
+    if not np.isfinite(largest):
+        raise Linear("SVD did not converge")
+    factor = to_scale(largest, x.dtype)
     if factor != 1:
         found.scale(factor)
     if not found.converge():

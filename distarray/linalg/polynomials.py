@@ -5,7 +5,6 @@ Coefficients are few: where a computation goes through them one by one, they are
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,7 @@ from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.creation import zeros_like
 from distarray.ops.triangles import vander
+from distarray.sites import call_site, warn_at
 
 __all__ = [
     "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots",
@@ -362,7 +362,7 @@ def polyfit(
     found, residuals, rank, values = lstsq(left, right, rcond)
     found = (found.T / scale).T
     if int(rank) != order and not full:
-        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
+        warn_at(call_site(), "Polyfit may be poorly conditioned", np.exceptions.RankWarning)
     if full:
         return found, residuals, rank, values, rcond
     if not cov:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -121,8 +121,23 @@ def _solve(device: Device, a: DeviceArray, b: DeviceArray) -> Any:
         if a.size:
             inv_here(device, a)
         return device.lib.empty(b.shape, np.result_type(a.dtype, b.dtype))
+    return _or_nan(device, a, lambda a: device.lib.linalg.solve(a, b))
+
+
+def _or_nan(device: Device, a: DeviceArray, compute: Callable[[Any], Any]) -> Any:
+    """What is computed of matrices; cuSOLVER calls some with infinities or NaN singular, of which LAPACK makes NaN."""
+    lib = device.lib
     with device.lapack.raising():
-        return device.lib.linalg.solve(a, b)
+        try:
+            return compute(a)
+        except Linear as error:
+            if device.kind == "host":
+                raise
+            odd = ~lib.isfinite(a).all(axis=(-2, -1))[..., None, None]
+            if not odd.any():
+                raise Linear("Singular matrix") from error
+            others = lib.where(odd, lib.eye(a.shape[-1], dtype=a.dtype), a)
+            return lib.where(odd, lib.nan, _or_nan(device, others, compute))
 
 
 def _solve_rows(device: Device, b: DeviceArray, a: DeviceArray) -> Any:
@@ -178,8 +193,7 @@ def inv(a: ArrayLike) -> DistributedArray:
 
 
 def inv_here(device: Device, a: DeviceArray) -> Any:
-    with device.lapack.raising():
-        return device.lib.linalg.inv(a)
+    return _or_nan(device, a, device.lib.linalg.inv)
 
 
 @implements(np.linalg.slogdet)

@@ -5,6 +5,7 @@ NumPy's ``like=`` (NEP 35) dispatches here without passing the array on: the cur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -17,10 +18,12 @@ from distarray.array.dtypes import check_dtype, filler
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, memory_order
-from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.shown import is_short
+from distarray.array.state import DistributedArray, fresh_array, from_chunks
 from distarray.context import Context, group_ids
 from distarray.devices import Chunk, Device
 from distarray.devices.arrays import AnyDType
+from distarray.fusion.expr import real_for
 from distarray.layout import Layout
 from distarray.modes import Mode
 from distarray.ops.generate import as_shape, generate, placement
@@ -33,6 +36,8 @@ __all__ = ["empty", "empty_like", "full", "full_like", "ones", "ones_like", "zer
 def _filled(context: Context, target: Layout, dtype: AnyDType, value: object, label: str) -> DistributedArray:
     if target.mode in (Mode.SUM, Mode.PROD) and not target.index_map.is_disjoint:
         return generate(context, target, dtype, lambda device, _, out: device.fill(out, value), label)
+    if dtype.kind in "biufc" and is_short(target, math.prod(target.shape) * dtype.itemsize):
+        return fresh_array(context, target, np.full(target.shape, value, dtype))
     chunks = allocate(context, target, dtype, label=label)
     tasks = []
     for device in context.local_devices:
@@ -205,6 +210,7 @@ def _full(context: Context, target: Layout, dtype: Any, value: Any) -> Distribut
     if 0 in target.shape and not isinstance(value, PYTHON_SCALARS):  # nothing is converted
         return _uninitialised(context, target, dtype)
     scalar = np.empty((), dtype)
+    value = real_for(np.asarray(value) if isinstance(value, complex) else value, scalar.dtype)
     np.copyto(scalar, value, casting="unsafe")
     context.traced("full", target.shape, scalar)
     return _filled(context, target, dtype, scalar[()], "full")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from functools import partial
 from typing import Any, cast
 
@@ -13,11 +12,13 @@ from numpy.lib.array_utils import normalize_axis_index
 from distarray.array.aliases import ArrayLike, DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import arrays
+from distarray.array.shown import is_short, seen
 from distarray.array.standing import stand_for
-from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.state import DistributedArray, fresh_array, from_chunks
 from distarray.devices import Chunk
 from distarray.geometry import IndexMap, Range, Region
 from distarray.layout import Layout
+from distarray.sites import call_site, warn_at
 
 __all__ = ["cross", "diagonal", "trace"]
 
@@ -76,6 +77,10 @@ def _copied(x: DistributedArray, offset: int) -> DistributedArray:
     """A diagonal of the last two axes, in new chunks."""
     context, low, right = x._context, max(-offset, 0), max(offset, 0)
     length = max(min(x.shape[-2] - low, x.shape[-1] - right), 0)
+    if type(shown := seen(x)) is np.ndarray:
+        here = context.layouts.of_shape(x._kin, (*x.shape[:-2], length))  # type: ignore[arg-type]
+        if is_short(here, shown.nbytes):
+            return fresh_array(context, here, np.array(shown.diagonal(offset, -2, -1), order="C"))
     with context.lock:
         context.check()
         found = x._operand("diagonal", partial_ok=True)
@@ -292,11 +297,11 @@ def cross(
             f"incompatible dimensions for cross product (dimension must be 2 or 3): the vectors have {sizes} elements"
         )
     if 2 in sizes:
-        warnings.warn(
+        warn_at(
+            call_site(),
             "Arrays of 2-dimensional vectors are deprecated. Use arrays of 3-dimensional vectors instead. (deprecated in "
             "NumPy 2.0)",
             DeprecationWarning,
-            stacklevel=2,
         )
     dtype = np.promote_types(x.dtype, y.dtype)
     x, y = (v if v.dtype == dtype else v.astype(dtype) for v in (x, y))

@@ -3,6 +3,7 @@ the global size exists anywhere but spread over the devices."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -12,7 +13,8 @@ import numpy as np
 
 from distarray.array.aliases import DeviceLike, LayoutLike, ShapeLike
 from distarray.array.layouts import resolve_layout
-from distarray.array.state import DistributedArray, from_chunks
+from distarray.array.shown import is_short
+from distarray.array.state import DistributedArray, fresh_array, from_chunks
 from distarray.context import Context
 from distarray.current import current
 from distarray.devices import Chunk, Device
@@ -73,6 +75,11 @@ def generate(
     """
     # where chunks with partial values overlap, only one of them may hold an element's value
     single = layout.mode in (Mode.SUM, Mode.PROD) and not layout.index_map.is_disjoint
+    if is_short(layout, math.prod(layout.shape) * dtype.itemsize) and dtype.kind in "biufc":
+        array = np.empty(layout.shape, dtype)
+        with context.guarding(label, fallible=fallible or None):
+            _make_all(layout.keeper, [(layout.chunks[layout.home][1], array)], make)
+        return fresh_array(context, layout, array)
     chunks: list[Chunk | None] = allocate(context, layout, dtype, layout.mode if single else None, label)
     tasks: list[Callable[[], None]] = []
     for device_id in layout.devices:

@@ -132,8 +132,9 @@ def pad(
     if mode == "empty" or not result.size:
         return result
     writer = _writer(mode, x.ndim, kwargs)
+    nothing = mode in ("mean", "median") and 0 in np.asarray(kwargs.get("stat_length"), object)
     for axis, (low, high) in enumerate(sides):
-        if low or high:
+        if low or high or nothing:  # NumPy warns of means of nothing also where they go nowhere
             later = tuple(
                 slice(a, n - b) for (a, b), n in zip(sides[axis + 1 :], result.shape[axis + 1 :], strict=True)
             )
@@ -236,6 +237,8 @@ def _statistics(
         length = most if length is None or length > most else length
         part = roi[_at(axis, low, low + length) if not i else _at(axis, stop - length, stop)]
         value = _STATISTICS[mode](part, axis=axis, keepdims=True)
+        if not length:
+            value.evaluate()
         found.append(
             (np.rint(value) if roi.dtype.kind in "iu" and value.dtype.kind == "f" else value).astype(roi.dtype)
         )

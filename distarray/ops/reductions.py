@@ -294,6 +294,8 @@ def ptp(a: ArrayLike, axis: Axis = None, out: Out = None, keepdims: bool = NOTHI
     if out is not None:
         check_out(out)
         check_reduced(out, top.shape, "maximum")
+        if np.can_cast(top.dtype, out.dtype, "same_kind"):  # NumPy finds the largest in it, and subtracts from that
+            top = top.astype(out.dtype)
         return np.subtract(top, bottom, out=cast("Any", out))
     return deliver(np.subtract(top, bottom), None)
 
@@ -381,10 +383,13 @@ def _checked(
             )
         kwargs["where"] = small(where.shape, where.dtype)
     with np.errstate(all="ignore"):
+        computed = a.dtype
         if out is None or initial is NOTHING or dtype is not None:  # else the dtype of `out` decides what it may be
-            computed = np.asarray(ufunc.reduce(model, **kwargs)).dtype
-        else:
-            computed = a.dtype
+            try:
+                computed = np.asarray(ufunc.reduce(model, **kwargs)).dtype
+            except TypeError:  # bools are subtracted in other dtypes alone
+                if out is None or dtype is not None:
+                    raise
         if out is not None:
             check_out(out)
             target = np.zeros([n and 1 for n in out.shape], real_out(computed, out.dtype))

@@ -17,8 +17,9 @@ from distarray.array.aliases import ArrayLike, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.memory_model import byte_strides, model
 from distarray.array.shapes import memory_order
+from distarray.array.shown import is_short, seen
 from distarray.array.standing import settled, stand_for
-from distarray.array.state import DistributedArray, copy_array, from_chunks
+from distarray.array.state import DistributedArray, copy_array, fresh_array, from_chunks
 from distarray.geometry import IndexMap, Region, ViewMap, blocks, flat_blocks, reshape_map
 from distarray.geometry.reshape import reshape_strides
 from distarray.ops.convert import asarray
@@ -133,6 +134,8 @@ def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     """
     x = asarray(a)
     order = memory_order(order)
+    if order == "C" and x._context.kind == "host" and (ready := elements.reshaped(x, (x.size,))) is not None:
+        return ready
     flags = model(x).flags
     if order == "K":
         strides = [stride if n > 1 else 0 for n, stride in zip(x.shape, byte_strides(x), strict=True)]
@@ -180,6 +183,10 @@ def flatten(x: DistributedArray, order: str = "C") -> DistributedArray:
     -----
     Communication: none where every chunk can be reshaped where it is. Otherwise each element moves at most once.
     """
+    if order == "C" and x._context.kind == "host" and type(shown := seen(x)) is np.ndarray:
+        here = x._context.layouts.of_shape(x._kin, (x.size,))  # type: ignore[arg-type]
+        if is_short(here, shown.nbytes):
+            return fresh_array(x._context, here, shown.flatten())
     flat = ravel(x, order)
     return copy_array(flat) if flat._storage is x._storage else settled(flat)
 

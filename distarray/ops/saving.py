@@ -12,7 +12,7 @@ import os
 import secrets
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cache, partial
 from io import FileIO
 from typing import Any, cast
@@ -282,8 +282,11 @@ def _write_own(context: Context, found: Operand, path: str, offset: int) -> None
         return
     tasks: list[tuple[int, Callable[[], None]]] = []
     mapped = cache(lambda: np.memmap(path, found.dtype, "r+", offset, found.shape))
-    with open(path, "r+b", buffering=0) as file:
-        for device in context.local_devices:
+    with ExitStack() as opened:
+        file = opened.enter_context(open(path, "r+b", buffering=0))
+        for number, device in enumerate(context.local_devices):
+            if number and device.kind != "host":  # each device's thread writes through a file of its own
+                file = opened.enter_context(open(path, "r+b", buffering=0))
             for chunk, region in found.layout.index_map.first_owned(device.id):
                 array = found.arrays[chunk][found.layout.chunks[chunk][1].locate(region).key]
                 run = reshape_region(region, found.shape, (size,))
@@ -294,13 +297,8 @@ def _write_own(context: Context, found: Operand, path: str, offset: int) -> None
                 if device.kind == "host":  # the system takes one write to a file at a time: threads would wait in turn
                     _write_run(device, file, place, array)
                 else:
-                    tasks.append((device.id, partial(_open_and_write, device, path, place, array)))
-    run_by_device(context, tasks, size * itemsize)
-
-
-def _open_and_write(device: Device, path: str, place: int, array: DeviceArray) -> None:
-    with open(path, "r+b", buffering=0) as file:
-        _write_run(device, file, place, array)
+                    tasks.append((device.id, partial(_write_run, device, file, place, array)))
+        run_by_device(context, tasks, size * itemsize)
 
 
 def _write_run(device: Device, file: FileIO, place: int, array: Any) -> None:

@@ -50,7 +50,12 @@ def _checked(
     model = small(a.shape, a.dtype)
     function = getattr(ufunc, name)
     with np.errstate(all="ignore"):
-        result = function(model, *indices, axis=axis, dtype=dtype)
+        try:
+            result = function(model, *indices, axis=axis, dtype=dtype)
+        except TypeError:  # bools are subtracted in other dtypes alone
+            if not isinstance(out, (np.ndarray, DistributedArray)) or dtype is not None:
+                raise
+            result = function(model.astype(out.dtype), *indices, axis=axis)
         computed = result.dtype
         if out is not None:
             check_out(out)

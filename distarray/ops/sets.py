@@ -14,6 +14,7 @@ from distarray.algorithms.lookup import look_up
 from distarray.algorithms.sets import distinct
 from distarray.algorithms.sorting import Sorted
 from distarray.array.aliases import ArrayLike
+from distarray.array.calls import unlike
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
@@ -21,9 +22,10 @@ from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import arrays_of
 from distarray.devices.arrays import AnyDType
+from distarray.errors import UnsupportedError
 from distarray.ops.convert import asarray, astype
-from distarray.ops.creation import full_like
 from distarray.ops.joining import concatenate
+from distarray.ops.large_integers import large_integers, nearest
 from distarray.ops.reshaping import ravel, reshape
 from distarray.ops.sorting import sort
 from distarray.storage import Operand
@@ -280,17 +282,19 @@ def _operands(*given: Any) -> list[DistributedArray]:
     return [as_array(context, item) for item in given]
 
 
-def _common(*dtypes: AnyDType) -> np.dtype[Any]:
-    """The dtype of arrays that are joined; NumPy's error where there is none, as of dates and time spans."""
-    return np.concatenate([np.empty(0, dtype) for dtype in dtypes]).dtype
-
-
-def _joinable(*dtypes: AnyDType) -> bool:
+def _with_members(x: Any, members: Any) -> list[DistributedArray]:
+    """Two arguments as arrays, the second without Python's integers that no element of the first may equal."""
     try:
-        _common(*dtypes)
-    except TypeError:
-        return False
-    return True
+        return _operands(x, members)
+    except UnsupportedError:
+        integers = large_integers(members)
+        if integers is None:
+            raise
+        (one,) = _operands(x)
+        close = nearest(integers, one.dtype)
+        if close is None:
+            raise
+        return [one, as_array(one._context, close[0][close[1] == 0])]
 
 
 def _mixed(one: AnyDType, other: AnyDType) -> bool:
@@ -348,7 +352,12 @@ def isin(
     """
     if kind not in (None, "sort", "table"):
         raise ValueError(f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.")
-    x, tests = _operands(element, test_elements)
+    if isinstance(test_elements, DistributedArray) and (integers := large_integers(element)) is not None:
+        close = nearest(integers, test_elements.dtype)
+        if close is not None:
+            found_ = np.logical_and(isin(close[0], test_elements, kind=kind), close[1] == 0)
+            return np.logical_not(found_) if invert else found_  # type: ignore[no-any-return]
+    x, tests = _with_members(element, test_elements)
     if kind == "table" and not (x.dtype.kind in "biu" and tests.dtype.kind in "biu"):
         raise ValueError(
             "The 'table' method is only supported for boolean or integer arrays. Please select 'sort' or None for kind."
@@ -362,11 +371,11 @@ def isin(
             "You have specified kind='table', but the range of values in `ar2` or `ar1` exceed the maximum integer of the "
             "datatype. Please set `kind` to None or 'sort'."
         )
+    if _are_unlike(x.dtype, tests.dtype):
+        nowhere = unlike(np.equal, x)
+        return np.logical_not(nowhere) if invert else nowhere  # type: ignore[no-any-return]
     mixed = _mixed(x.dtype, tests.dtype)
-    few = tests.size < 10 * x.size**0.145  # NumPy compares with each of them then, and joins both else
-    if few and not _joinable(x.dtype, tests.dtype):  # what is never equal
-        return full_like(x, invert, bool)  # type: ignore[no-any-return]
-    common = np.dtype(np.uint64) if mixed else _common(x.dtype, tests.dtype)
+    common = np.dtype(np.uint64) if mixed else np.result_type(x.dtype, tests.dtype)
     context = x._context
     ordered = sort(astype(tests, common), None)
     wanted = astype(x, common)
@@ -380,6 +389,15 @@ def isin(
     return np.logical_not(member) if invert else member  # type: ignore[no-any-return]
 
 
+def _are_unlike(one: AnyDType, other: AnyDType) -> bool:
+    """Whether dtypes are dates, or time spans, and numbers that have no dtype together."""
+    try:
+        np.result_type(one, other)
+    except TypeError:
+        return "V" not in (one.kind, other.kind)
+    return False
+
+
 def _reach(x: DistributedArray) -> int:
     """How far the largest integer is from the least."""
     return int(np.max(x)) - int(np.min(x))
@@ -390,7 +408,7 @@ def _reach(x: DistributedArray) -> int:
 
 def _alike(*arrays: DistributedArray) -> list[DistributedArray]:
     """Arrays in the dtype that they have when they are joined."""
-    common = _common(*[array.dtype for array in arrays])
+    common = np.concatenate([np.empty(0, array.dtype) for array in arrays]).dtype  # refuses dates and time spans
     return [astype(array, common) for array in arrays]
 
 
@@ -495,7 +513,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Di
     ...     da.setdiff1d(da.asarray([3, 1, 2]), [2]).tolist()
     [1, 3]
     """
-    one, other = _operands(ar1, ar2)
+    one, other = _with_members(ar1, ar2)
     values = ravel(one) if assume_unique else unique(one)
     result: DistributedArray = values[isin(values, other, invert=True)]
     return result

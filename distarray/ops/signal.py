@@ -26,6 +26,7 @@ from distarray.ops.choosing import where
 from distarray.ops.complex_numbers import conj
 from distarray.ops.convert import asarray
 from distarray.ops.creation import empty_like
+from distarray.ops.large_integers import large_integers
 from distarray.ops.scans import cumsum
 
 __all__ = ["convolve", "correlate", "gradient", "interp", "trapezoid", "unwrap"]
@@ -479,6 +480,8 @@ def interp(
     ...     da.interp(da.asarray([0.5, 3.0]), [0, 1, 2], [0, 10, 20]).tolist()
     [5.0, 20.0]
     """
+    if (integers := large_integers(x)) is not None:
+        x = integers.astype(float)
     _, (places,) = _distributed(x) if isinstance(x, DistributedArray) else (None, [asarray(x)])
     given: tuple[Any, ...] = (xp, fp, left, right)
     xp, fp, left, right = (host_values(a) if isinstance(a, DistributedArray) else a for a in given)

@@ -21,7 +21,9 @@ from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, devices_of, place
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.array.writing import check_writable, deliver
+from distarray.errors import UnsupportedError
 from distarray.ops.convert import asarray, astype
+from distarray.ops.large_integers import large_integers, nearest
 from distarray.ops.reshaping import ravel
 from distarray.ops.taking import take
 
@@ -333,7 +335,17 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     context = same_context(known) if known else asarray(a)._context
     beside = devices_of(known)
     x: DistributedArray = as_array(context, a, beside)
-    values: DistributedArray = as_array(context, v, beside)
+    try:
+        values: DistributedArray = as_array(context, v, beside)
+    except UnsupportedError:
+        integers = large_integers(v)
+        close = None if integers is None or x.dtype.kind == "c" else nearest(integers, x.dtype)
+        if close is None:
+            raise
+        at, beyond = (np.asarray(part) for part in close)
+        left, right = (searchsorted(x, at, one, sorter) for one in ("left", "right"))
+        places: Any = np.where((beyond > 0) | ((beyond == 0) & (side == "right")), right, left)
+        return deliver(places, None)  # type: ignore[no-any-return]
     np.searchsorted(small(x.shape, x.dtype), small(values.shape, values.dtype), side)  # type: ignore[call-overload]
     if sorter is not None:
         order: DistributedArray = as_array(context, sorter)

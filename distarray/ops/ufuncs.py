@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from distarray.array import whole
+from distarray.array import calls, whole
 from distarray.array.aliases import ArrayLike
-from distarray.array.calls import known
 from distarray.array.functions import FUNCTIONS
 from distarray.array.place import as_operand
 from distarray.array.shapes import as_mask
@@ -23,20 +22,23 @@ def call(
     ufunc: np.ufunc, *inputs: Any, out: tuple[Any, ...] | None = None, where: ArrayLike = True, **kwargs: Any
 ) -> Any:
     """``ufunc(*inputs, **kwargs)``; generalised ufuncs (``matmul``, ``vecdot``) have implementations of their own."""
-    if (
-        out is None
-        and where is True
-        and not kwargs
-        and ufunc.nout == 1
-        and ufunc.ntypes > 1
-        and ufunc.signature is None
-    ):
-        ready = whole.call(ufunc, inputs)
-        if ready is not NotImplemented:
-            return ready
+    if where is True and not kwargs and ufunc.nout == 1 and ufunc.ntypes > 1 and ufunc.signature is None:
+        if out is None:
+            ready = whole.call(ufunc, inputs)
+            if ready is not NotImplemented:
+                return ready
+        elif type(out[0]) is DistributedArray and whole.update(ufunc, inputs, out[0]):
+            return out[0]
+    return beyond(ufunc, inputs, out, where, kwargs)
+
+
+def beyond(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], out: tuple[Any, ...] | None, where: ArrayLike, kwargs: dict[str, Any]
+) -> Any:
+    """A call where the short way does not serve."""
     if out is not None and any(target is Ellipsis for target in out):
         raise TypeError("must use `...` as `out=...` and not per-operand/in a tuple")
-    if not all(known(x) for x in (*inputs, *(out or ())) if x is not None) or not known(as_mask(where)):
+    if not all(calls.known(x) for x in (*inputs, *(out or ())) if x is not None) or not calls.known(as_mask(where)):
         return NotImplemented
     if ufunc.signature is not None:
         implementation = FUNCTIONS.get(ufunc)
@@ -47,6 +49,8 @@ def call(
         return implementation(*inputs, **kwargs)
     if ufunc.ntypes == 1 and is_python(ufunc):
         return call_python(ufunc, inputs, out, where, kwargs)
+    if out is None and where is True and not kwargs and ufunc.ntypes > 1:
+        return calls.apply(ufunc, inputs)
     return whole.apply(ufunc, inputs, out, where, **kwargs)
 
 

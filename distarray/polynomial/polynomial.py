@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,6 +43,7 @@ from distarray.ops import reductions
 from distarray.ops.convert import asarray
 from distarray.ops.joining import stack
 from distarray.polynomial.called import Called
+from distarray.sites import call_site, warn_at
 
 __all__ = [
     "Polynomial", "polyadd", "polycompanion", "polyder", "polydiv", "polydomain", "polyfit", "polyfromroots", "polygrid2d",
@@ -538,7 +538,7 @@ def polyfit(
     found, residuals, rank, values = lstsq(left / scale, b, rcond)
     found = (found.T / scale).T
     if int(rank) != left.shape[1] and not full:
-        warnings.warn("The fit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
+        warn_at(call_site(), "The fit may be poorly conditioned", np.exceptions.RankWarning)
     if powers.ndim:
         spread = np.zeros((highest + 1, *found.shape[1:]), found.dtype)
         spread[powers] = found.get()

@@ -38,7 +38,9 @@ def stopped(comm: MpiCommunicator) -> None:
     last = comm.size - 1
     if comm.rank == last:
         os.kill(os.getpid(), signal.SIGSTOP)
-        return
+        os._exit(
+            1
+        )  # Open MPI's launcher wakes it (SIGCONT) before it ends the job: it must not go on as if all were well
     start = time.monotonic()
     big = np.ones(1 << 18)
 

@@ -461,3 +461,75 @@ def test_out_of_another_shape_is_refused_and_left_alone(name):
             else:
                 call(da, x, ours)
             np.testing.assert_array_equal(np.asarray(ours), theirs)
+
+
+@pytest.mark.parametrize("layout", [da.blocks(0), da.replicated(), None])
+def test_an_out_of_a_wider_dtype_takes_what_the_operand_does_not_hold(layout: Any) -> None:
+    bools = np.array([[True, False, True], [False, False, True]])
+    cases = [(np.array([[100, -100], [-100, 100]], "i1"), out) for out in ("i2", "i8", "f4", "c16")]
+    cases += [
+        (np.array([[2049, 0.1], [0.3, 6e4]], "f2"), "f8"),
+        *((bools, out) for out in ("i1", "i8", "u8", "f4", "c16")),
+    ]
+    calls: list[Any] = [
+        lambda a, out: np.ptp(a, axis=0, out=out),
+        lambda a, out: np.subtract.reduce(a, axis=0, out=out),
+    ]
+    with da.init(devices=3, kind="host", minimum_chunk=1):
+        for array, dtype in cases:
+            for call in calls:
+                expected = np.zeros(array.shape[1], dtype)
+                call(array, expected)
+                found, host = da.zeros(array.shape[1], dtype), np.zeros(array.shape[1], dtype)
+                call(da.asarray(array, layout=layout), found)
+                call(da.asarray(array, layout=layout), host)
+                np.testing.assert_array_equal(found.get(), expected)
+                np.testing.assert_array_equal(host, expected)
+        for name in ("accumulate", "reduceat"):
+            given = () if name == "accumulate" else ([0, 1],)
+            expected, found = np.zeros((2, 3), "i4"), da.zeros((2, 3), "i4")
+            getattr(np.subtract, name)(bools, *given, out=expected)
+            getattr(np.subtract, name)(da.asarray(bools, layout=layout), *given, out=found)
+            np.testing.assert_array_equal(found.get(), expected)
+        for call in calls:
+            with pytest.raises(TypeError):
+                call(da.asarray(bools, layout=layout), da.zeros(3, bool))
+        with pytest.raises(TypeError):
+            np.ptp(da.asarray(bools * 1.5, layout=layout), axis=0, out=da.zeros(3, int))
+
+
+WHERES: list[Any] = [
+    None,
+    0,
+    1,
+    True,
+    False,
+    np.bool_(True),
+    np.int8(1),
+    [1, 0, 1],
+    [True, False, True],
+    np.array(True),
+]
+REFUSED = [np.array(1), np.array(0), np.array(1.0), np.array([1, 0, 1]), np.array([1.0, 0, 1])]
+
+
+@pytest.mark.parametrize("layout", [da.blocks(0), da.replicated(), None])
+def test_where_is_a_truth_value_or_an_array_of_bool(layout: Any) -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    calls: list[Any] = [
+        lambda x, w: np.sum(x, where=w), lambda x, w: np.max(x, axis=0, initial=-1, where=w), lambda x, w: np.any(x, where=w),
+        lambda x, w: x.prod(where=w), lambda x, w: np.nansum(x, where=w), lambda x, w: np.add.reduce(x, where=w),
+        lambda x, w: np.add(x, 1, where=w, out=np.zeros_like(x)), lambda x, w: np.clip(x, 0, 1, where=w, out=np.zeros_like(x)),
+        lambda x, w: np.divmod(x, 2, out=(np.zeros_like(x), np.zeros_like(x)), where=w)[0],
+    ]  # fmt: skip
+    with da.init(devices=3, kind="host"):
+        x = da.asarray(a, layout=layout)
+        for call in calls:
+            for where in WHERES:
+                np.testing.assert_array_equal(call(x, where).get(), call(a, where))
+            for where in REFUSED:
+                for array in (a, x):
+                    with pytest.raises(TypeError):
+                        call(array, where)
+                with pytest.raises(TypeError):
+                    call(x, da.asarray(where))

@@ -106,7 +106,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 UNASKED |= WRITES
 
 
-@pytest.mark.parametrize("layout", [da.blocks(0), da.replicated()])
+@pytest.mark.parametrize("layout", [da.blocks(0), da.replicated(), None])
 @pytest.mark.parametrize("name", ASKED)
 def test_what_the_user_asks_for_comes(name: str, layout: Any, four: Any) -> None:
     x = da.asarray(HOST, layout=layout)
@@ -116,7 +116,7 @@ def test_what_the_user_asks_for_comes(name: str, layout: Any, four: Any) -> None
     assert "to the host" in repr(log)
 
 
-@pytest.mark.parametrize("layout", [da.blocks(0), da.replicated()])
+@pytest.mark.parametrize("layout", [da.blocks(0), da.replicated(), None])
 @pytest.mark.parametrize("name", UNASKED)
 def test_what_other_code_asks_for_counts_and_can_be_refused(name: str, layout: Any, four: Any) -> None:
     x = da.asarray(HOST, layout=layout)
