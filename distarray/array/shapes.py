@@ -23,6 +23,8 @@ def memory_order(order: object, among: str = "CFAK", default: str = "C") -> str:
     ValueError
         None of the letters `among` is meant.
     """
+    if order == "C" or order == "K" == among[-1]:
+        return order  # type: ignore[return-value]
     if order is None:
         return default
     if isinstance(order, bytes):

@@ -72,7 +72,6 @@ DATES, SPANS = np.arange(5).astype("M8[s]"), np.arange(5).astype("m8[s]")
 JOINED: dict[str, Callable[[Any, Any, Any], Any]] = {
     "isin": lambda m, a, b: m.isin(a, b),
     "isin of none": lambda m, a, b: m.isin(a, b, invert=True),
-    "isin of many": lambda m, a, b: m.isin(a, m.concatenate([b] * 4)),
     "setdiff1d": lambda m, a, b: m.setdiff1d(a, b),
     "intersect1d": lambda m, a, b: m.intersect1d(a, b),
     "intersect1d, indices": lambda m, a, b: m.intersect1d(a, b, return_indices=True),
