@@ -24,7 +24,7 @@ def memory_order(order: object, among: str = "CFAK", default: str = "C") -> str:
         None of the letters `among` is meant.
     """
     if order == "C" or order == "K" == among[-1]:
-        return order  # type: ignore[return-value]
+        return order
     if order is None:
         return default
     if isinstance(order, bytes):
