@@ -15,6 +15,7 @@ import distarray as da
 from conformance.checking import on_gpu
 from conformance.strategies import extremes, layouts
 from distarray.algorithms import sorting
+from distarray.algorithms.short_rows import START
 from distarray.fusion import blocks
 from distarray.fusion.native import folding, run, vectors
 from distarray.fusion.native.element import Line, NativeElement
@@ -444,3 +445,22 @@ def test_a_result_of_one_short_row_is_written():
         total = (held - x).evaluate()
         np.testing.assert_array_equal(held.get(), (a + b) * 3)
         np.testing.assert_array_equal(total.get(), (a + b) * 3 - a)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("n", [2, 3, 7, 8])
+def test_sums_of_short_rows_have_numpys_bits(dtype, n):
+    rng = np.random.default_rng(n)
+    host = ((rng.random((3001, n)) - 0.5) * 10.0 ** rng.integers(-9, 9, (3001, n))).astype(dtype)
+    host[3:9], host[9, 0] = -0.0, np.inf
+    found = np.empty(3001, dtype)
+    with compiled():
+        assert vectors.rows_summed(host, found, START)
+        assert found.tobytes() == np.add.reduce(host, axis=1).tobytes()
+        host[9, 1] = -np.inf  # a condition that somebody hears is NumPy's to meet
+        with np.errstate(all="warn"):
+            assert not vectors.rows_summed(host, found, START)
+        with np.errstate(all="ignore"):
+            assert vectors.rows_summed(host, found, START)
+        with da.init(devices=2, kind="host"), pytest.warns(RuntimeWarning, match="invalid value encountered in reduce"):
+            np.testing.assert_array_equal(da.asarray(host).sum(axis=1).get(), found)

@@ -321,17 +321,17 @@ def _taken_here(
     starts = [block.start for block in blocks]
     rest = source.layout.shape[1:]
     calls = []
-    for request in requests:
+    for request in requests:  # all of them: what they ask for is weighed against compiling
         call = vectors.rows_taken(arrays, starts, request.indices[0], (request.indices[0].size, *rest))
-        if call is None:
-            return None
         calls.append(call)
+    if None in calls:
+        return None
     with context.reporting():
         outs = [
             context.by_id[request.device].empty((request.indices[0].size, *rest), source.dtype, operation)
             for request in requests
         ]
-    tasks = [partial(call, out.array) for call, out in zip(calls, outs, strict=True)]
+    tasks = [partial(call, out.array) for call, out in zip(calls, outs, strict=True) if call is not None]
     context.workers.run(tasks, sum([out.nbytes for out in outs]))
     return list(outs)
 

@@ -11,6 +11,7 @@ from distarray.fusion.align import Alignment
 from distarray.fusion.compiled import leaf_by_group, message_itemsizes
 from distarray.fusion.expr import Leaf
 from distarray.fusion.program import Program
+from distarray.transfer.execute import is_uncounted
 from distarray.transfer.ledger import note
 from distarray.transfer.round import Round
 
@@ -21,7 +22,10 @@ __all__ = ["fetch_operands"]
 
 
 def fetch_operands(context: Context, program: Program, leaves: Sequence[Leaf], al: Alignment) -> list[Chunk | None]:
-    """Bring what an alignment fetches: a buffer for each fetch, None where another process receives it."""
+    """Bring what an alignment fetches: a buffer for each fetch, None where another process receives it. Host devices of one process
+    read what lies in one piece where it lies, unless a ledger is open."""
+    if is_uncounted(context):
+        return _lent(context, program, leaves, al)
     by_group = leaf_by_group(leaves)
     sizes = message_itemsizes(leaves)
     messages: dict[tuple[int, int], int] = {}
@@ -61,6 +65,34 @@ def fetch_operands(context: Context, program: Program, leaves: Sequence[Leaf], a
             work.setdefault(fetch.device, []).append(partial(device.copy, buffer.array[place], part, origin))
     with context.reporting():
         context.run([partial(in_turn, tasks) for tasks in work.values()], sum(held.values()), independent=True)
+    return buffers
+
+
+def _lent(context: Context, program: Program, leaves: Sequence[Leaf], al: Alignment) -> list[Chunk | None]:
+    """The buffers of host devices of this process, to be read and dropped: parts of other chunks, or copies."""
+    by_group = leaf_by_group(leaves)
+    label = f"an operand of {program.name}"
+    buffers: list[Chunk | None] = []
+    work: dict[int, list[Any]] = {}
+    nbytes = 0
+    for fetch in al.fetches:
+        version, device = by_group[fetch.group].version, context.by_id[fetch.device]
+        if len(fetch.parts) == 1:
+            ((giver, key, _),) = fetch.parts
+            _, array = al.giver(fetch, giver, version)
+            part = array[key]
+            if part.flags.carray:  # of what lies otherwise ufuncs may give other bits than of a buffer
+                buffers.append(device.adopt(part, label))
+                continue
+        buffer = device.empty(fetch.region.shape, version.dtype, label)
+        for giver, key, place in fetch.parts:
+            device_id, array = al.giver(fetch, giver, version)
+            copy = partial(device.copy, buffer.array[place], array[key], context.by_id[device_id])
+            work.setdefault(fetch.device, []).append(copy)
+        nbytes += buffer.nbytes
+        buffers.append(buffer)
+    if work:
+        context.run([partial(in_turn, tasks) for tasks in work.values()], nbytes, independent=True)
     return buffers
 
 

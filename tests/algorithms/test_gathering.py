@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import distarray as da
 from distarray.algorithms.gathering import IndexedBoxes, Order
+from distarray.fusion.native import vectors
 from distarray.geometry import IndexMap, Range, Region, cyclic
 
 
@@ -43,3 +45,13 @@ def test_the_blocks_of_cyclic_layouts_share_positions_out() -> None:
     dealt = IndexedBoxes(boxes).deal(positions)
     assert dealt is not None
     assert sum(len(places) for _, places in dealt[0]) == 24_000
+
+
+def test_all_that_is_asked_for_is_weighed_against_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel is for rows that all devices ask for, whichever of them asks first."""
+    asked = []
+    monkeypatch.setattr(vectors, "_function", lambda key, text, elements: asked.append(elements))
+    with da.init(devices=4, kind="host", minimum_chunk=1):
+        rows, index = np.arange(4000.0).reshape(1000, 4), np.arange(1000)[::-1].copy()
+        np.testing.assert_array_equal(da.asarray(rows)[da.asarray(index)].get(), rows[index])
+    assert asked == [1000] * 4

@@ -1,5 +1,5 @@
-"""Loops over sequences, by kernels: running sums, elements chosen by a mask, rows by number, counts of integers, elements parted
-by keys.
+"""Loops over sequences, by kernels: running sums, sums of short rows, elements chosen by a mask, rows by number, counts of
+integers, elements parted by keys.
 
 NumPy's own loops pass what they carry through memory, write positions down, or call for each row; these keep it in the
 processor, and count in several tables, so that equal neighbours do not wait for each other. The bits are NumPy's: a running sum
@@ -23,7 +23,7 @@ from distarray.fusion.native.machine import CONDITIONS
 from distarray.fusion.native.operations import TYPES, Writer
 from distarray.fusion.native.source import kernel_text, word
 
-__all__ = ["PIECES", "accumulated", "compressed", "integers_counted", "parted", "rows_taken"]
+__all__ = ["PIECES", "accumulated", "compressed", "integers_counted", "parted", "rows_summed", "rows_taken"]
 
 _RUNNING = {"add": "fadd", "multiply": "fmul"}
 PIECES = 8
@@ -103,9 +103,27 @@ def accumulated(
         _address(out) + first * far,
         far,
     )
-    flags = call(pack("@6q", *words))
+    return not _is_heard(call(pack("@6q", *words)))
+
+
+def rows_summed(rows: np.ndarray[Any, Any], out: np.ndarray[Any, Any], start: float) -> bool:
+    """The sums of a matrix's rows of two to eight elements, in NumPy's order and with what NumPy adds a row to; False, and nothing
+    of use is written, where NumPy has to do it. Both lie in C order."""
+    dtype, length = rows.dtype, rows.shape[1]
+    if dtype.kind != "f" or dtype not in TYPES or not (rows.flags.aligned and out.flags.aligned and dtype.isnative):
+        return False
+    key = ("row sums", length, dtype, str(start))
+    call = _function(key, partial(_sums_text, length, dtype, start), rows.size)
+    if call is None:
+        return False
+    flags = call(pack("@3q", out.size, _address(rows), _address(out)))
+    return not _is_heard(flags)
+
+
+def _is_heard(flags: int) -> bool:
+    """Whether the caller asks for more of any of the conditions than to pass over it."""
     state: Any = np.geterr()
-    return not any(flags & bit and state[kind] != "ignore" for kind, bit in CONDITIONS.items())
+    return any(flags & bit and state[kind] != "ignore" for kind, bit in CONDITIONS.items())
 
 
 def compressed(array: np.ndarray[Any, Any], mask: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> bool:
@@ -229,6 +247,28 @@ def _least(dtype: np.dtype[Any], cuts: Sequence[tuple[Any, int | None]]) -> np.n
 
 
 # --- texts --------------------------------------------------------------------------------------------------------------
+
+
+def _sums_text(length: int, dtype: AnyDType, start: float) -> str:
+    """A kernel that adds the elements of each row: one by one, and eight in pairs."""
+    w, own = Writer(1, "v"), TYPES[dtype]
+    held = []
+    for k in range(length):
+        at = w.put(f"getelementptr {own}, ptr %p, i64 {k}")
+        held.append(w.put(f"load {own}, ptr {at}, align {dtype.itemsize}"))
+    if length == 8:
+        while len(held) > 1:
+            held = [w.exactly("fadd", dtype, a, b) for a, b in zip(held[::2], held[1::2], strict=True)]
+    total = held[0]
+    for value in held[1:]:
+        total = w.exactly("fadd", dtype, total, value)
+    total = w.exactly("fadd", dtype, total, str(start))
+    lines = [*word("%n", 0), *word("%from", 1, "ptr"), *word("%to", 2, "ptr"), "br label %row", "row:"]
+    lines += ["%i = phi i64 [0, %entry], [%i2, %row]", "%p = phi ptr [%from, %entry], [%p2, %row]", *w.lines]
+    lines += [f"%at = getelementptr {own}, ptr %to, i64 %i", f"store {own} {total}, ptr %at, align {dtype.itemsize}"]
+    lines += [f"%p2 = getelementptr {own}, ptr %p, i64 {length}", "%i2 = add i64 %i, 1"]
+    lines += ["%more = icmp slt i64 %i2, %n", "br i1 %more, label %row, label %done", "done:", "ret void"]
+    return kernel_text(w.declared, lines)
 
 
 def _running_text(name: str, dtype: AnyDType) -> str:
