@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distarray.array.aliases import AnyArray, ArrayLike, Shape
 from distarray.array.place import as_array, as_operand, converts, is_foreign_array
-from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, own_protocol
+from distarray.array.shapes import PYTHON_SCALARS, as_mask, broadcast_shape, memory_order, own_protocol
 from distarray.array.state import DistributedArray, astype_node, from_chunks, same_context
 from distarray.array.writing import assign, check_outputs, check_writable, store
 from distarray.fusion import gpu_ufuncs
@@ -35,7 +36,7 @@ from distarray.fusion.expr import (
 )  # fmt: skip
 from distarray.fusion.kept import UPDATED, is_named
 from distarray.fusion.write import write
-from distarray.modes import ModeOperand, preserved
+from distarray.modes import Mode, ModeOperand, preserved
 from distarray.sites import call_site, warn_at
 from distarray.storage import Version, operand
 from distarray.transfer.execute import allocate
@@ -53,6 +54,9 @@ def _unwritten() -> str:
 
 
 _UNWRITTEN = _unwritten()
+
+_LOUD = frozenset(("add", "subtract", "multiply", "divide", "true_divide", "sqrt"))
+"""What the mode table has of float extrema and may overflow, or be invalid."""
 
 __all__ = ["apply", "binary", "in_place", "known", "several", "takes"]
 
@@ -73,7 +77,7 @@ def apply(
         if plain is not None:
             return plain
     kwargs.pop("subok", None)
-    kwargs.pop("order", None)
+    memory_order(kwargs.pop("order", "K"))
     if kwargs.get("signature") is None:
         kwargs.pop("signature", None)
     context = same_context([a for a in (*inputs, *(out or ()), where) if isinstance(a, DistributedArray)])
@@ -300,6 +304,19 @@ def _several(
     return tuple(final)
 
 
+def _may_warn(ufunc: np.ufunc, operands: Sequence[ModeOperand]) -> bool:
+    """Whether a call has floating-point conditions that somebody hears of: they are those of the folded values, and partial ones
+    may meet others. Partial sums warn of nothing, and raise where that is asked for."""
+    if ufunc.__name__ not in _LOUD:
+        return False
+    wanted = np.geterr().values()
+    if "raise" not in wanted and not any(o.mode in (Mode.MIN, Mode.MAX) for o in operands):
+        return False
+    return any(how != "ignore" for how in wanted) and any(
+        o.dtype is not None and o.dtype.kind in "fcV" for o in operands
+    )
+
+
 def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> Any:
     """The chunk-wise result on partial operands of one layout, where the mode table says that it is exact."""
     layouts = []
@@ -315,8 +332,9 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
         covered = covered and layout.index_map.covers
         described.append(ModeOperand(layout.mode, a._dtype, None))
     mode = preserved(ufunc.__name__, tuple(described), covered=covered)
-    if mode is None:
-        return None
+    heard = mode is not None and context.kind == "host" and _may_warn(ufunc, described)
+    if mode is None or (heard and context.communicator is not None):
+        return None  # whether a condition is met in the folded value, one process does not know
     with context.lock:
         operands: list[Any] = []
         for a in args:
@@ -334,9 +352,12 @@ def _partial_result(context: Context, ufunc: np.ufunc, args: Sequence[Any]) -> A
         chunks: list[Any] = [None] * len(layouts[0].chunks)
         for i, device, region in context.local_regions(layouts[0]):
             chunk = chunks[i] = device.empty(region.shape, dtype, ufunc.__name__)
-            with device.active(), np.errstate(all="ignore"):
+            with device.active():
                 call = ufunc if device.kind == "host" else gpu_ufuncs.function_of(device.lib, ufunc)
-                call(*[o[i] if isinstance(o, list) else o for o in operands], out=chunk.array)
+                parts = [o[i] if isinstance(o, list) else o for o in operands]
+                _, met = context.quiet(partial(call, out=chunk.array), *parts)
+                if met and heard:
+                    return None
         target = context.layout(layouts[0].index_map, mode)
     version = Version(target, list(chunks), dtype)
     return DistributedArray._of_version(context, version, detached=not target.shape)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from distarray.array.shapes import memory_order
 from distarray.array.state import DistributedArray
 from distarray.storage import contiguous_bytes
 
@@ -18,6 +19,8 @@ __all__ = ["byte_strides", "lies_in", "model"]
 def byte_strides(x: DistributedArray) -> tuple[int, ...]:
     """Bytes from one element to the next along each axis. Nothing is evaluated."""
     storage = x._storage
+    if 0 in x._shape and (storage is None or 0 in storage.layout.shape):  # NumPy makes arrays of nothing so
+        return (0,) * len(x._shape)
     if storage is None:
         return contiguous_bytes(x._shape, x._dtype.itemsize)
     found = x._view_map().strides_over(storage.layout.shape, storage.byte_strides())
@@ -31,11 +34,8 @@ def model(x: DistributedArray) -> np.ndarray[Any, Any]:
 
 def lies_in(x: DistributedArray, order: str | None) -> bool:
     """Whether NumPy would take an array as it is where this order is asked for."""
-    if order is None:
-        return True
-    if not isinstance(order, str):
-        raise TypeError(f"order must be str, not {type(order).__name__}: pass 'C', 'F', 'A' or 'K'")
-    if order.upper() not in ("C", "F"):
+    letter = memory_order(order, default="K")
+    if letter not in ("C", "F"):
         return True
     flags = model(x).flags
-    return bool(flags.c_contiguous if order.upper() == "C" else flags.f_contiguous)
+    return bool(flags.c_contiguous if letter == "C" else flags.f_contiguous)

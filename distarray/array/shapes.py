@@ -13,6 +13,30 @@ from distarray.errors import read_only
 PYTHON_SCALARS = (bool, int, float, complex)
 
 
+def memory_order(order: object, among: str = "CFAK", default: str = "C") -> str:
+    """The letter of a memory order, whatever NumPy takes for one; `default` of None.
+
+    Raises
+    ------
+    TypeError
+        It is no str.
+    ValueError
+        None of the letters `among` is meant.
+    """
+    if order == "C" or order == "K" == among[-1]:
+        return order
+    if order is None:
+        return default
+    if isinstance(order, bytes):
+        order = order.decode("latin1")
+    if not isinstance(order, str):
+        raise TypeError(f"order must be str, not {type(order).__name__}: pass one of {', '.join(map(repr, among))}")
+    letter = order.upper()
+    if len(letter) != 1 or letter not in among:
+        raise ValueError(f"order must be one of {', '.join(map(repr, among))} (got {order!r})")
+    return letter
+
+
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that `shapes` broadcast to, with NumPy's error."""
     first = shapes[0]

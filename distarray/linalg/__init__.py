@@ -4,10 +4,11 @@ from numpy.linalg import LinAlgError
 
 from distarray.errors import absent_from
 from distarray.linalg.decompositions import cholesky, qr, svd, svdvals
-from distarray.linalg.dots import outer, tensordot
+from distarray.linalg.dots import tensordot
 from distarray.linalg.eigen import eig, eigh, eigvals, eigvalsh
 from distarray.linalg.einsum import multi_dot
 from distarray.linalg.least_squares import cond, lstsq, matrix_rank, pinv
+from distarray.linalg.norms import _outer as outer
 from distarray.linalg.norms import matrix_norm, matrix_transpose, norm, vector_norm
 from distarray.linalg.products import matmul, vecdot
 from distarray.linalg.solving import det, inv, matrix_power, slogdet, solve, tensorinv, tensorsolve

@@ -16,6 +16,7 @@ from distarray.algorithms.product import contract, operands, view
 from distarray.array.aliases import ArrayLike, DTypeLike, Out
 from distarray.array.functions import implements
 from distarray.array.place import as_array
+from distarray.array.shapes import memory_order
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_out, overwrite
 from distarray.context import Context
@@ -95,8 +96,7 @@ def einsum(
             "output has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided to broadcast "
             "the extra dimensions."
         )
-    if order not in ("C", "F", "A", "K", "c", "f", "a", "k", None):
-        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    memory_order(order)
     if out is not None:
         check_out(out)
     context, found = operands(*arrays, out=out)

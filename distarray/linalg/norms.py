@@ -30,7 +30,34 @@ Axes = tuple[int, ...]
 
 @implements(np.linalg.outer)
 def _outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The standard's outer product, of 1-D arrays only."""
+    """Products of all pairs of elements of two 1-D arrays, as ``numpy.linalg.outer``.
+
+    Parameters
+    ----------
+    x1, x2 : array_like
+        Of one axis: :func:`distarray.outer` flattens others.
+
+    Returns
+    -------
+    DistributedArray
+        Of the shape ``(x1.size, x2.size)``.
+
+    Raises
+    ------
+    ValueError
+        An array has not one axis.
+
+    Notes
+    -----
+    Communication: that of ``numpy.multiply(x1[:, None], x2[None, :])``; recorded, so at the demand.
+
+    Examples
+    --------
+    >>> import distarray as da
+    >>> with da.init(devices=2, kind="host"):
+    ...     da.linalg.outer(da.asarray([1, 2]), [3, 4]).tolist()
+    [[3, 4], [6, 8]]
+    """
     _, (a, b) = operands(x1, x2)
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(
@@ -121,7 +148,7 @@ def norm(x: ArrayLike, ord: float | str | None = None, axis: Axis = None, keepdi
     ...     float(np.linalg.norm(x))
     5.0
     """
-    x = _inexact(x)
+    x, keepdims = _inexact(x), bool(keepdims)
     if ord is not None or axis is not None:
         _refused(np.linalg.norm, x, ord=ord, axis=axis, keepdims=keepdims)
     if axis is None:
@@ -166,7 +193,7 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
     ...     float(da.linalg.vector_norm(da.asarray([3.0, 4.0])))
     5.0
     """
-    x = _inexact(x)
+    x, keepdims = _inexact(x), bool(keepdims)
     if ord != 2 or axis is not None:
         _refused(np.linalg.vector_norm, x, ord=ord, axis=axis, keepdims=keepdims)
     axes = tuple(range(x.ndim)) if axis is None else _axes(axis, x.ndim)

@@ -21,7 +21,7 @@ from distarray.algorithms.product import contract, operands, view
 from distarray.array.aliases import AnyArray, ArrayLike, Axis, DTypeLike, Out
 from distarray.array.documented import described_as
 from distarray.array.functions import implements
-from distarray.array.shapes import broadcast_shape
+from distarray.array.shapes import broadcast_shape, memory_order
 from distarray.array.state import DistributedArray
 from distarray.array.writing import check_writable, overwrite
 from distarray.context import Context
@@ -113,7 +113,7 @@ def matmul(
     ...     gram.mode, gram.get().tolist()
     (SUM, [[56.0, 68.0], [68.0, 84.0]])
     """
-    return _gufunc(np.matmul, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
+    return _gufunc(np.matmul, x1, x2, out, casting, order, dtype, signature, axes, axis, keepdims)
 
 
 @generalized(np.vecdot)
@@ -166,7 +166,7 @@ def vecdot(
     ...     da.vecdot(da.asarray([[1, 2], [3, 4]]), [1, 1]).tolist()
     [3, 7]
     """
-    return _gufunc(np.vecdot, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
+    return _gufunc(np.vecdot, x1, x2, out, casting, order, dtype, signature, axes, axis, keepdims)
 
 
 @generalized(np.matvec)
@@ -200,7 +200,7 @@ def matvec(
     ...     da.matvec(da.asarray([[1, 2], [3, 4]]), [1, 1]).tolist()
     [3, 7]
     """
-    return _gufunc(np.matvec, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
+    return _gufunc(np.matvec, x1, x2, out, casting, order, dtype, signature, axes, axis, keepdims)
 
 
 @generalized(np.vecmat)
@@ -234,7 +234,7 @@ def vecmat(
     ...     da.vecmat(da.asarray([1, 1]), [[1, 2], [3, 4]]).tolist()
     [4, 6]
     """
-    return _gufunc(np.vecmat, x1, x2, out, casting, dtype, signature, axes, axis, keepdims)
+    return _gufunc(np.vecmat, x1, x2, out, casting, order, dtype, signature, axes, axis, keepdims)
 
 
 def _gufunc(
@@ -243,12 +243,15 @@ def _gufunc(
     x2: ArrayLike,
     out: Out,
     casting: str,
+    order: str,
     dtype: DTypeLike,
     signature: str | tuple[DTypeLike, ...] | None,
     axes: Sequence[int | tuple[int, ...]] | None,
     axis: Axis,
     keepdims: bool | None,
 ) -> Any:
+    if order != "K":
+        memory_order(order)
     if isinstance(out, tuple):
         (out,) = out
     if ufunc is np.matmul and type(x1) is DistributedArray is type(x2) and casting == "same_kind":

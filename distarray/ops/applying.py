@@ -260,7 +260,7 @@ def _windows(result: DistributedArray, axes: Sequence[int], window: Sequence[int
         length = result.shape[number] - n + 1
         head = (slice(None),) * number
         if n:
-            result = stack([result[(*head, slice(i, i + length))] for i in range(n)], axis=-1)
+            result = stack([result[(*head, slice(i, i + length))] for i in range(n)], axis=-1, dtype=result.dtype)
         else:
             wide = result[(*head, slice(0, 0))] if not result.shape[number] else result
             shape = (*result.shape[:number], length, *result.shape[number + 1 :], 0)

@@ -14,7 +14,7 @@ from distarray.array.aliases import AnyArray, ArrayLike, DTypeLike, Out
 from distarray.array.calls import recordable
 from distarray.array.functions import implements
 from distarray.array.place import as_array
-from distarray.array.shapes import PYTHON_SCALARS, as_mask
+from distarray.array.shapes import PYTHON_SCALARS, as_mask, memory_order
 from distarray.array.state import DistributedArray
 from distarray.array.writing import ASSIGNED, check_out, check_writable, element_of
 from distarray.context import Context
@@ -74,7 +74,7 @@ def where(condition: ArrayLike, x: ArrayLike = _MISSING, y: ArrayLike = _MISSING
     context = context_of((condition, x, y))
     mask, first, second = arguments_of(context, (condition, *[np.asarray(v) if v is None else v for v in (x, y)]))
     if isinstance(first, DistributedArray) and isinstance(second, DistributedArray) and first.dtype == second.dtype:
-        dtype = first.dtype
+        dtype = first.dtype if first.dtype.isnative else np.result_type(first.dtype)
     else:
         # NumPy itself converts Python numbers, or refuses them: versions differ about those that the dtype has no room for
         stand = [v if isinstance(v, PYTHON_SCALARS) else np.zeros((), v.dtype) for v in (first, second)]
@@ -281,6 +281,7 @@ def clip(
     """
     if (min is not None and a_min is not None) or (max is not None and a_max is not None):
         raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
+    memory_order(order)
     low, high = (a_min if min is None else min), (a_max if max is None else max)
     x = as_array(context_of((a, low, high)), a)
     kwargs: dict[str, Any] = {} if dtype is None else {"dtype": np.dtype(dtype)}
@@ -345,6 +346,8 @@ def round(a: ArrayLike, decimals: int = 0, out: Out = None) -> Any:
     [0.5, 1.5, 2.3]
     """
     x, decimals = as_array(context_of((a,)), a), operator.index(decimals)
+    if x.dtype.kind == "f" and not decimals and not x.dtype.isnative:
+        x = x.astype(np.result_type(x.dtype))
     function = _ROUND_INTEGERS if x.dtype.kind in "iu" else np.around
     if out is not None:
         check_out(out)

@@ -15,6 +15,7 @@ from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.memory_model import lies_in
 from distarray.array.place import host_or_device_array, place
+from distarray.array.shapes import memory_order
 from distarray.array.state import DistributedArray, astype_node, copy_array, detach, from_chunks
 from distarray.context import group_ids
 from distarray.current import current
@@ -90,6 +91,7 @@ def asarray(
     ...     x.index_map
     {0: [(slice(0, 3, 1),)], 1: [(slice(3, 6, 1),)]}
     """
+    memory_order(order)
     if root is not None:
         return scattered(obj, root, dtype, layout, device, copy)
     if isinstance(obj, DistributedArray):
@@ -267,6 +269,7 @@ def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> DistributedArra
     ...     x.tolist(), y.tolist()
     ([0, 1, 2], [9, 1, 2])
     """
+    memory_order(order)
     return copy_array(a) if isinstance(a, DistributedArray) else asarray(a)
 
 

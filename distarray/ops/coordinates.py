@@ -14,14 +14,14 @@ from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype, filler
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.shapes import broadcast_shape, fits
+from distarray.array.shapes import broadcast_shape, fits, memory_order
 from distarray.array.state import DistributedArray, copy_array, from_chunks
 from distarray.devices import Device
 from distarray.devices.arrays import DeviceArray, Library
 from distarray.fusion.demand import demand
 from distarray.fusion.expr import ASTYPE, record
 from distarray.geometry import Range, Region
-from distarray.ops.convert import asarray
+from distarray.ops.convert import asarray, astype
 from distarray.ops.creation import empty
 from distarray.ops.generate import as_shape, generate, indices_of, placement
 from distarray.transfer.execute import allocate
@@ -63,6 +63,7 @@ def eye(
     ...     da.eye(2, 3, 1, dtype=int).tolist()
     [[0, 1, 0], [0, 0, 1]]
     """
+    memory_order(order, "CFA")
     shape = as_shape([max(operator.index(n), 0) for n in (N, N if M is None else M)])
     dtype, k = check_dtype(dtype), _within(operator.index(k), shape)
 
@@ -207,7 +208,8 @@ def _triangle(m: ArrayLike, k: int, lower: bool, name: str) -> DistributedArray:
         with device.active():
             below = _below(device.lib, Region(region[-2:]), k)
             chunk.array[...] = device.lib.where(below if lower else ~below, array, filler(x.dtype, 0))
-    return from_chunks(context, source.layout, chunks, x.dtype)
+    made = from_chunks(context, source.layout, chunks, x.dtype)
+    return made if x.dtype.isnative else astype(made, np.result_type(x.dtype))  # NumPy makes them by `where`
 
 
 @implements(np.fromfunction)

@@ -17,7 +17,7 @@ from distarray.array.documented import described_as
 from distarray.array.dtypes import check_dtype, filler
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
-from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape
+from distarray.array.shapes import PYTHON_SCALARS, broadcast_shape, memory_order
 from distarray.array.shown import is_short
 from distarray.array.state import DistributedArray, fresh_array, from_chunks
 from distarray.context import Context, group_ids
@@ -97,6 +97,7 @@ def empty(
     ...     da.empty((4, 2), layout=da.blocks(0)).index_map
     {0: [(slice(0, 2, 1), slice(0, 2, 1))], 1: [(slice(2, 4, 1), slice(0, 2, 1))]}
     """
+    memory_order(order, "CFA")
     shape, dtype = as_shape(shape), check_dtype(dtype)
     return _uninitialised(*placement(shape, dtype, layout, device), dtype)
 
@@ -119,6 +120,7 @@ def zeros(
     ...     da.zeros((4, 2), layout=da.blocks(0)).layout
     Layout(REPLICA, {0: [0:2, 0:2]; 1: [2:4, 0:2]})
     """
+    memory_order(order, "CFA")
     shape, dtype = as_shape(shape), check_dtype(dtype)
     return _filled(*placement(shape, dtype, layout, device), dtype, filler(dtype, 0), "zeros")
 
@@ -141,6 +143,7 @@ def ones(
     ...     da.ones(3, int).tolist()
     [1, 1, 1]
     """
+    memory_order(order, "CFA")
     shape, dtype = as_shape(shape), check_dtype(dtype)
     return _filled(*placement(shape, dtype, layout, device), dtype, filler(dtype, 1), "ones")
 
@@ -180,6 +183,7 @@ def full(
     ...     da.full((2, 2), [1, 2]).tolist()
     [[1, 2], [1, 2]]
     """
+    memory_order(order, "CFA")
     shape, fill_value = as_shape(shape), _fill_value(fill_value)
     dtype = check_dtype(_dtype_of(fill_value) if dtype is None else dtype)
     return _full(*placement(shape, dtype, layout, device), dtype, fill_value)
@@ -215,8 +219,9 @@ def _full(context: Context, target: Layout, dtype: Any, value: Any) -> Distribut
 # --- like another array -----------------------------------------------------------------------------------------------
 
 
-def _like(a: Any, dtype: Any, shape: Any, layout: Any, device: Any) -> tuple[Context, Layout, Any]:
+def _like(a: Any, dtype: Any, order: object, shape: Any, layout: Any, device: Any) -> tuple[Context, Layout, Any]:
     """Context, layout and dtype for an array like `a`: its layout, or of another shape its devices, unless others are given."""
+    memory_order(order)
     if not isinstance(a, DistributedArray):
         a = a if hasattr(a, "dtype") else np.asarray(a)
         dtype = check_dtype(a.dtype if dtype is None else dtype)
@@ -280,7 +285,7 @@ def empty_like(
     ...     da.empty_like(x).layout == x.layout
     True
     """
-    return _uninitialised(*_like(a, dtype, shape, layout, device))
+    return _uninitialised(*_like(a, dtype, order, shape, layout, device))
 
 
 @implements(np.zeros_like)
@@ -304,7 +309,7 @@ def zeros_like(
     ...     da.zeros_like(da.arange(3)).tolist()
     [0, 0, 0]
     """
-    context, target, kind = _like(a, dtype, shape, layout, device)
+    context, target, kind = _like(a, dtype, order, shape, layout, device)
     return _filled(context, target, kind, filler(kind, 0), "zeros_like")
 
 
@@ -329,7 +334,7 @@ def ones_like(
     ...     da.ones_like(da.arange(3)).tolist()
     [1, 1, 1]
     """
-    context, target, kind = _like(a, dtype, shape, layout, device)
+    context, target, kind = _like(a, dtype, order, shape, layout, device)
     return _filled(context, target, kind, filler(kind, 1), "ones_like")
 
 
@@ -368,5 +373,5 @@ def full_like(
     ...     da.full_like(da.arange(3), 7).tolist()
     [7, 7, 7]
     """
-    context, target, dtype = _like(a, dtype, shape, layout, device)
+    context, target, dtype = _like(a, dtype, order, shape, layout, device)
     return _full(context, target, dtype, _fill_value(fill_value))

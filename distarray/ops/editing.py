@@ -81,7 +81,8 @@ def delete(arr: ArrayLike, obj: slice | ArrayLike, axis: int | None = None) -> D
             return copy_array(x)
         if abs(chosen.step) == 1:
             low, high = min(chosen), max(chosen) + 1
-            return concatenate((x[(*head, slice(0, low))], x[(*head, slice(high, None))]), axis=axis)  # type: ignore[no-any-return]
+            ends = (x[(*head, slice(0, low))], x[(*head, slice(high, None))])
+            return concatenate(ends, axis=axis, dtype=x.dtype)  # type: ignore[no-any-return]
         places = np.array(chosen)
     else:
         places = np.asarray(obj)
@@ -93,7 +94,8 @@ def delete(arr: ArrayLike, obj: slice | ArrayLike, axis: int | None = None) -> D
             if not -n <= index < n:
                 raise IndexError(f"index {obj!s} is out of bounds for axis {axis} with size {n}")
             index %= n
-            return concatenate((x[(*head, slice(0, index))], x[(*head, slice(index + 1, None))]), axis=axis)  # type: ignore[no-any-return]
+            pieces = (x[(*head, slice(0, index))], x[(*head, slice(index + 1, None))])
+            return concatenate(pieces, axis=axis, dtype=x.dtype)  # type: ignore[no-any-return]
     if places.dtype == bool:
         if places.shape != (n,):
             raise ValueError(
@@ -182,7 +184,8 @@ def insert(arr: ArrayLike, obj: slice | ArrayLike, values: ArrayLike, axis: int 
         if not fits(new.shape, shape):
             raise ValueError(f"could not broadcast input array from shape {_listed(given)} into shape {_listed(shape)}")
         new = broadcast_to(new, shape)
-        return concatenate((x[(*head, slice(0, index))], new, x[(*head, slice(index, None))]), axis=axis)  # type: ignore[no-any-return]
+        parts = (x[(*head, slice(0, index))], new, x[(*head, slice(index, None))])
+        return concatenate(parts, axis=axis, dtype=x.dtype)  # type: ignore[no-any-return]
     places = places.astype(np.intp) if not places.size and not isinstance(obj, np.ndarray) else places
     if places.dtype.kind not in "iu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
@@ -195,7 +198,7 @@ def insert(arr: ArrayLike, obj: slice | ArrayLike, values: ArrayLike, axis: int 
         raise mismatch(new.shape, shape)
     new = broadcast_to(_shorter(new, x.ndim), shape)
     order = np.argsort(np.concatenate([places, np.arange(n)]), kind="stable")
-    joined = concatenate((new, x), axis=axis)
+    joined = concatenate((new, x), axis=axis, dtype=x.dtype)
     return take(joined, order, axis=axis)  # type: ignore[no-any-return]
 
 

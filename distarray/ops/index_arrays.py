@@ -11,6 +11,7 @@ import numpy as np
 from distarray.array.aliases import ArrayLike, Arrays, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.place import as_array
+from distarray.array.shapes import memory_order
 from distarray.array.state import DistributedArray, same_context
 from distarray.ops import reductions
 from distarray.ops.convert import asarray
@@ -114,8 +115,7 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike, order: str = "C") -> tup
     lengths = _lengths(shape)
     if x.dtype.kind not in "iu":
         raise TypeError("only int indices permitted")
-    if order not in ("C", "F"):
-        raise ValueError("only 'C' or 'F' order is permitted")
+    order = memory_order(order, "CF")
     size = math.prod(lengths)
     if size > np.iinfo(np.intp).max:
         raise ValueError(
@@ -175,8 +175,7 @@ def ravel_multi_index(
     modes = (mode,) * len(lengths) if isinstance(mode, str) else tuple(mode)
     if len(parts) != len(lengths):
         raise ValueError(f"parameter multi_index must be a sequence of length {len(lengths)}")
-    if order not in ("C", "F"):
-        raise ValueError("only 'C' or 'F' order is permitted")
+    order = memory_order(order, "CF")
     arrays = broadcast_arrays(*parts) if parts else ()
     flat: Any = None
     if 0 in lengths and arrays and arrays[0].size:

@@ -145,7 +145,7 @@ def _common(arrays: Sequence[Any], dtype: Any = None) -> tuple[Context, list[Dis
             return context, known, dtype
         dtypes = [a._dtype for a in known]
         dtype = dtypes[0]
-        if any(other != dtype for other in dtypes) or dtype.kind not in "biufc":
+        if any(other != dtype for other in dtypes) or dtype.kind not in "biufc" or not dtype.isnative:
             dtype = np.result_type(*dtypes)
         return context, known, dtype
     beside = devices_of(known)

@@ -215,7 +215,7 @@ def resize(x: DistributedArray, *new_shape: Any, refcheck: bool = True) -> None:
     if size < x.size:
         flat = copy_array(flat[:size])
     elif size > x.size:
-        flat = concatenate([flat, zeros(size - x.size, x.dtype)])
+        flat = concatenate([flat, zeros(size - x.size, x.dtype)], dtype=x.dtype)
     reshaped = reshape(flat, shape)
     x._take(copy_array(reshaped) if _is_view(reshaped) or not reshaped._writable else reshaped)
 

@@ -208,10 +208,11 @@ def nan_to_num(
     high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
 
     def replaced(part: DistributedArray) -> Any:
+        kind = part.dtype
         for mask, value in ((np.isnan(part), nan), (isposinf(part), high), (isneginf(part), low)):
             fitting = asarray(value).astype(part.dtype) if np.ndim(value) else part.dtype.type(value)
             part = where(mask, fitting, part)
-        return broadcast_to(part, array.shape)
+        return broadcast_to(part.astype(kind, copy=False), array.shape)
 
     result = array.copy() if copy else array
     if array.dtype.kind == "c":
@@ -348,8 +349,8 @@ def i0(x: ArrayLike) -> DistributedArray:
     array = asarray(x)
     if array.dtype.kind == "c":
         raise TypeError("i0 not supported for complex values")
-    if array.dtype.kind != "f":
-        array = array.astype(float)
+    if array.dtype.kind != "f" or not array.dtype.isnative:
+        array = array.astype(np.result_type(array.dtype) if array.dtype.kind == "f" else float)
     context = array._context
     with context.lock:
         source = array._operand("i0")

@@ -86,11 +86,11 @@ LARGE = 1 << 30
 def _tiled(x: DistributedArray, n: int, axis: int) -> DistributedArray:
     """`x` `n` times along an axis, by doubling, so that the number of writes grows with the logarithm of `n`."""
     if n == 0:
-        return concatenate([x[(slice(None),) * axis + (slice(0, 0),)]], axis)  # type: ignore[no-any-return]
+        return concatenate([x[(slice(None),) * axis + (slice(0, 0),)]], axis, dtype=x.dtype)  # type: ignore[no-any-return]
     if n <= 4:
-        return concatenate([x] * n, axis)  # type: ignore[no-any-return]
+        return concatenate([x] * n, axis, dtype=x.dtype)  # type: ignore[no-any-return]
     half = _tiled(x, n // 2, axis)
-    return concatenate([half, half, *([x] * (n % 2))], axis)  # type: ignore[no-any-return]
+    return concatenate([half, half, *([x] * (n % 2))], axis, dtype=x.dtype)  # type: ignore[no-any-return]
 
 
 @implements(np.repeat)
@@ -177,7 +177,9 @@ def _counts(repeats: ArrayLike, n: int) -> np.ndarray:
     """How often each of `n` elements is repeated; without axes where that is the same for all."""
     if isinstance(repeats, DistributedArray):
         repeats = gather_to_host(repeats._context, repeats._operand("repeat"))
-    counts = np.asarray(repeats)
+    counts = (
+        np.asarray(repeats) if hasattr(repeats, "dtype") else np.asarray(repeats, np.intp)
+    )  # 1.5 is cut, text refused
     if counts.dtype.kind not in "biu" and not (counts.size == 0 and isinstance(repeats, (list, tuple))):
         raise TypeError(f"Cannot cast array data from {counts.dtype!r} to {np.dtype(np.intp)!r}: pass integer repeats")
     if counts.ndim > 1:

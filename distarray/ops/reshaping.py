@@ -16,6 +16,7 @@ from distarray.array import elements
 from distarray.array.aliases import ArrayLike, ShapeLike
 from distarray.array.functions import implements
 from distarray.array.memory_model import byte_strides, model
+from distarray.array.shapes import memory_order
 from distarray.array.shown import is_short, seen
 from distarray.array.standing import settled, stand_for
 from distarray.array.state import DistributedArray, copy_array, fresh_array, from_chunks
@@ -75,9 +76,7 @@ def reshape(a: ArrayLike, /, shape: ShapeLike, order: str = "C", *, copy: bool |
         ready = elements.reshaped(x, found)
         if ready is not None:
             return ready
-    if order not in ("C", "F", "A", "c", "f", "a"):
-        raise ValueError(f"order must be one of 'C', 'F', or 'A' (got {order!r})")
-    order = order.upper()
+    order = memory_order(order, "CFA")
     if order == "A":
         flags = model(x).flags
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
@@ -134,9 +133,7 @@ def ravel(a: ArrayLike, order: str = "C") -> DistributedArray:
     [1.0, 0.0, 0.0, 1.0]
     """
     x = asarray(a)
-    if not isinstance(order, str):
-        raise TypeError(f"order must be str, not {type(order).__name__}: pass 'C', 'F', 'A' or 'K'")
-    order = order.upper()
+    order = memory_order(order)
     if order == "C" and x._context.kind == "host" and (ready := elements.reshaped(x, (x.size,))) is not None:
         return ready
     flags = model(x).flags

@@ -137,6 +137,12 @@ def select(condlist: Arrays, choicelist: Arrays, default: ArrayLike = 0) -> Dist
     scalars = (int, float, complex)
     choices: list[Any] = [x if type(x) in scalars else as_array(context, x) for x in (*choicelist, default)]
     dtype = np.result_type(*[x if type(x) in scalars else x.dtype for x in choices])
+    for choice in choices[:-1]:
+        if isinstance(choice, DistributedArray) and not np.can_cast(choice.dtype, dtype, "same_kind"):
+            raise TypeError(
+                f"Cannot cast array data from {choice.dtype!r} to {dtype!r} according to the rule 'same_kind': "
+                "choose arrays of one kind"
+            )
     conditions = [as_array(context, x) for x in condlist]
     for i, condition in enumerate(conditions):
         if condition.dtype != bool:

@@ -390,9 +390,9 @@ def isin(
 
 
 def _are_unlike(one: AnyDType, other: AnyDType) -> bool:
-    """Whether dtypes are dates, or time spans, and numbers that have no dtype together."""
+    """Whether dtypes are dates, time spans or numbers that are never joined."""
     try:
-        np.result_type(one, other)
+        np.concatenate((np.empty(0, one), np.empty(0, other)))
     except TypeError:
         return "V" not in (one.kind, other.kind)
     return False

@@ -75,7 +75,7 @@ def _points(indices_or_sections: Any) -> Any:
     """The indices as a list, or the number of sections."""
     if isinstance(indices_or_sections, DistributedArray):
         indices_or_sections = indices_or_sections.get()
-    if np.ndim(indices_or_sections):
+    if np.ndim(indices_or_sections) or isinstance(indices_or_sections, (str, bytes)):
         return [operator.index(i) for i in indices_or_sections]
     return int(indices_or_sections)
 
@@ -100,6 +100,9 @@ def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list
     x = asarray(ary)
     points = _points(indices_or_sections)
     if not isinstance(points, list):
+        points = (
+            indices_or_sections if isinstance(indices_or_sections, float) else points
+        )  # 1.5 divides what it divides
         n = x.shape[normalize_axis_index(axis, x.ndim)]
         if points == 0 or n % points:
             if points == 0:

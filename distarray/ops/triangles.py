@@ -73,7 +73,7 @@ def diag(v: ArrayLike, k: int = 0) -> DistributedArray:
     n = x.shape[0] + abs(k)
     rest = zeros(abs(k), x.dtype)
     row = concatenate((rest, x) if k > 0 else (x, rest)) if k else x
-    return where(eye(n, k=k, dtype=bool, device=x.device), row[None, :], filler(x.dtype, 0))  # type: ignore[no-any-return]
+    return where(eye(n, k=k, dtype=bool, device=x.device), row[None, :], filler(x.dtype, 0)).astype(x.dtype, copy=False)  # type: ignore[no-any-return]
 
 
 @implements(np.diagflat)
