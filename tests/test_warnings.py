@@ -26,8 +26,9 @@ LINES = {
     "polynomial": "xp.polynomial.polynomial.polyfit(r, r, 5)",
     "pad": "np.pad(r, 0, 'mean', stat_length=0)",
     "pad with it": "np.pad(r, (0, 1), 'mean', stat_length=(1, 0))",
-    "cross": "np.cross(r[:2], r[:2])",
 }
+if np.lib.NumpyVersion(np.__version__) < "2.5.0":
+    LINES["cross"] = "np.cross(r[:2], r[:2])"
 
 
 def said(line: str, xp: Any, names: dict[str, Any], layout: Any) -> set[tuple[Any, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from functools import partial
 from typing import Any, cast
 
@@ -297,6 +298,9 @@ def cross(
             f"incompatible dimensions for cross product (dimension must be 2 or 3): the vectors have {sizes} elements"
         )
     if 2 in sizes:
+        with warnings.catch_warnings():  # from 2.5 on NumPy refuses them
+            warnings.simplefilter("ignore")
+            np.cross(np.zeros(sizes[0]), np.zeros(sizes[1]))
         warn_at(
             call_site(),
             "Arrays of 2-dimensional vectors are deprecated. Use arrays of 3-dimensional vectors instead. (deprecated in "

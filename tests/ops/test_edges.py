@@ -56,7 +56,7 @@ def test_indices_broadcast_an_array_that_is_put_along(shape: Any, indices: Any, 
 @pytest.mark.parametrize("function", [np.tril, np.triu])
 def test_triangles_of_every_dtype(dtype: str, function: Any) -> None:
     host = (
-        np.frombuffer(RNG.bytes(12 * np.dtype(dtype).itemsize), dtype)
+        np.array([(i / 3, -i) for i in range(1, 13)], dtype)  # no NaN: it differs from itself
         if dtype == "f4,i2"
         else np.arange(1, 13).astype(dtype)
     )
