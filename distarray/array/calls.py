@@ -78,10 +78,6 @@ def apply(
             return plain
     kwargs.pop("subok", None)
     memory_order(kwargs.pop("order", "K"))
-    if not isinstance(kwargs.get("casting", "K"), (str, bytes)):
-        raise TypeError(
-            f"casting must be str, not {type(kwargs['casting']).__name__}: pass a rule, such as 'same_kind'"
-        )
     if kwargs.get("signature") is None:
         kwargs.pop("signature", None)
     context = same_context([a for a in (*inputs, *(out or ()), where) if isinstance(a, DistributedArray)])
