@@ -208,6 +208,20 @@ def test_the_functions_of_the_table_are_numpys() -> None:
         assert log.bytes_to_host == i.nbytes
 
 
+@given(data=st.data(), state=STATES)
+def test_arrays_of_the_host_take_whole_arrays(data: Any, state: str) -> None:
+    """``host[...] = x``, for which NumPy asks the array for its values in the host array's dtype."""
+    a = data.draw(arrays(data.draw(shapes(max_dims=2)), data.draw(dtypes())))
+    dtype = data.draw(st.sampled_from([a.dtype, np.dtype(np.float64), np.dtype(np.complex128)]))
+
+    def program(x: Any) -> Any:
+        host = np.zeros(x.shape, dtype)
+        host[...] = x
+        return host.tobytes(), np.asarray(x).tobytes()
+
+    same(program, state, a)
+
+
 @given(data=st.data())
 def test_elements_go_to_python(data: Any) -> None:
     a = data.draw(arrays(data.draw(shapes(max_dims=2, min_dims=1)), data.draw(dtypes())))

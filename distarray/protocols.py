@@ -115,8 +115,8 @@ class Protocols(DistributedArray):
             refuse_strides(frame, self.shape, self.dtype.itemsize)
         if watching.get() is not None:
             ensure_asked(frame, self.nbytes)
-        elif dtype is None and self._node is None and type(shown := seen(self)) is _ARRAY:
-            return shown.copy()
+        elif (dtype is None or dtype == self._dtype) and self._node is None and type(shown := seen(self)) is _ARRAY:
+            return shown.copy()  # what NumPy fetches for `host[...] = x` too, where it passes the dtype on
         return self._value() if dtype is None else as_numpy(self, dtype)
 
     def __getattr__(self, name: str) -> NoReturn:

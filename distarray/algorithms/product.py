@@ -330,7 +330,9 @@ def _multiply(
             assert chunk is not None
             part = chunk.array if job.key is None else chunk.array[job.key]
             shape = part.shape
-            into = part.reshape((*shape[:batch], prod(shape[batch:m]), prod(shape[m:])) if shape else (1, 1))
+            if batch or len(shape) != 2 or m != 1:
+                part = part.reshape((*shape[:batch], prod(shape[batch:m]), prod(shape[m:])) if shape else (1, 1))
+            into = part
             if job.add:
                 _add(device, into, left, right)
             else:
@@ -381,7 +383,7 @@ def _matrix(
         array = array.transpose(order)
     if array.shape != shape:
         array = array.reshape(shape)
-    if array.dtype != dtype:
+    if array.dtype is not dtype and array.dtype != dtype:
         return array.astype(dtype)
     if (
         dtype.kind in "fc"

@@ -148,7 +148,7 @@ class Operators(DistributedArray):
             if ready is not NotImplemented:
                 return ready
         if type(other) is DistributedArray:
-            return FUNCTIONS[np.matmul](self, other)
+            return FUNCTIONS[np.matmul].__wrapped__(self, other)  # type: ignore[attr-defined]  # without the short way
         return np.matmul(self, other) if takes(other) else NotImplemented
 
     def __rmatmul__(self, other: ArrayLike) -> Any:

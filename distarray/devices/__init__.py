@@ -39,6 +39,9 @@ __all__ = [
     "make_devices",
 ]
 
+MOST = 1 << 20
+"""Devices of one process: more fill memory before anything is computed."""
+
 
 def make_devices(
     kind: str | None = None,
@@ -77,6 +80,10 @@ def make_devices(
         raise DeviceError(f"there is no device kind {kind!r}; pass kind='host', kind='cuda', or None to choose")
     if count is not None:
         count = as_int(count, "count", 1, "pass how many devices to make, or None for all there are")
+        if count > MOST:
+            raise DeviceError(
+                f"{count} devices are asked for, and a process makes at most {MOST}: pass how many there are to use"
+            )
     first_id = as_int(first_id, "first_id", 0, "pass the id of the process's first device")
 
     if kind == "host":

@@ -207,7 +207,7 @@ class HostDevice(Device):
             np.copyto(dst_array, src_array)
 
     def multiply(self, left: DeviceArray, right: DeviceArray, into: DeviceArray) -> None:
-        many = into.size >= HELD or max(left.size, right.size) < LONG
+        many = into.size >= HELD or (left.size < LONG and right.size < LONG)
         if many or not _dotted(left, right, into):  # type: ignore[arg-type]
             self.lib.matmul(left, right, out=into)
 

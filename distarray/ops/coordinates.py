@@ -64,7 +64,7 @@ def eye(
     [[0, 1, 0], [0, 0, 1]]
     """
     memory_order(order, "CFA")
-    shape = as_shape([max(operator.index(n), 0) for n in (N, N if M is None else M)])
+    shape = as_shape((N, N if M is None else M))
     dtype, k = check_dtype(dtype), _within(operator.index(k), shape)
 
     def make(device: Device, region: Region, out: DeviceArray) -> None:

@@ -91,6 +91,8 @@ def arange(
     if start is None and stop is None:
         raise TypeError("arange() requires stop to be specified: pass arange(stop) or arange(start, stop)")
     if stop is None:
+        if np.asarray(start).dtype.kind == "M":
+            raise ValueError("arange requires both a start and a stop for NumPy datetime64 ranges")
         start, stop = 0, start
     start = 0 if start is None else start
     if any(np.asarray(v).dtype.kind in "mMU" for v in (start, stop, step)) or (

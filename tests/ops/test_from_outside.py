@@ -158,10 +158,21 @@ def test_what_numpy_converts_is_converted_and_what_it_refuses_is_refused() -> No
         lambda m, x: m.linalg.matrix_norm(x, keepdims=None),
         lambda m, x: m.linalg.outer(x, x),
         lambda m, x: m.linalg.outer(x[0], x[1]),
+        lambda m, x: m.eye(-1),
+        lambda m, x: m.eye(2, -3),
+        lambda m, x: m.identity(-1),
+        lambda m, x: m.arange(np.datetime64("2000")),
+        lambda m, x: m.arange(np.timedelta64(3, "s")),
+        lambda m, x: m.add(x, 1, casting="x"),
     ]
     for number, call in enumerate(calls):
         got = outcome(lambda: call(da, da.asarray(a, layout=da.blocks(0))))  # noqa: B023
         assert got == outcome(lambda: call(np, a)), number  # noqa: B023
+
+
+def test_more_devices_than_memory_holds_are_refused_at_once() -> None:
+    with pytest.raises(da.DistArrayError, match="99999999999 devices are asked for"):
+        da.init(devices=99999999999, kind="host")
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 4), (0,)])
