@@ -37,6 +37,7 @@ SINGLE_PROCESS = {
     "test_compiled_sequences_are_those_of_numpy_calls": "its devices are those of one process",
     "test_sequences_are_compiled": "it looks for the kernels of all devices",
     "test_sorts_part_their_elements_by_kernels": "it looks for the kernels of all devices",
+    "test_sums_of_short_rows_have_numpys_bits": "it waits for the warning of a device that is another process's",
     "test_a_loop_is_planned_once": "it counts the kernels of all devices",
     "test_conditions_are_told_as_of_old": "it counts the warnings of all devices",
     "test_a_limit_of_memory_is_kept": "it counts the kernels of all devices",
