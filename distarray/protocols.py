@@ -40,7 +40,6 @@ from distarray.ops import (
 )
 from distarray.transfer.asking import called_name, ensure_asked, ensure_not_fetched, refuse_strides
 from distarray.transfer.ledger import note_to_host, watching
-from distarray.transfer.partial_numbers import Share, number_of_share
 
 __all__ = ["Protocols", "as_numpy"]
 
@@ -217,8 +216,6 @@ class Protocols(DistributedArray):
         if isinstance(scalar, np.generic):
             note_to_host(scalar.nbytes)
             return scalar
-        if type(scalar) is Share:
-            return number_of_share(self._context, scalar)
         if self._shape:
             if self.size != 1:
                 if kind == "bool":

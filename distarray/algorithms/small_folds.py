@@ -100,7 +100,8 @@ def learn_small_fold(
         axis: Any = call.axes[0] if len(call.axes) == 1 else call.axes
         fold = partial(call.ufunc.reduce, axis=axis, dtype=call.given, keepdims=call.keepdims)
     context.layouts.remember((key, version.layout, version.dtype), _SmallFold(call, layout, places, fold))
-    if fold is not None and len(places) == 1 and key == ("fold", call.ufunc, None, None, False):
+    usual = call.given is None or call.ufunc.reduce(np.ones(1, version.dtype)).dtype == call.dtype
+    if fold is not None and len(places) == 1 and usual and key == ("fold", call.ufunc, None, None, False):
         made: Any = call.ufunc.reduce if x.ndim == 1 else partial(call.ufunc.reduce, axis=call.axes)
         learn_number(context, (call.ufunc, version.dtype), version.layout, layout, places[0].source, call.dtype, made)
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from distarray.array.functions import NOTHING
 from distarray.array.state import DistributedArray
+from distarray.devices import Chunk
 from distarray.devices.arrays import AnyDType
 from distarray.layout import Layout
 from distarray.storage import Version
-from distarray.transfer.partial_numbers import PartsKnown, Share, known_parts
+from distarray.transfer.partial_numbers import PartsKnown, known_parts
 
 if TYPE_CHECKING:
     from distarray.context import Context
@@ -97,7 +98,9 @@ def _number(context: Context, known: _Made, version: Version, other: Version | N
         if met:
             met.clear()
         quiet.spare.append(runner)
-    return DistributedArray._of_share(context, Share(parts, value))
+    chunks: list[Chunk | None] = [None] * len(parts.order)
+    chunks[parts.mine] = Chunk(parts.device, np.asarray(value))
+    return DistributedArray._of_version(context, Version(parts.layout, chunks, parts.dtype), detached=True)  # type: ignore[arg-type]
 
 
 def learn_number(

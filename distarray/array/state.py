@@ -33,7 +33,6 @@ from distarray.modes import Mode
 from distarray.storage import Apart, Operand, Storage, Version, operand
 from distarray.transfer.execute import allocate, moved, resolve, resolved_operand
 from distarray.transfer.ledger import note_to_host
-from distarray.transfer.partial_numbers import Share, number_of_share
 from distarray.transfer.to_host import gather_to_host
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class DistributedArray(Declarations):
     _reach: (
         tuple[Callable[[Any], Any], ...] | None
     )  # the steps from a chunk that holds all to what the view shows, if known
-    _fresh: Any  # of a whole array that is in no storage yet: its one chunk here, or a NumPy scalar; a `Share` of a number in parts
+    _fresh: Any  # of a whole array that is in no storage yet: its one chunk here, or a NumPy scalar
     _kin: Layout | None  # how it lies where one chunk of this process shows all of it, if that is known
     _home: int  # and the number of that chunk
     _writable: bool | Apart | None  # None: made read-only by the user
@@ -143,13 +142,6 @@ class DistributedArray(Declarations):
         storage.whole = ref(self)
         return self
 
-    @classmethod
-    def _of_share(cls, context: Context, share: Share) -> DistributedArray:
-        """A number that processes hold in parts."""
-        self = cls._make(context, (), share.known.dtype, None, None, None, True, True)
-        self._fresh = share
-        return self
-
     # --- state --------------------------------------------------------------------------------------------------------
 
     def _own(self) -> Storage:
@@ -158,9 +150,7 @@ class DistributedArray(Declarations):
         if storage is None:
             with self._context.lock:
                 if self._storage is None:
-                    if type(self._fresh) is Share:
-                        version = self._fresh.version()
-                    elif self._fresh is not None:
+                    if self._fresh is not None:
                         assert self._kin is not None
                         layout = self._context.layouts.of_shape(self._kin, self._shape)
                         version = Version(layout, fresh_chunks(layout, self._fresh), self._dtype)
@@ -466,8 +456,6 @@ class DistributedArray(Declarations):
 
     def _value(self) -> Any:
         """The global value on the host, in C order."""
-        if type(self._fresh) is Share:
-            return np.asarray(number_of_share(self._context, self._fresh))
         if self._node is not None:  # once evaluated it may lie whole in every process, and then nothing is sent
             self._own()
         shown = seen(self)

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distarray.comm.base import Numbers
-from distarray.devices import Chunk
 from distarray.devices.arrays import AnyDType
 from distarray.layout import Layout
 from distarray.modes import Mode, is_half
-from distarray.storage import Operand, Version
-from distarray.transfer.ledger import note_to_host
+from distarray.storage import Operand
 from distarray.transfer.round import site
 
 if TYPE_CHECKING:
     from distarray.context import Context
 
 __all__ = [
-    "PartsKnown", "Share", "folded_number", "folded_on_gpus", "folded_whole", "folds_wide", "known_parts", "number_of_share",
-    "quiet",
+    "PartsKnown", "folded_number", "folded_on_gpus", "folded_whole", "folds_wide", "known_parts", "quiet",
 ]  # fmt: skip
 
 
@@ -57,30 +54,6 @@ def folded_number(context: Context, source: Operand) -> Any:
     if context.communicator is None:
         return _folded(context, known.fold, source.arrays)
     return _together(context, known, source.arrays[known.mine])
-
-
-class Share(NamedTuple):
-    """A number that processes hold in parts, in no storage yet: what is known of its kind, and this process's part."""
-
-    known: PartsKnown
-    value: Any
-
-    def version(self) -> Version:
-        """As a value that has a chunk here."""
-        layout, device = self.known.layout, self.known.device
-        assert layout is not None
-        chunks: list[Chunk | None] = [None] * len(layout.chunks)
-        chunks[self.known.mine] = Chunk(device, np.asarray(self.value))
-        return Version(layout, chunks, self.known.dtype)
-
-
-def number_of_share(context: Context, share: Share) -> Any:
-    """The number, folded, on every process."""
-    with context.lock:
-        context.check()
-        number = _together(context, share.known, share.value)
-        note_to_host(share.known.dtype.itemsize)
-        return number
 
 
 def _together(
