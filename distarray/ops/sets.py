@@ -18,6 +18,7 @@ from distarray.array.calls import unlike
 from distarray.array.functions import implements
 from distarray.array.layouts import resolve_layout
 from distarray.array.place import as_array, place
+from distarray.array.shapes import PYTHON_SCALARS
 from distarray.array.state import DistributedArray, from_chunks, same_context
 from distarray.context import Context
 from distarray.devices import arrays_of
@@ -479,8 +480,9 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> DistributedArray:
     ...     da.union1d(da.asarray([3, 1]), [2, 3]).tolist()
     [1, 2, 3]
     """
-    one, other = _operands(ar1, ar2)
-    result: DistributedArray = unique(concatenate([one, other], axis=None))
+    weak = isinstance(ar1, PYTHON_SCALARS) != isinstance(ar2, PYTHON_SCALARS)  # it takes the other's dtype, as in NumPy
+    parts = (ar1, ar2) if weak else _operands(ar1, ar2)
+    result: DistributedArray = unique(concatenate(list(parts), axis=None))
     return result
 
 

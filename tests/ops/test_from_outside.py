@@ -178,3 +178,19 @@ def test_more_devices_than_memory_holds_are_refused_at_once() -> None:
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 4), (0,)])
 def test_arrays_without_elements_have_numpys_strides(shape: tuple[int, ...]) -> None:
     assert da.zeros(shape).strides == np.zeros(shape).strides
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number"), [("u8", 2), ("u8", True), ("u1", 300), ("f4", 0.1), ("f2", 1j), ("M8[s]", 2)]
+)
+def test_pythons_numbers_in_a_union_take_the_arrays_dtype(dtype: str, number: Any) -> None:
+    h = np.array([2**63 + 1 if dtype == "u8" else 1, 3], "u8").astype(dtype)
+    with da.init(devices=2, kind="host"):
+        x = da.asarray(h, layout=da.blocks(0))
+        for mine, its in (((x, number), (h, number)), ((number, x), (number, h))):
+            if dtype == "M8[s]":
+                with pytest.raises(TypeError):
+                    np.union1d(*mine)
+                continue
+            found, wanted = np.union1d(*mine), np.union1d(*its)
+            assert found.dtype == wanted.dtype and found.get().tolist() == wanted.tolist()
