@@ -79,25 +79,15 @@ def _number(context: Context, known: _Made, version: Version, other: Version | N
         return NotImplemented  # processes agree on what failed
     context.check()
     call, source, parts = known
-    held: Any = version.chunks[source]
-    quiet = context.quiet
-    runner = quiet.take()
-    run, met = runner
+    held: Any = [one.chunks[source] for one in (version, other) if one is not None]  # which lie alike
     try:
         with context.lock:
-            if other is None:
-                value = run(call, held.array)
-            else:
-                value = run(call, held.array, other.chunks[source].array)  # type: ignore[union-attr]  # it lies as the first does
-        if met or value is None:
-            return NotImplemented
+            value, met = context.quiet(call, *[chunk.array for chunk in held])
     except Exception as error:
         context.communicator.report(error)  # type: ignore[union-attr]  # there are several processes
         raise
-    finally:
-        if met:
-            met.clear()
-        quiet.spare.append(runner)
+    if met or value is None:
+        return NotImplemented
     chunks: list[Chunk | None] = [None] * len(parts.order)
     chunks[parts.mine] = Chunk(parts.device, np.asarray(value))
     return DistributedArray._of_version(context, Version(parts.layout, chunks, parts.dtype), detached=True)  # type: ignore[arg-type]
